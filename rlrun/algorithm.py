@@ -28,10 +28,10 @@ __all__ = ["Algorithm", "AlgorithmConfig"]
 C = TypeVar("C", bound=AlgorithmConfig)
 
 POLICY_FAMILIES = {
-    "actor": "rlrun.policy.actor:ActorPolicy",
+    "actor": "rlrun.algorithms.evolution.actor_policy:ActorPolicy",
     "actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy",
-    "q": "rlrun.policy.q:QPolicy",
-    "recurrent_q": "rlrun.policy.recurrent_q:RecurrentQPolicy",
+    "q": "rlrun.algorithms.dqn.policy:QPolicy",
+    "recurrent_q": "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy",
 }
 """Import paths of the policy families that come with rlrun."""
 

@@ -26,43 +26,45 @@ from rlrun.foreign_names import other_algorithm
 BUILT_IN = {
     "a2c": "rlrun.algorithms.a2c:A2C",
     "a3c": "rlrun.algorithms.a3c:A3C",
-    "alphazero": "rlrun.algorithms.alphazero:AlphaZero",
-    "apex": "rlrun.algorithms.apex:Apex",
-    "apex_ddpg": "rlrun.algorithms.apex_ddpg:ApexDDPG",
-    "appo": "rlrun.algorithms.appo:APPO",
-    "ars": "rlrun.algorithms.ars:ARS",
-    "async_dqn": "rlrun.algorithms.async_dqn:AsyncDQN",
-    "cem": "rlrun.algorithms.cem:CEM",
-    "cmaes": "rlrun.algorithms.cmaes:CMAES",
-    "ddpg": "rlrun.algorithms.ddpg:DDPG",
-    "ddppo": "rlrun.algorithms.ddppo:DDPPO",
-    "dqn": "rlrun.algorithms.dqn:DQN",
-    "dreamer": "rlrun.algorithms.dreamer:Dreamer",
-    "es": "rlrun.algorithms.es:ES",
-    "gorila": "rlrun.algorithms.gorila:Gorila",
-    "impala": "rlrun.algorithms.impala:Impala",
-    "ippo": "rlrun.algorithms.ippo:IPPO",
-    "lints": "rlrun.algorithms.lints:LinTS",
-    "linucb": "rlrun.algorithms.linucb:LinUCB",
-    "maddpg": "rlrun.algorithms.maddpg:MADDPG",
-    "maml": "rlrun.algorithms.maml:MAML",
-    "mappo": "rlrun.algorithms.mappo:MAPPO",
-    "mbmpo": "rlrun.algorithms.mbmpo:MBMPO",
-    "mbpo": "rlrun.algorithms.mbpo:MBPO",
-    "pg": "rlrun.algorithms.pg:PG",
+    "alphazero": "rlrun.algorithms.alphazero.alphazero:AlphaZero",
+    "apex": "rlrun.algorithms.dqn.apex:Apex",
+    "apex_ddpg": "rlrun.algorithms.actor_q.apex_ddpg:ApexDDPG",
+    "appo": "rlrun.algorithms.impala.appo:APPO",
+    "ars": "rlrun.algorithms.evolution.ars:ARS",
+    "async_dqn": "rlrun.algorithms.dqn.async_dqn:AsyncDQN",
+    "cem": "rlrun.algorithms.evolution.cem:CEM",
+    "cmaes": "rlrun.algorithms.evolution.cmaes:CMAES",
+    "ddpg": "rlrun.algorithms.actor_q.ddpg:DDPG",
+    "ddppo": "rlrun.algorithms.ddppo.ddppo:DDPPO",
+    "dqn": "rlrun.algorithms.dqn.dqn:DQN",
+    "dreamer": "rlrun.algorithms.dreamer.dreamer:Dreamer",
+    "es": "rlrun.algorithms.evolution.es:ES",
+    "gorila": "rlrun.algorithms.dqn.gorila:Gorila",
+    "impala": "rlrun.algorithms.impala.impala:Impala",
+    "ippo": "rlrun.algorithms.multi_agent.ippo:IPPO",
+    "lints": "rlrun.algorithms.bandits.lints:LinTS",
+    "linucb": "rlrun.algorithms.bandits.linucb:LinUCB",
+    "maddpg": "rlrun.algorithms.multi_agent.maddpg:MADDPG",
+    "maml": "rlrun.algorithms.meta.maml:MAML",
+    "mappo": "rlrun.algorithms.multi_agent.mappo:MAPPO",
+    "mbmpo": "rlrun.algorithms.model_based.mbmpo:MBMPO",
+    "mbpo": "rlrun.algorithms.model_based.mbpo:MBPO",
+    "pg": "rlrun.algorithms.pg.pg:PG",
     "ppo": "rlrun.algorithms.ppo:PPO",
-    "q_learning": "rlrun.algorithms.q_learning:QLearning",
-    "qmix": "rlrun.algorithms.qmix:QMIX",
-    "qtopt": "rlrun.algorithms.qtopt:QTOpt",
-    "r2d2": "rlrun.algorithms.r2d2:R2D2",
-    "r2d3": "rlrun.algorithms.r2d3:R2D3",
-    "random": "rlrun.algorithms.random:Random",
-    "sac": "rlrun.algorithms.sac:SAC",
-    "td3": "rlrun.algorithms.td3:TD3",
-    "value_iteration": "rlrun.algorithms.value_iteration:ValueIteration",
-    "vdn": "rlrun.algorithms.vdn:VDN",
+    "q_learning": "rlrun.algorithms.tabular.q_learning:QLearning",
+    "qmix": "rlrun.algorithms.multi_agent.qmix:QMIX",
+    "qtopt": "rlrun.algorithms.qtopt.qtopt:QTOpt",
+    "r2d2": "rlrun.algorithms.recurrent_q.r2d2:R2D2",
+    "r2d3": "rlrun.algorithms.recurrent_q.r2d3:R2D3",
+    "random": "rlrun.algorithms.random.random:Random",
+    "sac": "rlrun.algorithms.actor_q.sac:SAC",
+    "td3": "rlrun.algorithms.actor_q.td3:TD3",
+    "value_iteration": "rlrun.algorithms.tabular.value_iteration:ValueIteration",
+    "vdn": "rlrun.algorithms.multi_agent.vdn:VDN",
 }
 """Import paths of the algorithms that come with rlrun, by name."""
+
+_OWN_PATH = re.compile(r"(rlrun(?:\.\w+)+):(\w+)")
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"
 """The group under which an installed package offers algorithms by name."""
@@ -109,6 +111,23 @@ def moved_to(module_name: str, name: str = "") -> str:
     if not module_name.startswith("rlrun."):
         return ""
     return moved_names().get(f"{module_name}:{name}") or moved_names().get(module_name, "")
+
+
+def with_present_paths(data: Any) -> Any:
+    """Returns plain data in which import paths of rlrun's own objects name the modules that these are in now.
+
+    For resolved specs of earlier versions. In specs that users write, a former path is an error.
+
+    Examples:
+        >>> with_present_paths({"env": "rlrun.worlds.scripted:RandomLegal"})
+        {'env': 'rlrun.toys.scripted_players:RandomLegal'}
+    """
+    if isinstance(data, dict):
+        return {with_present_paths(key): with_present_paths(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [with_present_paths(value) for value in data]
+    path = _OWN_PATH.match(data) if isinstance(data, str) else None
+    return moved_to(path[1], path[2]) + data[path.end(1) :] if path and moved_to(path[1], path[2]) else data
 
 
 def algorithm_class(name: str) -> type[Any]:

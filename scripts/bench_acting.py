@@ -76,12 +76,12 @@ def policies() -> dict[str, Any]:
     """Returns policies by name, with the networks that their algorithms have by default."""
     from gymnasium.spaces import Box, Discrete
 
+    from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
+    from rlrun.algorithms.dqn.policy import QPolicy
+    from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
+    from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
     from rlrun.nn.model_config import ModelConfig
-    from rlrun.nn.recurrent_model import RecurrentModelConfig
     from rlrun.policy.actor_critic import ActorCriticPolicy
-    from rlrun.policy.q import QPolicy
-    from rlrun.policy.recurrent_q import RecurrentQPolicy
-    from rlrun.policy.soft import SoftPolicy
 
     observations, choices, bounded = Box(-1, 1, (17,)), Discrete(6), Box(-1, 1, (6,))
     small, wide = ModelConfig(), ModelConfig(hiddens=(256, 256), activation="relu")

@@ -15,7 +15,7 @@ from typing import Any
 
 import rlrun
 
-ENV: dict[str, Any] = {"id": "rlrun.envs.two_lanes:TwoLanes", "kwargs": {"episode_len": 200}, "columns": ["cost"]}
+ENV: dict[str, Any] = {"id": "rlrun.toys.two_lanes:TwoLanes", "kwargs": {"episode_len": 200}, "columns": ["cost"]}
 """A fast env with small observations, beside which the networks weigh the most."""
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -21,11 +21,11 @@ import torch
 from bench_impala import last_line
 from bench_peers import make_venv, same_version
 
-from rlrun.algorithms.dreamer import Dreamer, DreamerConfig
+from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig
+from rlrun.algorithms.dreamer.model_config import SIZES
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.learner.local_learner import LocalLearner
-from rlrun.nn.dreamer_model import SIZES
 
 SPACES = Spaces(gymnasium.spaces.Box(-np.inf, np.inf, (4,)), gymnasium.spaces.Discrete(2))
 SHEEPRL_SIZES = ("xs", "s", "m", "l", "xl")

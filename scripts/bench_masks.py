@@ -2,7 +2,7 @@
 
     python scripts/bench_masks.py [--first-seed N] [--seeds N] [--json FILE]
 
-The env is `rlrun.envs.masked_worlds:MaskedMatch`: 100 actions, of which 25 are allowed at each step. Any allowed
+The env is `rlrun.toys.masked_envs:MaskedMatch`: 100 actions, of which 25 are allowed at each step. Any allowed
 actions return 0.4, the right ones 10. Both sides have the same network, learning rate, minibatches and epochs, as many
 env steps per batch, and the same budget. At each mark of the budget the likeliest actions of 100 episodes are
 evaluated. A line gives the interquartile mean over seeds and its 95 % bootstrap interval.
@@ -78,7 +78,7 @@ def ours(work: dict[str, Any]) -> list[float]:
     }
     kwargs = {"num_actions": work["num_actions"], "num_allowed": work["num_allowed"]}
     returns: list[float] = []
-    with PPO({"id": "rlrun.envs.masked_worlds:MaskedMatch", "kwargs": kwargs}, config, seed=work["seed"]) as learning:
+    with PPO({"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": kwargs}, config, seed=work["seed"]) as learning:
         for mark in work["marks"]:
             while learning.train()["env_steps"] < mark:
                 pass

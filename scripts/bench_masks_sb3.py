@@ -14,7 +14,7 @@ from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy
 from stable_baselines3.common.env_util import make_vec_env
 
-from rlrun.envs.masked_worlds import MaskedMatch
+from rlrun.toys.masked_envs import MaskedMatch
 
 
 def trained(work: dict[str, Any]) -> list[float]:

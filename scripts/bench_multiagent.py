@@ -53,7 +53,7 @@ ALONE = {
 }
 IN_WORLDS = {
     **COLUMNS,
-    "world": {"world": "rlrun.worlds.cartpoles:CartPoleArrays", "kwargs": {"num_agents": 2, "reborn": True}},
+    "world": {"world": "rlrun.toys.cartpoles:CartPoleArrays", "kwargs": {"num_agents": 2, "reborn": True}},
     "config": {**PPO, "num_envs_per_worker": 256, "rollout_fragment_length": 32},
 }
 SPREAD = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3}}

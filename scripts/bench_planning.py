@@ -27,18 +27,18 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from rlrun.algorithms.alphazero.policy import SearchingPolicy
+from rlrun.algorithms.alphazero.searching import SearchingBehavior
+from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.nn.model_config import ModelConfig
-from rlrun.planning.array_game import ArrayGame, Flags
-from rlrun.planning.hex_game import HexArrays
-from rlrun.planning.line_games import ConnectFourArrays, TicTacToeArrays
-from rlrun.planning.search import BatchedSearch, Predict, SearchSettings
-from rlrun.planning.searchable import ObjectGame
-from rlrun.planning.symmetries import OBSERVATION
-from rlrun.policy.searching import SearchingBehavior
-from rlrun.policy.searching_actor_critic import SearchingPolicy
 from rlrun.policy.weights import Weights
-from rlrun.worlds.board_games import ConnectFour, Hex, TicTacToe
+from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe
+from rlrun.toys.hex_game import HexArrays
+from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.worlds.array_game import ArrayGame, Flags
+from rlrun.worlds.searchable import ObjectGame
+from rlrun.worlds.symmetries import OBSERVATION
 from rlrun.worlds.world import World
 
 MOVES = 4

@@ -41,7 +41,7 @@ SPREAD = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3, "max_cycles"
 WORKS: dict[str, tuple[str, Measurement]] = {
     "two_step": (
         "QMIX, the two-step game, minibatch 128, an update every 4 steps",
-        {**WORK, "world": {"world": "rlrun.worlds.matrix_games:TwoStepGame", "wrappers": INDICATOR}},
+        {**WORK, "world": {"world": "rlrun.toys.matrix_games:TwoStepGame", "wrappers": INDICATOR}},
     ),
     "simple_spread": (
         "QMIX, simple_spread with 3 agents, minibatch 128, an update every 4 steps",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rlrun.envs.worlds import ConstantReward, Step
+from rlrun.toys.known_optimum import ConstantReward, Step
 
 
 class Sleeping(ConstantReward):

@@ -12,8 +12,8 @@ temporary folder, and run there by this Python. Records are kept by what `rlrun/
 documents or tests only is recorded already. Numbers differ between machines and between versions of torch, so that
 records of another machine are refused.
 
-A later revision may have renamed settings, results and classes: `SETTINGS`, `RESULTS` and `OBJECTS` hold what is called
-what now.
+A later revision may have renamed settings and results: `SETTINGS` and `RESULTS` hold their present names. Objects that
+a spec names by `module:Name` are looked up in `rlrun/moved_names.yaml`.
 """
 
 from __future__ import annotations
@@ -51,11 +51,6 @@ SETTINGS: tuple[tuple[frozenset[str], str, str], ...] = (
 """Of which algorithms a setting is renamed, its path below `config` in golden_runs.yaml, and its new path.
 
 A revision that does not know the old one is given the new one.
-"""
-OBJECTS: Mapping[str, str] = {}
-"""Former and present names `module:Class` of envs, worlds, wrappers, networks and whatever else a spec names so.
-
-A revision that does not have the former module is given the present one.
 """
 RESULTS: Mapping[str, str] = {}
 """Former names of results and their present ones."""
@@ -274,8 +269,17 @@ def present_names(spec: Any) -> Any:
         return {key: present_names(value) for key, value in spec.items()}
     if isinstance(spec, list):
         return [present_names(value) for value in spec]
-    is_former = isinstance(spec, str) and spec in OBJECTS and not _exists(spec.partition(":")[0])
-    return OBJECTS[spec] if is_former else spec
+    module, colon, name = spec.partition(":") if isinstance(spec, str) else ("", "", "")
+    is_former = module in moved_modules() and not _exists(module)
+    return f"{moved_modules()[module]}{colon}{name}" if is_former else spec
+
+
+@cache
+def moved_modules() -> Mapping[str, str]:
+    """Returns former modules of the package with the present ones."""
+    import yaml
+
+    return dict(yaml.safe_load((ROOT / "rlrun" / "moved_names.yaml").read_text()))
 
 
 def _exists(module: str) -> bool:

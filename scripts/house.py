@@ -119,6 +119,10 @@ class House:
         }
         """By level, what each module imports."""
 
+    def algorithm(self, name: str) -> str:
+        """Returns the module of an algorithm: a file of `algorithms/`, or of a family's folder there."""
+        return max(module for module in self.modules if module.startswith(ALGORITHMS) and module.endswith(f".{name}"))
+
     def closure(self, start: str, level: str = "types") -> set[str]:
         """Returns the names of a module and of all that it reaches.
 
@@ -201,7 +205,7 @@ def figures(house: House) -> dict[str, str]:
     found = {}
     for algorithm in CLOSURES:
         for level, meaning in LEVELS.items():
-            closure = [house.modules[name] for name in house.closure(f"{ALGORITHMS}.{algorithm}", level)]
+            closure = [house.modules[name] for name in house.closure(house.algorithm(algorithm), level)]
             lines = sum(module.num_lines for module in closure)
             found[f"closure of {algorithm}, {meaning}"] = f"{len(closure)} files, {lines} lines"
     modules = house.files()

@@ -1,7 +1,7 @@
 """Gives modules and names of the package new places: rewrites what imports or names them, and notes where they went.
 
     python scripts/move_names.py rlrun.worlds.world_view:WorldView=rlrun.worlds.world_view
-    python scripts/move_names.py rlrun.dynamics.ensemble=rlrun.algorithms.model_based.ensemble
+    python scripts/move_names.py rlrun.algorithms.model_based.ensemble=rlrun.algorithms.model_based.ensemble
 
 A module moves with its file, by `git mv`; a name is moved by hand before, and its importers follow here. Imports,
 strings `module:Name` and dotted paths are rewritten in code, specs and documents. Each move is added to
@@ -40,8 +40,9 @@ def main() -> int:
         if changed != text:
             path.write_text(changed)
             print(path.relative_to(ROOT))
-    with TABLE.open("a") as table:
-        table.writelines(f"{old}: {new}\n" for old, new in moves.items())
+    known = (line.partition(": ") for line in TABLE.read_text().splitlines())
+    entries = {old: moves.get(new, new) for old, _, new in known} | moves
+    TABLE.write_text("".join(f"{old}: {new}\n" for old, new in entries.items()))
     return 0
 
 
@@ -79,17 +80,21 @@ def in_imports(text: str, moves: Mapping[str, str]) -> str:
 
 
 def in_text(text: str, moves: Mapping[str, str]) -> str:
-    """Returns text whose paths `module:Name`, `module.Name` and `module` are the new ones."""
-    for old, new in moves.items():
+    """Returns text whose paths `module:Name`, `module.Name`, `module` and `module.py` are the new ones."""
+    names = {old: new for old, new in moves.items() if ":" in old}
+    for old, new in names.items():
         module, _, name = old.partition(":")
-        if name:
-            text = re.sub(rf"(?<![\w.]){re.escape(module)}([:.]){name}(?!\w)", rf"{new}\1{name}", text)
-            # Code in documents and in strings, one name a line.
-            text = re.sub(rf"from {re.escape(module)} import {name}(?![\w,])", f"from {new} import {name}", text)
-        else:
-            text = re.sub(rf"(?<![\w.]){re.escape(module)}(?![\w])", new, text)
-            text = text.replace(module.replace(".", "/") + ".py", new.replace(".", "/") + ".py")
-    return text
+        text = re.sub(rf"(?<![\w.]){re.escape(module)}([:.]){name}(?!\w)", rf"{new}\1{name}", text)
+        # Code in documents and in strings, one name a line.
+        text = re.sub(rf"from {re.escape(module)} import {name}(?![\w,])", f"from {new} import {name}", text)
+    modules = {old: new for old, new in moves.items() if old not in names}
+    if not modules:
+        return text
+    # In one pass, since a new name may begin with a former one: a.b moves to a.b.c, and a.b.c is no former name.
+    any_module = "|".join(map(re.escape, sorted(modules, key=len, reverse=True)))
+    text = re.sub(rf"(?<![\w.])({any_module})(?!\w|\.[a-z])", lambda found: modules[found[1]], text)
+    files = {old.replace(".", "/") + ".py": new.replace(".", "/") + ".py" for old, new in modules.items()}
+    return re.sub("|".join(map(re.escape, files)), lambda found: files[found[0]], text)
 
 
 if __name__ == "__main__":

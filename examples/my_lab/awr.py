@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.algorithms.settings.on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow, Operator, StatefulOperator

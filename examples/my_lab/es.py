@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.algorithms.evolution.gather import GatherWorkers
 from rlrun.config import PositiveFloat, PositiveInt, defaults
 from rlrun.envs.env_config import EnvConfig
 from rlrun.flow.flow import Flow, Operator
-from rlrun.flow.operators.gather import GatherWorkers
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed, generator

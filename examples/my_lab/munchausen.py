@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from my_lab.ez_greedy import EZGreedy
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.dqn import gather_actions
+from rlrun.algorithms.dqn.dqn import gather_actions
+from rlrun.algorithms.dqn.return_distributions import huber
 from rlrun.algorithms.loss_metrics import TD_METRICS
-from rlrun.algorithms.settings_off_policy import OffPolicyConfig
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import Fraction, PositiveFloat, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -20,16 +21,15 @@ from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.return_distributions import huber
 from rlrun.learner.objective import Loss
 from rlrun.nn.model_config import QModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlrun.algorithms.dqn.policy import QNetworks
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
-    from rlrun.policy.q import QNetworks
 
 
 @defaults(lr=5e-4, target_update_interval=250)
@@ -59,7 +59,9 @@ class Munchausen(Algorithm[MunchausenConfig]):
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns a Q policy that explores with repeated actions."""
-        from rlrun.policy.q import QPolicy  # here, since a file that names an algorithm need not import torch
+        from rlrun.algorithms.dqn.policy import (
+            QPolicy,  # here, since a file that names an algorithm need not import torch
+        )
 
         observation, action = spaces.observation, spaces.action
         model = self.config.model

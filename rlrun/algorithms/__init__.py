@@ -1,1 +1,1 @@
-"""The built-in algorithms, a file each; they are loaded by name."""
+"""The built-in algorithms, which are loaded by name: a file each, or a folder for a family with parts of its own."""

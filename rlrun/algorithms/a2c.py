@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.algorithms.settings.on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow

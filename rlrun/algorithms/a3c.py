@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS, value_statistics
-from rlrun.algorithms.settings_on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
-from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
+from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow

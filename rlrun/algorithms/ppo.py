@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
-from rlrun.algorithms.settings_on_policy import OnPolicyConfig
+from rlrun.algorithms.settings.on_policy import OnPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow

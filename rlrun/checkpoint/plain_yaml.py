@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 from yaml.emitter import ScalarAnalysis
 
+from rlrun.registry import with_present_paths
+
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 60
 MAX_SCALARS = 300_000
@@ -66,7 +68,7 @@ def dump_plain_yaml(data: Any) -> str:
 
 
 def load_plain_yaml(text: str) -> Any:
-    """Reads what `dump_plain_yaml` wrote.
+    """Reads what `dump_plain_yaml` wrote; paths of rlrun's objects that have moved since are the present ones.
 
     Raises:
         ValueError: If it is no YAML, has references (they can grow without bound) or tags, or is absurdly large.
@@ -84,7 +86,7 @@ def load_plain_yaml(text: str) -> Any:
             scalars += isinstance(token, yaml.ScalarToken)
             if scalars > MAX_SCALARS:
                 raise ValueError(_TOO_MANY)
-        return yaml.safe_load(text)
+        return with_present_paths(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
 

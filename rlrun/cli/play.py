@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.toys.board_games import BoardGame
     from rlrun.training.training import Training
-    from rlrun.worlds.board_games import BoardGame
 
 QUIT = "q"
 _CELL = re.compile(r"([a-z])(\d{1,2})")
@@ -86,7 +86,7 @@ def _board_game(training: Training) -> BoardGame:
     Raises:
         UsageError: It is no board game.
     """
-    from rlrun.worlds.board_games import BoardGame
+    from rlrun.toys.board_games import BoardGame
     from rlrun.worlds.make import make_world, steps_all_at_once
     from rlrun.worlds.world_config import WorldConfig
 
@@ -96,7 +96,7 @@ def _board_game(training: Training) -> BoardGame:
         if isinstance(world, BoardGame):
             return world
     raise UsageError(
-        f"env {env.id} cannot be played in a terminal: that takes a board game of rlrun.worlds.board_games, "
+        f"env {env.id} cannot be played in a terminal: that takes a board game of rlrun.toys.board_games, "
         "without wrappers"
     )
 

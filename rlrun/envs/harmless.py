@@ -16,36 +16,36 @@ from rlrun.envs.env_ids import is_usable_kind, register_atari
 
 OWN_ENVS = frozenset(
     {
-        "rlrun.envs.bandits:BernoulliBandit",
-        "rlrun.envs.contextual_bandits:LinearBandit",
-        "rlrun.envs.contextual_bandits:WheelBandit",
-        "rlrun.envs.lqr:DoubleIntegrator",
-        "rlrun.envs.masked_worlds:MaskedConsole",
-        "rlrun.envs.deep_sea:DeepSea",
-        "rlrun.envs.masked_worlds:MaskedGrid",
-        "rlrun.envs.masked_worlds:MaskedMatch",
-        "rlrun.envs.memory_tasks:RepeatAfterMe",
-        "rlrun.envs.observation_worlds:HighestEntity",
-        "rlrun.envs.observation_worlds:TwoCameras",
-        "rlrun.envs.point_goals:PointGoals",
-        "rlrun.envs.sparse_cartpole:SparseCartPole",
-        "rlrun.envs.sparse_mountain_car:SparseMountainCar",
-        "rlrun.envs.two_lanes:TwoLanes",
-        "rlrun.envs.worlds:ActionReward",
-        "rlrun.envs.worlds:AsymmetricBox",
-        "rlrun.envs.worlds:ConstantReward",
-        "rlrun.envs.worlds:CueRecall",
-        "rlrun.envs.worlds:DictCartPole",
-        "rlrun.envs.worlds:MultiBinaryMatch",
-        "rlrun.envs.worlds:MultiDiscreteMatch",
-        "rlrun.envs.worlds:NestedTuple",
-        "rlrun.envs.worlds:ObservationReward",
-        "rlrun.envs.worlds:TwoStepCredit",
+        "rlrun.toys.bernoulli_bandits:BernoulliBandit",
+        "rlrun.toys.contextual_bandits:LinearBandit",
+        "rlrun.toys.contextual_bandits:WheelBandit",
+        "rlrun.toys.lqr:DoubleIntegrator",
+        "rlrun.toys.masked_envs:MaskedConsole",
+        "rlrun.toys.deep_sea:DeepSea",
+        "rlrun.toys.masked_envs:MaskedGrid",
+        "rlrun.toys.masked_envs:MaskedMatch",
+        "rlrun.toys.repeat_after_me:RepeatAfterMe",
+        "rlrun.toys.rich_observations:HighestEntity",
+        "rlrun.toys.rich_observations:TwoCameras",
+        "rlrun.toys.point_goals:PointGoals",
+        "rlrun.toys.sparse_cartpole:SparseCartPole",
+        "rlrun.toys.sparse_mountain_car:SparseMountainCar",
+        "rlrun.toys.two_lanes:TwoLanes",
+        "rlrun.toys.known_optimum:ActionReward",
+        "rlrun.toys.known_optimum:AsymmetricBox",
+        "rlrun.toys.known_optimum:ConstantReward",
+        "rlrun.toys.known_optimum:CueRecall",
+        "rlrun.toys.known_optimum:DictCartPole",
+        "rlrun.toys.known_optimum:MultiBinaryMatch",
+        "rlrun.toys.known_optimum:MultiDiscreteMatch",
+        "rlrun.toys.known_optimum:NestedTuple",
+        "rlrun.toys.known_optimum:ObservationReward",
+        "rlrun.toys.known_optimum:TwoStepCredit",
     }
 )
 """Harmless envs of rlrun's own."""
 
-OWN_TASKS = frozenset({"rlrun.envs.bandits:two_arms"})
+OWN_TASKS = frozenset({"rlrun.toys.bernoulli_bandits:two_arms"})
 """Harmless tasks of rlrun's own."""
 
 WRAPPERS = frozenset(
@@ -82,7 +82,7 @@ WRAPPERS = frozenset(
         "rlrun.envs.partial_view:Flicker",
         "rlrun.envs.partial_view:HideVelocities",
         "rlrun.envs.partial_view:PartialView",
-        "rlrun.envs.pendulum_images:PendulumImages",
+        "rlrun.toys.pendulum_images:PendulumImages",
         "rlrun.envs.trials:Trials",
     }
 )

@@ -235,7 +235,7 @@ def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
 
 
 def _is_ours(module: str) -> bool:
-    return (module.startswith("rlrun.envs.") and module != "rlrun.envs.worlds") or module in _CALLERS_OF_WORLDS
+    return module.startswith("rlrun.envs.") or module in _CALLERS_OF_WORLDS
 
 
 def _old_interface(error: BaseException) -> str:

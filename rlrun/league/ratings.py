@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.saved_numbers import as_count
+from rlrun.registry import with_present_paths
 
 ELO = 400.0 / math.log(10.0)
 """Elo points in a unit of log odds."""
@@ -111,9 +112,9 @@ class Payoffs:
         ]
 
     def load_state(self, state: Sequence[Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`; scripted players of earlier versions get their present import paths."""
         self._outcomes, self.names = {}, []
-        for first, second, *counts in state:
+        for first, second, *counts in with_present_paths(list(map(list, state))):
             self.record(str(first), str(second), Outcomes(*(as_count(count) for count in counts)))
 
 

@@ -19,14 +19,14 @@ from rlrun.errors import TrainingFailed, UsageError, did_you_mean
 from rlrun.registry import load_object
 
 BUILT_IN = {
-    "mcts": "rlrun.worlds.board_players:TreeSearch",
-    "minimax": "rlrun.worlds.board_players:Minimax",
-    "one_ply": "rlrun.worlds.board_players:OnePly",
-    "random": "rlrun.worlds.scripted:RandomLegal",
+    "mcts": "rlrun.toys.board_players:TreeSearch",
+    "minimax": "rlrun.toys.board_players:Minimax",
+    "one_ply": "rlrun.toys.board_players:OnePly",
+    "random": "rlrun.toys.scripted_players:RandomLegal",
 }
 """Import paths of the opponents that come with rlrun, by name."""
 
-_OWN = frozenset({*BUILT_IN, *BUILT_IN.values(), "rlrun.worlds.scripted:GreedyForager"})
+_OWN = frozenset({*BUILT_IN, *BUILT_IN.values(), "rlrun.toys.scripted_players:GreedyForager"})
 """Opponents that a stranger's spec may name: they run no code from elsewhere and write no file."""
 
 _PLAIN_SETTINGS = re.compile(r"[A-Za-z0-9_=+., -]{0,80}")
@@ -138,9 +138,9 @@ def is_own_opponent(path: str) -> bool:
     """Whether an opponent comes with rlrun and has plain settings, so that naming it runs no code from elsewhere.
 
     Examples:
-        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.worlds.scripted:RandomLegal")
+        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
         (True, True)
-        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.worlds.scripted:np.load")
+        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.toys.scripted_players:np.load")
         (False, False)
     """
     written = _WRITTEN.fullmatch(path)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
-from rlrun.policy.searching import SearchingBehavior
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee

@@ -118,9 +118,9 @@ def learned_values(training: Training) -> LearnedValues:
     Raises:
         UsageError: The env has no exact values, or the algorithm estimates none that they could be compared with.
     """
+    from rlrun.algorithms.dqn.policy import QPolicy
+    from rlrun.algorithms.tabular.policy import TabularPolicy
     from rlrun.policy.actor_critic import ActorCriticPolicy
-    from rlrun.policy.q import QPolicy
-    from rlrun.policy.tabular import TabularPolicy
 
     exact = exact_values(training.env, training.algorithm.config.gamma)
     trainee = training.trainee

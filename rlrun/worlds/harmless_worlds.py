@@ -12,7 +12,7 @@ from rlrun.errors import UsageError
 from rlrun.registry import load_object
 from rlrun.worlds.world_config import WorldConfig
 
-_OWN = re.compile(r"rlrun\.worlds\.[a-z_0-9]+:[A-Za-z_0-9]+")
+_OWN = re.compile(r"rlrun\.(worlds|toys)\.[a-z_0-9]+:[A-Za-z_0-9]+")
 _PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
 """Modules of PettingZoo's own envs."""
 

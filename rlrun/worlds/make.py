@@ -21,8 +21,8 @@ from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
 from rlrun.foreign_names import moved_module
-from rlrun.planning.array_game import ArrayGame
 from rlrun.registry import UserCodeError, load_object
+from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping

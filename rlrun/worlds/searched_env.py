@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import EnvironmentUnusable
-from rlrun.planning.searchable import ObjectGame
 from rlrun.registry import load_object
+from rlrun.worlds.searchable import ObjectGame
 from rlrun.worlds.world import World, WorldStep
 
 AGENT = "agent"
@@ -106,7 +106,7 @@ class Beginnings:
 
 
 class EnvPosition:
-    """A state of an env, and what was observed and gained up to there; see `rlrun.planning.searchable.Searchable`.
+    """A state of an env, and what was observed and gained up to there; see `rlrun.worlds.searchable.Searchable`.
 
     Args:
         env: An env that any position may move.

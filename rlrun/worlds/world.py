@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Spaces
-from rlrun.planning.array_game import ArrayGame
+from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.world_view import WorldClock
 
 Info = Mapping[str, Any]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import gymnasium
 
-    from rlrun.planning.array_game import ArrayGame
+    from rlrun.worlds.array_game import ArrayGame
 
 WorldClock = Literal["parallel", "per_agent"]
 """What a row of experience is: a step of the world, in which all living agents act (`parallel`), or an agent's own

@@ -14,7 +14,7 @@ from rlrun.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces, empty_batch
 from rlrun.errors import EnvironmentUnusable
-from rlrun.planning.symmetries import OBSERVATION
+from rlrun.worlds.symmetries import OBSERVATION
 from rlrun.worlds.world import Info, World, WorldStep
 
 AGENT = "agent"

@@ -18,7 +18,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
 from rlrun.envs.spaces import Spaces
-from rlrun.worlds.foraging import Foraging
+from rlrun.toys.foraging import Foraging
 from rlrun.worlds.world import World, WorldStep
 
 MISDEED_AT_STEP = 300

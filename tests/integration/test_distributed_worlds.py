@@ -15,9 +15,9 @@ from stub_workers import actor_pids
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import WorldSamplingSettings
-from rlrun.algorithms.apex import Apex
-from rlrun.algorithms.dqn import DQN
-from rlrun.algorithms.impala import Impala
+from rlrun.algorithms.dqn.apex import Apex
+from rlrun.algorithms.dqn.dqn import DQN
+from rlrun.algorithms.impala.impala import Impala
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
@@ -44,7 +44,7 @@ policies = Policies(
     WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=100),
     mapping={"pole_0": "a", "*": "b"},
 )
-with Training(WorldConfig(world="rlrun.worlds.cartpoles:CartPoles"), policies) as training:
+with Training(WorldConfig(world="rlrun.toys.cartpoles:CartPoles"), policies) as training:
     result = training.step()
 print("sgd_steps", result["policies/a/sgd_steps"] > 0, result["policies/b/sgd_steps"] > 0)
 print("ray", ray.is_initialized())
@@ -135,10 +135,12 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
         {"main": made(PPO, {**ON_POLICY, "train_batch_size": 96})},
         sampling,
         mapping="rlrun.league.sides:alternate",
-        seats={"opponent": SeatSettings(plays_against="main", scripted={"rlrun.worlds.scripted:RandomLegal": 0.2})},
+        seats={
+            "opponent": SeatSettings(plays_against="main", scripted={"rlrun.toys.scripted_players:RandomLegal": 0.2})
+        },
         league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=2),
     )
-    game = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+    game = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
     with Training(game, policies, seed=3) as training:
         for _ in range(2):
             training.step()

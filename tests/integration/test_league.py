@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithm_config import SamplingSettings
-from rlrun.algorithms.dqn import DQN
+from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.cli.main import cli
@@ -30,9 +30,9 @@ from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 
-GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
-PENNIES = WorldConfig(world="rlrun.worlds.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
-RANDOM = "rlrun.worlds.scripted:RandomLegal"
+GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+PENNIES = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
+RANDOM = "rlrun.toys.scripted_players:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
 TIMES = ("time", "per_s")
 
@@ -293,7 +293,7 @@ def test_a_checkpoint_that_cannot_sit_in_a_seat_is_told_at_its_line(
     spec.write_text(
         f"""\
 try:
-  env: {{world: "rlrun.worlds.board_games:{world}"}}
+  env: {{world: "rlrun.toys.board_games:{world}"}}
   policies: {{main: {{algorithm: ppo}}}}
   mapping: rlrun.league.sides:alternate
   seats:

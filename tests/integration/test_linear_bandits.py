@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.functional.ridge_regression import RidgeRegressions
+from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
 from rlrun.python_api import LinUCB
 from tests.rounding import rounding_error
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("running_ray")
 
 
 def test_coefficients_are_those_of_all_workers_pulls_together() -> None:
-    env = {"id": "rlrun.envs.contextual_bandits:LinearBandit", "kwargs": {"problem": 3}}
+    env = {"id": "rlrun.toys.contextual_bandits:LinearBandit", "kwargs": {"problem": 3}}
     seen: list[Any] = []
     with LinUCB(env, {"num_workers": 2, "rollout_fragment_length": 5}, seed=3) as algorithm:
         for _ in range(3):

@@ -12,11 +12,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
-from rlrun.envs.masked_worlds import MaskedConsole
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.python_api import A2C, A3C, APPO, PG, PPO, Impala
 from rlrun.registry import algorithm_class
+from rlrun.toys.masked_envs import MaskedConsole
 from rlrun.trial.results import is_timing
 from rlrun.worlds.world import World, WorldStep
 
@@ -31,7 +31,7 @@ GRU = {"hiddens": [16], "core": "gru", "core_width": 16}
 PPO_LEARNS = {**ON_POLICY, "gamma": 0.5, "lr": 3e-3, "train_batch_size": 512, "minibatch_size": 128, "num_epochs": 4}
 
 
-CONSOLE = "rlrun.envs.masked_worlds:MaskedConsole"
+CONSOLE = "rlrun.toys.masked_envs:MaskedConsole"
 
 
 def test_ppo_learns_every_part_of_a_nested_action_under_a_mask() -> None:

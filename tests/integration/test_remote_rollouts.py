@@ -36,7 +36,7 @@ SMALL = {
     "model": {"hiddens": [8]},
     "normalize_observations": True,
 }
-WORLDS = "rlrun.envs.worlds"
+WORLDS = "rlrun.toys.known_optimum"
 
 
 def iterations(algorithm: PPO, number: int) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def test_a_recurrent_run_with_two_workers_is_restored_bit_for_bit(tmp_path: Path
 
 
 def test_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for_bit(tmp_path: Path) -> None:
-    env = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
+    env = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
     streams = {"curiosity": {"hiddens": [8], "features": 4}, "constraint": {"column": "cost", "limit": 0.5}}
     with PPO(env, {**SMALL, **streams}, seed=4) as algorithm:
         iterations(algorithm, 2)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from stub_workers import actor_pids
 
-from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
+from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
-WORLD = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+WORLD = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
 SETTINGS = {
     "num_workers": 2,
     "num_envs_per_worker": 4,

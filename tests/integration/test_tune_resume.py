@@ -152,7 +152,7 @@ def test_a_trial_whose_process_dies_is_an_error_and_the_others_go_on(
 ) -> None:
     (tmp_path / "deadly_world.py").write_text(
         "import os\n"
-        "from rlrun.envs.worlds import ConstantReward\n"
+        "from rlrun.toys.known_optimum import ConstantReward\n"
         "class Deadly(ConstantReward):\n"
         "    def __init__(self, deadly=False, **kwargs):\n"
         "        super().__init__(**kwargs)\n"

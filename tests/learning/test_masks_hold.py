@@ -12,9 +12,9 @@ import pytest
 
 from rlrun.python_api import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala
 
-GRID = {"id": "rlrun.envs.masked_worlds:MaskedGrid", "kwargs": {"size": 3}}
-MATCH = {"id": "rlrun.envs.masked_worlds:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
-CONSOLE = "rlrun.envs.masked_worlds:MaskedConsole"
+GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
+MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
+CONSOLE = "rlrun.toys.masked_envs:MaskedConsole"
 ENV_STEPS = 10_000
 
 COMMON = {"compile": False, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 1000}

@@ -4,7 +4,7 @@ Gates hold for the seeds 100 to 102 as well, where at most 1 of 60 games is lost
 untrained network with the same search three quarters are lost.
 """
 
-from rlrun.algorithms.alphazero import AlphaZero, AlphaZeroConfig
+from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def test_alphazero_learns_tic_tac_toe() -> None:
-    world = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+    world = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
     with Training(world, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=1) as training:
         training.update_executor = "numpy"
         training.step()

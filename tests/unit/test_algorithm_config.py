@@ -1,9 +1,9 @@
 import pytest
 
 from rlrun.algorithm_config import AlgorithmConfig, LearningSettings, SamplingSettings
-from rlrun.algorithms.settings_off_policy import OffPolicyConfig
-from rlrun.algorithms.settings_on_policy import OnPolicyConfig
-from rlrun.algorithms.settings_worker_gradients import WorkerGradientConfig
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.algorithms.settings.on_policy import OnPolicyConfig
+from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.errors import SpecError
 from rlrun.registry import algorithm_class
 

@@ -11,15 +11,15 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rlrun.algorithms.ddppo.all_reduce_sgd import standardized_together
+from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes
 from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.packing import Packing, filled_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
-from rlrun.flow.operators.all_reduce_sgd import standardized_together
 from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.complete_episodes import CompleteEpisodes
-from rlrun.flow.operators.initial_priorities import InitialPriorities
 from rlrun.functional.masked import standardized
 from rlrun.functional.moments import Moments
 from rlrun.functional.vtrace import vtrace

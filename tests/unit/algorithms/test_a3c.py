@@ -18,7 +18,7 @@ SMALL = {
 ENVS = {
     "discrete": "CartPole-v1",
     "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
-    "dict": "rlrun.envs.worlds:DictCartPole",
+    "dict": "rlrun.toys.known_optimum:DictCartPole",
 }
 
 

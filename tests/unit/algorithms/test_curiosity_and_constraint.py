@@ -18,7 +18,6 @@ from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.two_lanes import TwoLanes
 from rlrun.errors import SpecError, UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
@@ -26,12 +25,13 @@ from rlrun.functional.vtrace import vtrace
 from rlrun.python_api import TrainedAlgorithm
 from rlrun.registry import algorithm_class
 from rlrun.spec.load import load_experiments
+from rlrun.toys.two_lanes import TwoLanes
 from rlrun.training.reward_streams import novelty_loss
 from rlrun.training.training import Training
 
 linprog = pytest.importorskip("scipy.optimize").linprog
 
-LANES = {"id": "rlrun.envs.two_lanes:TwoLanes", "columns": ["cost"]}
+LANES = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
 SMALL = {
     "num_envs_per_worker": 4,
     "train_batch_size": 128,

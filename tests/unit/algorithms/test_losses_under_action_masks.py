@@ -6,14 +6,14 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from rlrun.algorithms.a2c import A2C
-from rlrun.algorithms.appo import APPO
-from rlrun.algorithms.async_dqn import AsyncDQN
-from rlrun.algorithms.dqn import DQN
-from rlrun.algorithms.impala import Impala
-from rlrun.algorithms.pg import PG
+from rlrun.algorithms.actor_q.sac import SAC
+from rlrun.algorithms.dqn.async_dqn import AsyncDQN
+from rlrun.algorithms.dqn.dqn import DQN
+from rlrun.algorithms.impala.appo import APPO
+from rlrun.algorithms.impala.impala import Impala
+from rlrun.algorithms.pg.pg import PG
 from rlrun.algorithms.ppo import PPO
-from rlrun.algorithms.r2d2 import R2D2
-from rlrun.algorithms.sac import SAC
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 

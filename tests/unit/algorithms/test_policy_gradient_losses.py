@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from rlrun.algorithms.a2c import A2C
-from rlrun.algorithms.appo import APPO
-from rlrun.algorithms.impala import Impala
-from rlrun.algorithms.pg import PG
+from rlrun.algorithms.impala.appo import APPO
+from rlrun.algorithms.impala.impala import Impala
+from rlrun.algorithms.pg.pg import PG
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.returns import gae
 from rlrun.policy.action_spaces.discrete import Categorical

@@ -12,17 +12,17 @@ from gymnasium.spaces import Box, Dict, Discrete, Space
 from torch import Tensor
 
 import rlrun
+from rlrun.algorithms.actor_q.networks import action_masks
+from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
-from rlrun.policy.actor_q_networks import action_masks
-from rlrun.policy.soft import SoftPolicy
 from rlrun.python_api import TrainedAlgorithm
 from tests.rounding import rounding_error
 
-CUE = {"id": "rlrun.envs.worlds:CueRecall", "kwargs": {"delay": 3}}
+CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
 SEQUENCES = {"length": 6, "burn_in": 5, "stride": 3, "capacity": 20_000}
 ROWS, BURN_IN, LENGTH, AHEAD = 4, 3, 5, 2
 NEAR = rounding_error(5 + 7 + 6 * 6)  # inputs of the layers, and six products over the width of the core

@@ -12,7 +12,7 @@ import rlrun
 from rlrun.errors import SpecError
 from rlrun.python_api import TrainedAlgorithm
 
-CUE = {"id": "rlrun.envs.worlds:CueRecall", "kwargs": {"delay": 3}}
+CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
 MODEL = {"hiddens": [16], "core": "gru", "core_width": 16, "shared_value": True}
 ASYNC = {"rollout_fragment_length": 12, "train_batch_size": 192, "lr": 5e-3, "min_env_steps_per_iteration": 1000}
 CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {

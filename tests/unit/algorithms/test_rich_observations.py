@@ -15,8 +15,8 @@ from rlrun.cli.main import cli
 from rlrun.errors import CheckpointRefused
 from rlrun.python_api import TrainedAlgorithm
 
-ENTITIES = "rlrun.envs.observation_worlds:HighestEntity"
-CAMERAS = "rlrun.envs.observation_worlds:TwoCameras"
+ENTITIES = "rlrun.toys.rich_observations:HighestEntity"
+CAMERAS = "rlrun.toys.rich_observations:TwoCameras"
 AS_ENTITIES = {"observations": {"entities": {"encode_as": "entities", "mask": "entity_mask"}}}
 OWN_FRONT = {"encoders": {"front": "rich_nets:Halves"}}
 
@@ -77,7 +77,7 @@ def test_every_kind_of_algorithm_learns_from_them(name: str, env: str, model: di
 
 def test_learned_vectors_of_integers_learn() -> None:
     as_vectors = {"observations": {"": {"encode_as": "embedding"}}}
-    assert_encoders_learn(made("ppo", "rlrun.envs.worlds:MultiDiscreteMatch", as_vectors))
+    assert_encoders_learn(made("ppo", "rlrun.toys.known_optimum:MultiDiscreteMatch", as_vectors))
 
 
 def assert_encoders_learn(algorithm: TrainedAlgorithm) -> None:
@@ -118,7 +118,7 @@ def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> Non
 SPEC = """\
 one:
   algorithm: ppo
-  env: rlrun.envs.observation_worlds:TwoCameras
+  env: rlrun.toys.rich_observations:TwoCameras
   stop: {{env_steps: 100}}
   config: {{model: {model}}}
 """
@@ -159,7 +159,7 @@ def test_a_plan_says_how_each_part_enters(tmp_path: Path) -> None:
 def test_agents_of_a_world_see_entities_and_so_does_the_value_of_all(tmp_path: Path) -> None:
     spec = {
         "algorithm": "ippo",
-        "env": {"world": "rlrun.worlds.foraging:Foraging"},
+        "env": {"world": "rlrun.toys.foraging:Foraging"},
         "stop": {"iteration": 2},
         "config": {
             "num_envs_per_worker": 2,

@@ -33,7 +33,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_shipped_demonstrations_are_what_the_command_writes(tmp_path: Path, lab: None) -> None:
     output = tmp_path / "shown.npz"
-    env = "rlrun.envs.sparse_mountain_car:SparseMountainCar"
+    env = "rlrun.toys.sparse_mountain_car:SparseMountainCar"
     words = ("--policy", "my_lab.mountain_car:push_along", "--env", env, "--episodes", 20)
     done = demonstrate(*words, "-o", output)
     assert done.exit_code == 0, done.output
@@ -79,7 +79,7 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
 
 
 def test_the_first_action_is_noted_where_it_is_not_0() -> None:
-    env = EnvConfig(id="rlrun.envs.worlds:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
+    env = EnvConfig(id="rlrun.toys.known_optimum:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
     shown, returns = record_demonstrations(lambda observation, starts, prev_reward: np.int64(7), env, 2, seed=0)
     assert returns == [1.0, 1.0]
     assert shown.about["first_action"] == 5
@@ -104,7 +104,7 @@ def test_what_cannot_be_recorded_is_said(words: tuple[str, ...], told: str, lab:
 
 
 def test_a_world_of_many_agents_is_refused_in_words(tmp_path: Path) -> None:
-    env = "{world: 'rlrun.worlds.cartpoles:CartPoles'}"
+    env = "{world: 'rlrun.toys.cartpoles:CartPoles'}"
     done = demonstrate("--policy", "math:floor", "--env", env, "-o", tmp_path / "shown.npz")
     assert done.exit_code == 2
-    assert "demonstrations are of one agent, and rlrun.worlds.cartpoles:CartPoles is a world of many" in done.output
+    assert "demonstrations are of one agent, and rlrun.toys.cartpoles:CartPoles is a world of many" in done.output

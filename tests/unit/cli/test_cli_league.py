@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.algorithm_config import WorldSamplingSettings
-from rlrun.algorithms.alphazero import AlphaZero
+from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.league import league_text
 from rlrun.cli.main import cli
@@ -21,7 +21,7 @@ from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
-GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
 
 
@@ -108,7 +108,7 @@ def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(sav
 
 
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
-    done = run("evaluate", saved[1], "--against", "rlrun.worlds.scripted:RandomLegal", "--env", "CartPole-v1")
+    done = run("evaluate", saved[1], "--against", "rlrun.toys.scripted_players:RandomLegal", "--env", "CartPole-v1")
     assert done.exit_code == 2
     assert "leave --env out" in done.output
 

@@ -9,17 +9,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rlrun.algorithm_config import WorldSamplingSettings
-from rlrun.algorithms.alphazero import AlphaZero
+from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.main import cli
 from rlrun.cli.play import board_text
 from rlrun.envs.env_config import EnvConfig
+from rlrun.toys.board_games import ConnectFour, Hex
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.board_games import ConnectFour, Hex
 from rlrun.worlds.world_config import WorldConfig
 
-GAMES = "rlrun.worlds.board_games"
+GAMES = "rlrun.toys.board_games"
 SMALL = {"model": {"hiddens": [4]}, "compile": False}
 
 
@@ -111,11 +111,11 @@ def test_who_is_no_player_is_told_who_plays(saved: Path) -> None:
 def test_envs_that_are_no_board_game_are_refused(tmp_path: Path) -> None:
     with Training(EnvConfig(id="CartPole-v1"), PPO(PPO.Config.parse(SMALL)), seed=0) as training:
         training.save(tmp_path / "pole")
-    poles = WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": 2})
+    poles = WorldConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2})
     policies = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
     with Training(poles, policies, seed=0) as training:
         training.save(tmp_path / "poles")
-    for name, env in (("pole", "CartPole-v1"), ("poles", "rlrun.worlds.cartpoles:CartPoles")):
+    for name, env in (("pole", "CartPole-v1"), ("poles", "rlrun.toys.cartpoles:CartPoles")):
         done = play(tmp_path / name)
         assert done.exit_code == 2
         assert f"env {env} cannot be played in a terminal: that takes a board game" in done.output

@@ -15,7 +15,7 @@ from rlrun.spec.experiment import Experiment
 from rlrun.spec.load import parse_experiments
 
 ROOM = """
-from rlrun.envs.worlds import ConstantReward
+from rlrun.toys.known_optimum import ConstantReward
 import numpy, shipped_tools.walls
 
 class Room(ConstantReward):
@@ -98,7 +98,7 @@ def test_a_module_is_found_wherever_a_spec_may_name_it(folder: Path) -> None:
 
 
 def test_nothing_is_shipped_that_is_installed() -> None:
-    assert user_modules([experiment(), experiment(env="rlrun.envs.worlds:DictCartPole")]) == {}
+    assert user_modules([experiment(), experiment(env="rlrun.toys.known_optimum:DictCartPole")]) == {}
     assert code_environment([experiment()]) == {}
 
 

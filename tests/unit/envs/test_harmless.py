@@ -18,7 +18,7 @@ from rlrun.registry import load_object
         "CartPole-v1",
         "ALE/Pong-v5",
         "HalfCheetah-v5",
-        "rlrun.envs.worlds:DictCartPole",
+        "rlrun.toys.known_optimum:DictCartPole",
         {"id": "FrozenLake-v1", "kwargs": {"map_name": "4x4", "is_slippery": False, "desc": ["SFFF", "FHFG"]}},
         {
             "id": "CartPole-v1",
@@ -41,8 +41,8 @@ def test_known_envs_with_plain_arguments_ask_for_nothing(env: Any) -> None:
         ("os:system", "env os:system is none"),
         ("gymnasium:make", "env gymnasium:make is none"),
         ("rlrun.envs.make:make_env", "env rlrun.envs.make:make_env is none"),
-        ("rlrun.envs.worlds:Crashing", "env rlrun.envs.worlds:Crashing is none"),
-        ("rlrun.envs.worlds:gymnasium.make", "is none of the known envs"),
+        ("rlrun.toys.known_optimum:Crashing", "env rlrun.toys.known_optimum:Crashing is none"),
+        ("rlrun.toys.known_optimum:gymnasium.make", "is none of the known envs"),
         (
             {"id": "CartPole-v1", "wrappers": [{"id": "RecordVideo", "kwargs": {"video_folder": "/tmp/x"}}]},
             "env.wrappers has RecordVideo, which may run code or write files",

@@ -57,8 +57,14 @@ def refused(config: Any, error: type[RlrunError]) -> str:
         ("ALE/Pnog-v5", "there is no env 'ALE/Pnog-v5'; did you mean 'ALE/Pong-v5'?"),
         ("xyzzy", "there is no env 'xyzzy'"),
         ("", "there is no env ''"),
-        ("rlrun.envs.worlds:DictCartpole", "rlrun.envs.worlds has no 'DictCartpole'; did you mean 'DictCartPole'?"),
-        ("rlrun.envs.world:DictCartPole", "there is no 'rlrun.envs.world'; did you mean 'worlds'?"),
+        (
+            "rlrun.toys.known_optimum:DictCartpole",
+            "rlrun.toys.known_optimum has no 'DictCartpole'; did you mean 'DictCartPole'?",
+        ),
+        (
+            "rlrun.toys.known_optimu:DictCartPole",
+            "there is no 'rlrun.toys.known_optimu'; did you mean 'known_optimum'?",
+        ),
         ("nowhere_at_all:Name-v0", "the env package's module 'nowhere_at_all' is not found"),
         ("MiniGrid-Empty-5x5-v0", "write minigrid:MiniGrid-Empty-5x5-v0"),
         ("pettingzoo.mpe.simple_spread_v3", "a world of many agents is env: {pettingzoo: mpe2.simple_spread_v3}"),
@@ -121,10 +127,13 @@ def test_an_env_that_left_gymnasium_is_answered_with_its_heir() -> None:
             {"id": "CartPole-v1", "wrappers": [{"id": "ClipReward", "kwargs": {"min": 0}}]},
             "wrapper ClipReward: its keyword arguments do not fit: got an unexpected keyword argument 'min'",
         ),
-        ({"id": "CartPole-v1", "wrappers": ["rlrun.envs.worlds:Nothing"]}, "rlrun.envs.worlds has no 'Nothing'"),
+        (
+            {"id": "CartPole-v1", "wrappers": ["rlrun.toys.known_optimum:Nothing"]},
+            "rlrun.toys.known_optimum has no 'Nothing'",
+        ),
         ({"id": "Pendulum-v1", "backend": "vector"}, "env Pendulum-v1 has no vector form of its own"),
-        ({"id": "rlrun.envs.worlds:ConstantReward", "backend": "vector"}, "has no vector form of its own"),
-        ({"id": "rlrun.envs.worlds:__name__"}, "cannot be called: it is a str"),
+        ({"id": "rlrun.toys.known_optimum:ConstantReward", "backend": "vector"}, "has no vector form of its own"),
+        ({"id": "rlrun.toys.known_optimum:__name__"}, "cannot be called: it is a str"),
     ],
 )
 def test_wrong_names_and_arguments_are_named(config: Any, said: str) -> None:
@@ -148,7 +157,7 @@ def test_wrappers_and_a_native_backend_are_refused_by_the_config() -> None:
         ("ALE/Pong-v5", "atari"),
         ({"id": "ALE/Pong-v5", "backend": "loop"}, "loop"),
         ("phys2d/CartPole-v1", "gymnasium"),
-        ("rlrun.envs.worlds:DictCartPole", "loop"),
+        ("rlrun.toys.known_optimum:DictCartPole", "loop"),
         ({"id": "CartPole-v1", "backend": "envpool"}, "envpool"),
     ],
 )
@@ -193,7 +202,7 @@ def test_slots_with_different_spaces_are_refused(lab: Any) -> None:
 
 
 def test_a_factorys_env_gets_the_configs_time_limit() -> None:
-    config = EnvConfig(id="rlrun.envs.worlds:ConstantReward", max_episode_steps=4)
+    config = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", max_episode_steps=4)
     env = make_vector_env(config, 1, SEEDS)
     env.reset()
     assert [bool(env.step(np.zeros(1, np.int64))[3][0]) for _ in range(6)] == [False] * 3 + [True, False, False]
@@ -285,7 +294,7 @@ def test_a_single_env_is_what_a_slot_is() -> None:
 def test_an_env_that_draws_nothing_says_so(lab: Any) -> None:
     lab("lab_blind", "def make(**options): return gymnasium.make('CartPole-v1', **options)")
     with pytest.raises(EnvironmentUnusable, match="cannot be drawn: it has no parameter render_mode"):
-        make_env(EnvConfig(id="rlrun.envs.worlds:ConstantReward"), render_mode="rgb_array")
+        make_env(EnvConfig(id="rlrun.toys.known_optimum:ConstantReward"), render_mode="rgb_array")
     assert make_env(EnvConfig(id="lab_blind:make"), render_mode="rgb_array").render_mode == "rgb_array"
 
 
@@ -333,7 +342,7 @@ def test_making_halfcheetah_neither_prints_nor_leaves_a_log(tmp_path: Path, capf
 
 def test_envs_import_neither_torch_nor_ray_nor_what_another_env_needs(tmp_path: Path) -> None:
     script = (
-        "import sys, rlrun.envs.make, rlrun.envs.worlds; from rlrun.envs.env_config import EnvConfig\n"
+        "import sys, rlrun.envs.make, rlrun.toys.known_optimum; from rlrun.envs.env_config import EnvConfig\n"
         "rlrun.envs.make.spaces_of(EnvConfig(id='CartPole-v1'))\n"
         "print(sorted({'torch', 'ray', 'ale_py', 'mujoco', 'Box2D', 'pygame', 'envpool'} & set(sys.modules)))\n"
     )
@@ -353,7 +362,7 @@ def test_a_wrapper_whose_package_is_not_installed_is_unusable_and_no_bug(monkeyp
 
 
 def test_a_wrong_keyword_argument_of_a_factory_is_found_without_building_the_env() -> None:
-    config = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_length": 3})
+    config = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_length": 3})
     with pytest.raises(UsageError, match="unexpected keyword argument 'episode_length'; did you mean 'episode_len'"):
         check_single_env(config)
     check_single_env(config.replace(kwargs={"episode_len": 3}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.algorithms.dqn import DQNConfig
+from rlrun.algorithms.dqn.dqn import DQNConfig
 from rlrun.algorithms.ppo import PPOConfig
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig

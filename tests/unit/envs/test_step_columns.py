@@ -11,8 +11,8 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import backend_of, make_vector_env
 from rlrun.envs.vector_env import EnvError
-from rlrun.envs.worlds import ConstantReward
 from rlrun.errors import SpecError
+from rlrun.toys.known_optimum import ConstantReward
 
 SEEDS = EpisodeSeeds(0, worker_index=2)
 

@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode
 from rlrun.cli.main import cli
 from rlrun.data.demonstrations import Demonstrations
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.worlds import ConstantReward
 from rlrun.rollout.demonstrating import demonstrate
-from rlrun.worlds.cartpoles import CartPoleArrays, CartPoles
+from rlrun.toys.cartpoles import CartPoleArrays, CartPoles
+from rlrun.toys.known_optimum import ConstantReward
 
 VECTOR_ID = "rlrun-tests/StuckVector-v0"
 SPEC = """\

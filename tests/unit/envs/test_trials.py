@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Dict, Discrete
 
-from rlrun.envs.bandits import ARMS, BernoulliBandit, thompson_regrets, two_arms
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_env
 from rlrun.envs.trials import Trials
+from rlrun.toys.bernoulli_bandits import ARMS, BernoulliBandit, thompson_regrets, two_arms
 
 BANDIT = {
-    "id": "rlrun.envs.bandits:BernoulliBandit",
+    "id": "rlrun.toys.bernoulli_bandits:BernoulliBandit",
     "wrappers": [{"id": "rlrun.envs.trials:Trials", "kwargs": {"episodes": 5}}],
-    "tasks": "rlrun.envs.bandits:two_arms",
+    "tasks": "rlrun.toys.bernoulli_bandits:two_arms",
 }
 
 

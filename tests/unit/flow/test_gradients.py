@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.a2c import A2C
-from rlrun.algorithms.impala import Impala
+from rlrun.algorithms.ddppo.all_reduce_sgd import standardized_together
+from rlrun.algorithms.impala.impala import Impala
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import WorkerOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages
-from rlrun.flow.operators.all_reduce_sgd import standardized_together
 from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.sources.operator_chain import OperatorChain

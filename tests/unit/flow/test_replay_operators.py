@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rlrun.algorithms.dqn import DQN, DQNConfig
+from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import FlowStalled
 from rlrun.flow.nodes import Delivered

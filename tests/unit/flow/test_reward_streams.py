@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages, with_advantages
-from rlrun.flow.operators.complete_episodes import CompleteEpisodes
 from rlrun.flow.operators.constraint import LagrangianAdvantages
 from rlrun.flow.operators.curiosity import IntrinsicRewards
 from rlrun.policy.constraint_config import ConstraintConfig

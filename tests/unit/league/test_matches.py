@@ -13,12 +13,12 @@ from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_config import WorldConfig
 
-GAME = WorldConfig(world="rlrun.worlds.board_games:TicTacToe")
+GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
 ONE_POLICY = PolicyMapping(("everybody",))
 
 
 def poles(number: int) -> WorldConfig:
-    return WorldConfig(world="rlrun.worlds.cartpoles:CartPoles", kwargs={"num_agents": number})
+    return WorldConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": number})
 
 
 def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
@@ -79,7 +79,7 @@ def test_roles_meet_the_other_role_alone() -> None:
         "second_opponent": SeatSettings(plays_against="second", selves_of=("first",)),
     }
     names = ("first", "second", *seats)
-    game = WorldConfig(world="rlrun.worlds.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
+    game = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
     matches = Matches(game, PolicyMapping(names, "rlrun.league.sides:alternate_roles"), seats)
     assert (matches.sides_of("first"), matches.sides_of("second")) == (("first",), ("second",))
     assert matches.sides_against("first", "first") == ()
@@ -90,7 +90,7 @@ def test_roles_meet_the_other_role_alone() -> None:
     ("player", "said"),
     [
         (
-            "rlrun.worlds.scripted:GreedyForager",
+            "rlrun.toys.scripted_players:GreedyForager",
             "no games of two sides can be played in it: mapping: agent 'forager_12'",
         ),
         (f"{__name__}:first_move", r"4 episodes of agents in 2 games: every agent has to live once in each"),
@@ -98,7 +98,7 @@ def test_roles_meet_the_other_role_alone() -> None:
 )
 def test_a_world_in_which_agents_are_born_or_missing_is_refused(player: str, said: str) -> None:
     forager = ScriptedPlayer(player, np.dtype(np.int64), (), 0)
-    world = WorldConfig(world="rlrun.worlds.foraging:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
+    world = WorldConfig(world="rlrun.toys.foraging:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
     with pytest.raises(UsageError, match=said):
         Matches(world, ONE_POLICY, {}).play(forager, forager, 4, seed=0)
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
+from rlrun.algorithms.dqn.policy import q_spec
 from rlrun.nn.model_config import ModelConfig, QModelConfig
 from rlrun.nn.network_spec import chosen_by_observation, hidden_widths, shares_value
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.actor_critic import policy_value_spec
-from rlrun.policy.q import q_spec
 
 IMAGE = Box(0, 255, (4, 36, 36), np.uint8)
 NUMBERS = Box(-1, 1, (3,))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.actor import ActorPolicy
 from tests.rounding import rounding_error
 
 SPACE = spaces.Box(-1.0, 1.0, (5,))

@@ -7,6 +7,9 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
+from rlrun.algorithms.dqn.policy import QPolicy
+from rlrun.algorithms.dqn.return_model import ReturnModel
+from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces
@@ -14,9 +17,6 @@ from rlrun.errors import SpecError, UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig, QModelConfig, SoftModelConfig, StateValueModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.q import QPolicy
-from rlrun.policy.return_model import ReturnModel
-from rlrun.policy.state_value import StateValuePolicy
 from rlrun.policy.weights import Weights
 from tests.rounding import rounding_error
 

@@ -9,19 +9,19 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from torch import nn
 
+from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
+from rlrun.algorithms.dqn.policy import QPolicy
+from rlrun.algorithms.dqn.return_model import ReturnModel
+from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
+from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.policy.action_masks import MaskedOutputs, uniform_allowed
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.deterministic import DeterministicPolicy
-from rlrun.policy.q import QPolicy
-from rlrun.policy.recurrent_q import RecurrentQPolicy
-from rlrun.policy.return_model import ReturnModel
-from rlrun.policy.soft import SoftPolicy
 from rlrun.policy.weights import Weights
 from tests.rounding import rounding_error
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Text
 
+from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.errors import UsageError
-from rlrun.policy.action_spaces.box_mean import BoxMeanActions
 from rlrun.policy.action_spaces.box_scale import BoxScale, bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.action_spaces.make import make_action_space

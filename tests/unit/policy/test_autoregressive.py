@@ -8,13 +8,13 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.nn.model_config import ModelConfig, QModelConfig, StateValueModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.state_value import StateValuePolicy
 from rlrun.policy.weights import Weights
 from tests.rounding import rounding_error
 

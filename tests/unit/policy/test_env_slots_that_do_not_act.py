@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+from rlrun.algorithms.dqn.policy import QPolicy
+from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
+from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.recurrent_model import RecurrentModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.deterministic import DeterministicPolicy
-from rlrun.policy.q import QPolicy
-from rlrun.policy.recurrent_q import RecurrentQPolicy
 from rlrun.policy.weights import Weights
 from tests.rounding import rounding_error
 

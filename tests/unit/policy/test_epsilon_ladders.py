@@ -26,8 +26,8 @@ def test_every_column_goes_from_1_to_a_final_probability_of_its_own():
 def test_a_q_policy_explores_in_each_column_as_its_place_says_and_records_what_actions_are_worth():
     import gymnasium
 
+    from rlrun.algorithms.dqn.policy import QPolicy
     from rlrun.nn.model_config import ModelConfig
-    from rlrun.policy.q import QPolicy
 
     spaces = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Discrete(3)
     policy = QPolicy(

@@ -5,13 +5,13 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.algorithms.sac import SACConfig
+from rlrun.algorithms.actor_q.sac import SACConfig
+from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.soft import SoftPolicy
 from rlrun.policy.weights import Weights
 from tests.rounding import rounding_error
 

@@ -10,11 +10,11 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
 
+from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.q import QPolicy
 from rlrun.policy.weights import Weights
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
@@ -24,7 +24,7 @@ from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
 
-GRID = EnvConfig(id="rlrun.envs.masked_worlds:MaskedGrid", kwargs={"size": 3})
+GRID = EnvConfig(id="rlrun.toys.masked_envs:MaskedGrid", kwargs={"size": 3})
 FRAMES = EnvConfig(id=f"{__name__}:Frames")
 MODEL = ModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
 

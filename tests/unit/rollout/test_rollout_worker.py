@@ -10,7 +10,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import spaces_of
 from rlrun.envs.vector_env import EnvError
-from rlrun.envs.worlds import ConstantReward
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -18,6 +17,7 @@ from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings, RewardTransform
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.toys.known_optimum import ConstantReward
 from tests.rounding import rounding_error
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
@@ -181,7 +181,7 @@ def test_scaled_rewards_have_the_deviation_of_discounted_returns():
 
 
 def test_rows_that_only_begin_an_episode_are_no_samples_of_the_return():
-    env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 2})
+    env = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 2})
     delta = worker_for(env, length=12, scale=True).sample().filter_deltas["default"]["returns"]
     assert delta.count == 3 * 8
     assert delta.variance == pytest.approx(np.var([1.0, 1.9]))
@@ -201,7 +201,7 @@ def test_the_running_return_starts_afresh_where_an_episode_ended_with_the_fragme
 
 
 def test_a_fragment_without_a_step_says_nothing_of_returns():
-    env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 1})
+    env = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 1})
     worker = worker_for(env, num_envs=1, length=1, scale=True)
     counts = [worker.sample().filter_deltas["default"]["returns"].count for _ in range(4)]
     assert counts == [1, 0, 1, 0]
@@ -247,7 +247,7 @@ def test_parallel_envs_start_differently():
     [
         CARTPOLE,
         EnvConfig(id="CartPole-v1", backend="loop"),
-        EnvConfig(id="rlrun.envs.worlds:DictCartPole"),
+        EnvConfig(id="rlrun.toys.known_optimum:DictCartPole"),
         EnvConfig(id="Pendulum-v1", max_episode_steps=30),
     ],
     ids=["vector", "loop", "dict", "continuous"],
@@ -270,7 +270,7 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(env, fragments_before):
 
 @pytest.mark.parametrize(("num_envs", "length"), [(1, 5), (3, 5), (1, 1)])
 def test_a_worker_goes_on_from_where_all_its_env_slots_have_just_been_reset(num_envs, length):
-    env = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 4})
+    env = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 4})
     straight, resumed = (worker_for(env, num_envs=num_envs, length=length) for _ in range(2))
     for _ in range(5 // length):
         straight.sample()
@@ -355,7 +355,7 @@ def test_a_worker_with_a_dense_policy_imports_neither_torch_nor_ray(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-TWO_LANES = EnvConfig(id="rlrun.envs.two_lanes:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",))
+TWO_LANES = EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", kwargs={"episode_len": 4}, columns=("cost",))
 
 
 def test_columns_of_the_infos_are_recorded_where_a_step_was_taken():

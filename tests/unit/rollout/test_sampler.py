@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.algorithms.dqn import DQN, DQNConfig
+from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig

@@ -14,9 +14,9 @@ from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EnvError
 from rlrun.rollout.evaluation import episodes_side_by_side
+from rlrun.toys.cartpoles import CartPoleArrays
 from rlrun.training.training import Training
 from rlrun.worlds.array_worlds import ArrayStep
-from rlrun.worlds.cartpoles import CartPoleArrays
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
 from rlrun.envs.episode_place import EpisodeSeeds
@@ -14,7 +15,6 @@ from rlrun.envs.spaces import Spaces
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.q import QPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.phases import untimed
 from rlrun.rollout.slot_recorder import SlotRecorder

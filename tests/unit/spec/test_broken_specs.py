@@ -381,11 +381,11 @@ ENTRIES = [
     ),
     Case(
         "env factory missing",
-        env("rlrun.envs.worlds:DictCartPol"),
+        env("rlrun.toys.known_optimum:DictCartPol"),
         [
             (
-                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.envs.worlds:DictCartPol' does not "
-                "exist: rlrun.envs.worlds has no 'DictCartPol'; did you mean 'DictCartPole'?"
+                "spec.yaml:3:8: try.env.id: the env factory 'rlrun.toys.known_optimum:DictCartPol' does not "
+                "exist: rlrun.toys.known_optimum has no 'DictCartPol'; did you mean 'DictCartPole'?"
             )
         ],
     ),

@@ -178,7 +178,7 @@ def test_without_a_shipped_config_there_are_the_defaults_and_it_is_said() -> Non
 
 def test_a_short_spec_for_regression_runs_does_not_stand_for_its_env() -> None:
     assert any(path.parent.name == "regression" for path in shipped_configs())
-    assert shipped_experiment("ppo", "rlrun.envs.worlds:NestedTuple").origin.startswith("no config for ppo on ")
+    assert shipped_experiment("ppo", "rlrun.toys.known_optimum:NestedTuple").origin.startswith("no config for ppo on ")
 
 
 def test_a_wrong_algorithm_or_env_on_the_command_line_gets_the_nearest() -> None:

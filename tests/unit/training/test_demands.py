@@ -51,7 +51,7 @@ def test_a_demand_that_stands_twice_is_told_once() -> None:
 
 WORLD: dict[str, Any] = {
     "algorithm": "ppo + dqn",
-    "env": {"world": "rlrun.worlds.cartpoles:CartPoles"},
+    "env": {"world": "rlrun.toys.cartpoles:CartPoles"},
     "config": {"num_workers": 0},
     "policies": {"a": {"algorithm": "ppo", "config": {"lr": 1e-3}}, "b": {"algorithm": "dqn", "config": {}}},
     "mapping": {"pole_0": "a", "*": "b"},

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.ddpg import DDPG
-from rlrun.algorithms.dqn import DQN, DQNConfig
+from rlrun.algorithms.actor_q.ddpg import DDPG
+from rlrun.algorithms.actor_q.sac import SAC
+from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.ppo import PPO, PPOConfig
-from rlrun.algorithms.sac import SAC
 from rlrun.config import fixed
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces

@@ -45,8 +45,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),
-    "LinTS": ("rlrun.envs.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
-    "LinUCB": ("rlrun.envs.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
+    "LinTS": ("rlrun.toys.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
+    "LinUCB": ("rlrun.toys.contextual_bandits:LinearBandit", {"min_env_steps_per_iteration": 10}),
     "MAML": ("CartPole-v1", {**SMALL, "rollout_fragment_length": 8, "tasks_per_update": 2}),
     "MBMPO": (
         "CartPole-v1",
@@ -91,8 +91,8 @@ def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
     assert missing == []
 
 
-WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.worlds.matrix_games:TwoStepGame") | {
-    "alphazero": "rlrun.worlds.board_games:TicTacToe"
+WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys.matrix_games:TwoStepGame") | {
+    "alphazero": "rlrun.toys.board_games:TicTacToe"
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlrun.algorithm_config import WorldSamplingSettings
-from rlrun.algorithms.dqn import DQN
+from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.league.league_settings import SeatSettings
@@ -16,7 +16,7 @@ from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
-POLES = WorldConfig(world="rlrun.worlds.cartpoles:CartPoles")
+POLES = WorldConfig(world="rlrun.toys.cartpoles:CartPoles")
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
 
 
@@ -72,7 +72,7 @@ def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path) 
 def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None:
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
-    game = Training(WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame"), Policies.alone(both().first))
+    game = Training(WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
     with pytest.raises(UsageError, match="agents of policy default have"):
         game.check_fits(POLES)
 
@@ -96,7 +96,7 @@ def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_l
 def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom() -> None:
     assert both(train=("a",)).described() == ["agents: pole_0 -> a, * -> b", "policy b: does not learn"]
     assert Policies.alone(both().first).described() == []
-    scripted = {"rlrun.worlds.scripted:RandomLegal": 0.2}
+    scripted = {"rlrun.toys.scripted_players:RandomLegal": 0.2}
     seat = SeatSettings(plays_against="a", selves_of=("a", "b"), self_play_share=0.5, scripted=scripted)
     league = Policies(
         both().algorithms,
@@ -106,7 +106,7 @@ def test_policies_say_in_words_whose_agents_are_whose_and_who_plays_whom() -> No
     )
     assert league.described() == [
         "agents: by rlrun.league.sides:alternate",
-        "seat seat: a plays against 0.5 present selves of a, b, 0.2 rlrun.worlds.scripted:RandomLegal, "
+        "seat seat: a plays against 0.5 present selves of a, b, 0.2 rlrun.toys.scripted_players:RandomLegal, "
         "0.3 past selves of a, b (prioritized)",
         "seat mirror: b plays against 1 present selves of b",
         "league: a snapshot every 10 iterations, 10 past selves of each policy at most, "

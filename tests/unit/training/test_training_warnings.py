@@ -13,10 +13,10 @@ from gymnasium.spaces import Box, Discrete
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.a2c import A2C
 from rlrun.algorithms.a3c import A3C
-from rlrun.algorithms.apex import Apex
-from rlrun.algorithms.dqn import DQN
-from rlrun.algorithms.impala import Impala
-from rlrun.algorithms.pg import PG
+from rlrun.algorithms.dqn.apex import Apex
+from rlrun.algorithms.dqn.dqn import DQN
+from rlrun.algorithms.impala.impala import Impala
+from rlrun.algorithms.pg.pg import PG
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
@@ -34,7 +34,7 @@ from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
-ENDLESS = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 10**9})
+ENDLESS = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
 SMALL = {"model": {"hiddens": [8]}, "compile": False, "num_envs_per_worker": 2}
 
 
@@ -164,7 +164,7 @@ def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_do
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 10)
-    rarely = EnvConfig(id="rlrun.envs.worlds:ConstantReward", kwargs={"episode_len": 600})
+    rarely = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 600})
     told: list[str] = []
     with Training(rarely, A2C(A2C.Config.parse(SMALL))) as training:
         while not training.step()["episodes"]:
@@ -179,9 +179,9 @@ def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_do
 @pytest.mark.parametrize(
     ("env", "parts"),
     [
-        ("rlrun.envs.worlds:ConstantReward", 0),
+        ("rlrun.toys.known_optimum:ConstantReward", 0),
         ({"id": "CliffWalking-v1", "max_episode_steps": 20}, 1),
-        ({"id": "Pendulum-v1", "wrappers": ["rlrun.envs.pendulum_images:PendulumImages"]}, 1),
+        ({"id": "Pendulum-v1", "wrappers": ["rlrun.toys.pendulum_images:PendulumImages"]}, 1),
     ],
 )
 def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) -> None:

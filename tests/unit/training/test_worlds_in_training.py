@@ -13,10 +13,10 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithm_config import SamplingSettings
 from rlrun.algorithms.a3c import A3C
-from rlrun.algorithms.dqn import DQN
-from rlrun.algorithms.impala import Impala
+from rlrun.algorithms.actor_q.sac import SAC
+from rlrun.algorithms.dqn.dqn import DQN
+from rlrun.algorithms.impala.impala import Impala
 from rlrun.algorithms.ppo import PPO
-from rlrun.algorithms.sac import SAC
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
@@ -27,7 +27,7 @@ from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 
-POLES = WorldConfig(world="rlrun.worlds.cartpoles:CartPoles")
+POLES = WorldConfig(world="rlrun.toys.cartpoles:CartPoles")
 BOTH = {"pole_0": "a", "pole_1": "b"}
 SMALL_PPO = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "model": {"hiddens": [8]}, "compile": False}
 SMALL_DQN = {"learning_starts": 20, "minibatch_size": 16, "model": {"hiddens": [8]}, "compile": False}
@@ -267,7 +267,7 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp_path: Path) -> None:
     kwargs = {"size": 8, "foragers": 4, "max_foragers": 6, "hunters": 1, "max_hunters": 2, "max_steps": 30}
-    world = WorldConfig.parse({"world": "rlrun.worlds.foraging:Foraging", "kwargs": kwargs, "clock": clock})
+    world = WorldConfig.parse({"world": "rlrun.toys.foraging:Foraging", "kwargs": kwargs, "clock": clock})
     lstm = small_ppo(normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
     policies = Policies(
         {"foragers": lstm, "hunters": small_dqn()},

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
-from rlrun.envs.worlds import ConstantReward
 from rlrun.errors import LONGEST_TEXT, CompilerMissing, OutOfResources, TrainingFailed
 from rlrun.runs.trial_result import read_trial
 from rlrun.spec.experiment import TrialSpec
+from rlrun.toys.known_optimum import ConstantReward
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop

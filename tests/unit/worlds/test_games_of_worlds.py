@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rlrun.planning.hex_game import HexArrays
-from rlrun.planning.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.toys.hex_game import HexArrays
+from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
 from rlrun.worlds.make import game_of
 from rlrun.worlds.world_config import WorldConfig
 
-GAMES = "rlrun.worlds.board_games"
+GAMES = "rlrun.toys.board_games"
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_hex_has_the_size_of_its_world() -> None:
 def test_other_worlds_worlds_that_are_stepped_at_once_and_wrapped_games_are_not() -> None:
     wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.worlds.wrappers:AgentIndicator"}]}
     for world in (
-        WorldConfig(world="rlrun.worlds.matrix_games:TwoStepGame"),
-        WorldConfig(world="rlrun.worlds.foraging:Foraging"),
+        WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame"),
+        WorldConfig(world="rlrun.toys.foraging:Foraging"),
         WorldConfig.parse(wrapped),
     ):
         assert game_of(world) is None

@@ -11,11 +11,11 @@ from rlrun.worlds.world_config import WorldConfig
 
 
 def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
-    own = {"world": "rlrun.worlds.cartpoles:CartPoles", "wrappers": ["rlrun.worlds.wrappers:AgentIndicator"]}
+    own = {"world": "rlrun.toys.cartpoles:CartPoles", "wrappers": ["rlrun.worlds.wrappers:AgentIndicator"]}
     assert world_demands(WorldConfig.parse(own), "env") == []
     searched = {
         "world": "rlrun.worlds.searched_env:SearchedEnv",
-        "kwargs": {"env": "rlrun.envs.sparse_cartpole:SparseCartPole"},
+        "kwargs": {"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
     }
     assert world_demands(WorldConfig.parse(searched), "env") == []
     spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}

@@ -9,11 +9,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlrun.envs.sparse_cartpole import SparseCartPole
 from rlrun.errors import EnvironmentUnusable
+from rlrun.toys.sparse_cartpole import SparseCartPole
 from rlrun.worlds.searched_env import AGENT, SearchedEnv
 
-POLE = "rlrun.envs.sparse_cartpole:SparseCartPole"
+POLE = "rlrun.toys.sparse_cartpole:SparseCartPole"
 
 
 def test_the_world_and_its_game_go_through_the_same_episode() -> None:

@@ -17,8 +17,8 @@ from rlrun.envs.env_watch import waits_for
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env, spaces_of
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
+from rlrun.toys.cartpoles import GROUP, CartPoleArrays
 from rlrun.worlds.array_worlds import ArrayVectorWorld
-from rlrun.worlds.cartpoles import GROUP, CartPoleArrays
 
 SEEDS = EpisodeSeeds(run_seed=3, worker_index=0)
 TRIAL: list[Path] = []

@@ -11,10 +11,10 @@ from gymnasium.spaces import Box, Discrete
 
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import EnvironmentUnusable
-from rlrun.worlds.board_games import TicTacToe
-from rlrun.worlds.cartpoles import CartPoles
-from rlrun.worlds.foraging import Foraging
-from rlrun.worlds.matrix_games import MatrixGame, TwoStepGame
+from rlrun.toys.board_games import TicTacToe
+from rlrun.toys.cartpoles import CartPoles
+from rlrun.toys.foraging import Foraging
+from rlrun.toys.matrix_games import MatrixGame, TwoStepGame
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.wrappers import AgentIndicator, BlackDeath, PadSpaces, Team
 

@@ -1,0 +1,57 @@
+"""Recording of a critic's values of the actor's actions and of those taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.data.views import viewed
+from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.policy.behavior import BehaviorPolicy
+
+
+class CriticValues:
+    """The values of the actor's own actions, `values` [T + 1, B], and of those taken, `taken_values` [T, B].
+
+    Both come from a pass over the whole fragment.
+
+    Args:
+        critic: Has the inputs `obs` and `actions`.
+    """
+
+    reads_heads = False
+
+    def __init__(self, critic: ActingNetwork) -> None:
+        self.critic = critic
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.critic.load(flat)
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns nothing: all is added in the end."""
+        return {}
+
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records nothing."""
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Adds both."""
+        taken = batch["actions"]
+        length, slots = taken.shape[:2]
+        cells = (length + 1) * slots
+        rows = policy.filtered(map_tree(lambda leaf: leaf.reshape(cells, *leaf.shape[2:]), viewed(batch)["obs"]))
+        heads, _ = policy.network({"obs": rows})
+        own = policy.action_space.mode(heads["outputs"])
+        batch["values"] = self._values(rows, own).reshape(length + 1, slots)
+        began = map_tree(lambda leaf: leaf[: length * slots], rows)
+        batch["taken_values"] = self._values(began, taken.reshape(length * slots, -1)).reshape(length, slots)
+
+    def _values(self, observations: Any, actions: Any) -> Floats:
+        heads, _ = self.critic({"obs": observations, "actions": actions})
+        return heads["outputs"]

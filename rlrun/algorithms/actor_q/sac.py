@@ -1,0 +1,167 @@
+"""SAC: an actor that climbs two critics and keeps some entropy, from a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
+from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.config import PositiveFloat, PositiveInt, Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import transitions_or_sequences
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.sequence_rows import row_priorities
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+from rlrun.nn.model_config import SoftModelConfig
+from rlrun.replay.sequences import SequenceReplayConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.actor_q.soft_policy import SoftNetworks, SoftPolicy
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+
+class SACConfig(OffPolicyActorCriticConfig):
+    """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
+
+    model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
+    minibatch_size: PositiveInt = 256
+    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
+    """The replay buffer."""
+    alpha_lr: Schedule = 3e-4
+    """Learning rate of the temperature, the weight of the entropy."""
+    initial_alpha: PositiveFloat = 1.0
+    """The first temperature."""
+    learn_alpha: bool = True
+    """Whether the temperature is learned, so that the actor's entropy comes to target_entropy (arXiv:1812.05905,
+    section 5); it stays as it is otherwise."""
+    target_entropy: float | None = None
+    """That entropy in nats, of actions in units of half the distance of their bounds; null for minus the number of
+    continuous actions, or 0.98 of the largest entropy over a finite number of actions, in each observation over those
+    that its action mask allows."""
+
+
+class SAC(Algorithm[SACConfig]):
+    """Store every step in the replay buffer; learn twin Q functions, an actor and its temperature from minibatches.
+
+    Actions are a bounded Box, or Discrete (Christodoulou, arXiv:1910.07207): then every expectation over actions is a
+    sum over all of them, and the same losses hold.
+    """
+
+    Config = SACConfig
+    policy_family = "soft"
+    has_target_network = True
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("actor/loss", "", "Loss of the actor"),
+        ENTROPY.below("actor/"),
+        GRAD_NORM.below("actor/"),
+        Metric("alpha/loss", "", "Loss of the temperature"),
+        Metric("alpha/alpha", "", "Temperature: the weight of the entropy"),
+        GRAD_NORM.below("alpha/"),
+    )
+
+    def policy(self, spaces: Spaces, seed: int) -> SoftPolicy:
+        """Returns an actor, its critics and its temperature."""
+        from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
+
+        config = self.config
+        return SoftPolicy(
+            spaces.observation,
+            spaces.action,
+            config.model,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+            uniform_steps=config.learning_starts,
+            initial_alpha=config.initial_alpha,
+            burn_in=config.replay.burn_in,
+        )
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the critics' error, what the actor climbs, and what moves the temperature."""
+        config, bound = self.config, self.config.max_grad_norm
+        objectives = [
+            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
+            Objective("actor", self.actor_loss, parameters="actor.", max_grad_norm=bound),
+        ]
+        if config.learn_alpha:
+            objectives.append(
+                Objective("alpha", self.alpha_loss, lr="alpha_lr", parameters="log_alpha", needs=("actor",))
+            )
+        return objectives
+
+    def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Half the squared soft temporal difference (arXiv:1812.05905, eq. 5) over rows [S, L], of both critics."""
+        valid = batch["valid"].float()
+        ahead = outputs.sample_and_evaluate_next(batch)
+        soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
+        targets = batch["rewards"] + batch["discounts"] * soft_values
+        values = outputs.values_of(batch)
+        errors = values - targets
+        loss = masked_mean(0.5 * errors.square().sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
+
+    def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """What the actor's entropy and the least of the critics say (arXiv:1812.05905, eq. 7), to be climbed."""
+        valid = batch["valid"].float()
+        present = outputs.sample_and_evaluate(batch)
+        loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
+        statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
+        return Loss(loss, statistics, carry={"log_probs": present.log_probs})
+
+    def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """What raises the temperature while the entropy is below its target (arXiv:1812.05905, eq. 18).
+
+        As is usual, it is linear in the logarithm of the temperature.
+        """
+        asked = self.config.target_entropy
+        target = outputs.target_entropy(batch) if asked is None else asked
+        surplus = masked_mean(-batch["actor/log_probs"], batch["valid"].float()) - target
+        loss = (outputs.log_alpha * surplus).sum()
+        return Loss(loss, {"loss": loss, "alpha": outputs.log_alpha.detach().exp().sum()})
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        config = self.config
+        replay = transitions_or_sequences(
+            config.replay,
+            trainee,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            is_recurrent=config.model.core is not None,
+        )
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

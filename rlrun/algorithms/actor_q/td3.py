@@ -1,0 +1,46 @@
+"""TD3: DDPG with two critics, an actor that waits for them, and targets that are smooth in the action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
+from rlrun.config import NonNegativeFloat, PositiveInt, defaults
+from rlrun.data.sample_batch import SampleBatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.actor_q.deterministic_policy import DeterministicNetworks
+
+
+@defaults(target_update_interval=2)
+class TD3Config(DDPGConfig):
+    """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
+
+    policy_delay: PositiveInt = 2
+    """Minibatches of the critics for each one of the actor."""
+    target_noise: NonNegativeFloat = 0.2
+    """Standard deviation of the noise on the target's actions, in units of half the distance of the bounds."""
+    target_noise_clip: NonNegativeFloat = 0.5
+    """Bound of that noise."""
+
+
+class TD3(DDPG):
+    """DDPG's dataflow; critics that keep each other from expecting too much."""
+
+    Config = TD3Config
+    config: TD3Config
+    num_critics = 2
+    draws_noise = True
+
+    def actor_every(self) -> int:
+        """Returns the policy's delay (arXiv:1802.09477, section 5.2)."""
+        return self.config.policy_delay
+
+    def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
+        """Returns the target's actions with clipped noise (arXiv:1802.09477, eq. 14), [S, L, D]."""
+        bound = self.config.target_noise_clip
+        noise = (batch["next_noise"] * self.config.target_noise).clamp(-bound, bound)
+        smoothed: Tensor = super().next_actions(outputs, batch) + noise
+        return smoothed.clamp(-1.0, 1.0)

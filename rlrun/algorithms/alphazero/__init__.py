@@ -1,0 +1,1 @@
+"""AlphaZero: self-play with Monte-Carlo tree search."""

@@ -1,0 +1,262 @@
+"""AlphaZero: a network that learns from searches with itself, in games that it plays against itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.alphazero.matches import points_of
+from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
+from rlrun.algorithms.alphazero.self_play import BroadcastAccepted, MoveBySymmetries, RaiseBar
+from rlrun.algorithms.alphazero.self_play_worker import OUTCOMES, VISITS, SelfPlayConfig, SelfPlaySettings, self_playing
+from rlrun.algorithms.alphazero.tree_search import SearchSettings
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import (
+    ConfigModel,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    defaults,
+    fixed,
+)
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.training import TrainOnMinibatch
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import child_seed, generator
+from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import AdamW
+from rlrun.metric import Metric
+from rlrun.nn.model_config import SearchModelConfig
+from rlrun.replay.replay import LocalReplay
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.alphazero.policy import SearchingPolicy
+    from rlrun.algorithms.alphazero.searching import SearchingBehavior
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+    from rlrun.policy.policy import Policy
+    from rlrun.policy.weights import Weights
+    from rlrun.rollout.worker_config import WorkerConfig
+    from rlrun.worlds.world_view import WorldView
+
+
+class GateConfig(ConfigModel):
+    """Whether new weights have to win before they play."""
+
+    every: PositiveInt = 2000
+    """Env steps from one match to the next."""
+    games: PositiveInt = 40
+    """Games of a match; each side begins half of them."""
+    share: Fraction = 0.55
+    """Share of the points that new weights have to get against those that play; a draw is half a point."""
+
+
+class RankedReturnsConfig(ConfigModel):
+    """With what returns of games of one player are compared."""
+
+    percentile: Annotated[float, Field(ge=0.0, le=100.0)] = 75.0
+    """Percentile of the newest returns that a game has to reach to count as a win."""
+    newest: PositiveInt = 100
+    """How many of the newest returns are looked at."""
+
+
+@fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)
+@fixed("rows hold the result of their game", n_step=1, target_update_interval=1, tau=1.0)
+@fixed("boards are seen as they are", normalize_observations=False)
+@defaults(num_envs_per_worker=32, rollout_fragment_length=8, lr=1e-3, max_grad_norm=None, training_intensity=0.25)
+@defaults(model={"shared_value": True, "activation": "relu"}, learning_starts=1000, minibatch_size=128)
+class AlphaZeroConfig(OffPolicyConfig):
+    """Settings of AlphaZero (Silver et al., arXiv:1712.01815, and Nature 550, 2017).
+
+    `num_envs_per_worker` is the number of games that a worker plays side by side, and `rollout_fragment_length` the
+    number of moves in each from one turn of learning to the next. An env step is a move.
+    """
+
+    model: SearchModelConfig = SearchModelConfig()
+    """The network."""
+    replay: RowReplayConfig = RowReplayConfig(capacity=50_000)
+    """The positions of the newest games."""
+    simulations: PositiveInt = 50
+    """Simulations of the search before each move of self-play."""
+    evaluation_simulations: NonNegativeInt = 50
+    """Simulations before each move where the policy is judged or acts outside of training; 0 acts by the network alone,
+    without a search."""
+    exploration: PositiveFloat = 1.25
+    """How much a search prefers probable actions that it has seldom tried, the papers' c_puct."""
+    first_play_reduction: NonNegativeFloat = 0.2
+    """How much less than its position an action is held to be worth before it is first tried (first-play urgency)."""
+    root_noise: Fraction = 0.25
+    """Share of Dirichlet noise in the probabilities of a root's actions, in self-play alone."""
+    root_noise_alpha: PositiveFloat = 0.3
+    """Concentration of that noise; about 10 over the number of legal actions."""
+    temperature: PositiveFloat = 1.0
+    """The first moves of a game are drawn in proportion to visits ** (1 / temperature), in self-play alone."""
+    exploring_moves: NonNegativeInt = 30
+    """So many moves of a game are drawn like that; the others are the most visited ones."""
+    symmetries: bool = True
+    """Whether positions that are learned from are turned and mirrored at random, as far as the game allows it."""
+    value_coeff: NonNegativeFloat = 1.0
+    """Weight of the values' squared error."""
+    weight_decay: NonNegativeFloat = 1e-4
+    """Share of the parameters, times the learning rate, that is taken off at each update (AdamW)."""
+    gate: GateConfig | None = None
+    """A match that new weights have to win before they play, as in AlphaGo Zero; null has the latest weights play."""
+    ranked_returns: RankedReturnsConfig | None = None
+    """For games of one player: a game counts as won if it returns more than most of the newest ones did, else as lost
+    (ranked rewards, Laterre et al., arXiv:1807.01672); null for results that lie between -1 and 1 themselves."""
+
+    @model_validator(mode="after")
+    def _one_player_or_two(self) -> AlphaZeroConfig:
+        if self.gate is not None and self.ranked_returns is not None:
+            raise ValueError("gate is a match of two players, and ranked_returns are of games of one: leave one out")
+        return self
+
+    @property
+    def search(self) -> SearchSettings:
+        """How trees grow."""
+        return SearchSettings(self.exploration, self.first_play_reduction, self.root_noise, self.root_noise_alpha)
+
+
+class AlphaZero(Algorithm[AlphaZeroConfig]):
+    """Plays against itself by searches with its network, and learns what they found and how the games ended.
+
+    It needs a world that is a game which can be searched in: `rlrun.worlds.world.World.array_game`.
+    """
+
+    Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
+    worker_factory = "rlrun.algorithms.alphazero.self_play_worker:SelfPlayWorker"
+    learner_metrics = (
+        Metric("policy_loss", "nats", "Cross-entropy of the policy to the visits of searches"),
+        Metric("value_loss", "", "Mean squared error of the values to the results of games"),
+        ENTROPY,
+        Metric("visits_entropy", "nats", "Mean entropy of the visits, which the cross-entropy cannot fall below"),
+        GRAD_NORM,
+    )
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Refuses an env with one agent.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(_NEEDS_A_GAME)
+
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> SearchingPolicy:
+        """Returns an actor-critic that searches.
+
+        Raises:
+            UsageError: The world is no game that can be searched in.
+        """
+        from rlrun.algorithms.alphazero.policy import SearchingPolicy
+
+        if world.game is None:
+            raise UsageError(_NEEDS_A_GAME)
+        config = self.config
+        if config.ranked_returns is not None and world.slots != 1:
+            raise UsageError("ranked_returns: they are for games of one player, and this world has several")
+        return SearchingPolicy(
+            spaces,
+            config.model,
+            world.game,
+            simulations=config.evaluation_simulations,
+            search=config.search,
+            ranks_returns=config.ranked_returns is not None,
+            seed=seed,
+        )
+
+    def worker_config(self, config: WorkerConfig) -> SelfPlayConfig:
+        """Returns what workers that play against themselves are made from."""
+        own = self.config
+        return self_playing(config, SelfPlaySettings(own.simulations, own.search, own.temperature, own.exploring_moves))
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the one loss, under weight decay."""
+        config = self.config
+        decayed = AdamW(config.weight_decay)
+        return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=decayed, is_main=True)]
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Cross-entropy to the visits plus squared error to the result, over rows [S, 1]: Nature 550 (2017), eq. 1.
+
+        (z - v)^2 - pi^T log p; weight decay is the optimizer's. v is the tanh of the value head.
+        """
+        valid, visits = batch["valid"].float(), batch[VISITS]
+        log_probs = outputs.distribution.outputs.log_softmax(-1)
+        policy_loss = masked_mean(-(visits * log_probs).sum(-1), valid)
+        value_loss = masked_mean((batch[OUTCOMES] - outputs.values.tanh()).square(), valid)
+        statistics = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": masked_mean(outputs.distribution.entropy(), valid),
+            "visits_entropy": masked_mean(-(visits * visits.clamp(min=1e-9).log()).sum(-1), valid),
+        }
+        return Loss(policy_loss + self.config.value_coeff * value_loss, statistics)
+
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Games into the replay buffer, `training_intensity` minibatches per row out of it, new weights."""
+        config = self.config
+        replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)
+        minibatches = replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+        )
+        if config.symmetries:
+            minibatches = minibatches.for_each(MoveBySymmetries(trainee))
+        broadcast: BroadcastWeights | BroadcastAccepted = BroadcastWeights(trainee)
+        if config.gate is not None:
+            play, gate = partial(self._match, trainee, config.gate.games), config.gate
+            broadcast = BroadcastAccepted(trainee, play, every=gate.every, share=gate.share)
+        if config.ranked_returns is not None:
+            ranks = config.ranked_returns
+            items = items.for_each(RaiseBar(trainee, percentile=ranks.percentile, newest=ranks.newest))
+        return (
+            items.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(minibatches.for_each(TrainOnMinibatch(trainee)))
+            .for_each(broadcast)
+        )
+
+    def _match(self, trainee: Trainee, games: int, new: Weights, accepted: Weights, number: int) -> float:
+        """Returns the share of the points that new weights get, both searching as in self-play, but without noise."""
+        config = self.config
+        behaviors: list[SearchingBehavior] = []
+        for weights in (new, accepted):
+            behavior = trainee.policy.behavior()
+            behavior.load(weights)
+            behaviors.append(behavior)  # type: ignore[arg-type]
+        mine, theirs = (behavior.prediction for behavior in behaviors)
+        return points_of(
+            mine,
+            theirs,
+            mine.game,
+            games,
+            simulations=config.simulations,
+            settings=config.search,
+            temperature=config.temperature,
+            exploring_moves=config.exploring_moves,
+            generator=generator(trainee.seed, "gate", number),
+        )
+
+
+_NEEDS_A_GAME = (
+    "alphazero plays a game whose rules it can search in: a world with array_game(), without wrappers, such as "
+    "env: {world: rlrun.toys.board_games:TicTacToe}"
+)

@@ -1,0 +1,56 @@
+"""Games of two predictions against one another, side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlrun.algorithms.alphazero.moves import draw_actions
+from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
+from rlrun.worlds.array_game import ArrayGame
+
+
+def points_of(
+    mine: Predict,
+    theirs: Predict,
+    game: ArrayGame,
+    games: int,
+    *,
+    simulations: int,
+    settings: SearchSettings,
+    temperature: float,
+    exploring_moves: int,
+    generator: np.random.Generator,
+) -> float:
+    """Returns the share of the points that one prediction gets against another; a draw is half a point for each.
+
+    Each begins every other game. Both search alike, without noise at the roots.
+
+    Args:
+        mine: What says where to look, and what positions are worth.
+        theirs: The other one's.
+        game: What is played, by two players.
+        games: How many games.
+        simulations: Simulations before each move.
+        settings: How trees grow.
+        temperature: By which the first moves of a game are drawn, see `draw_actions`.
+        exploring_moves: So many moves are drawn; the others are the most visited ones.
+        generator: What they are drawn from.
+    """
+    states, points, move = game.first(games), 0.0, 0
+    side = np.where(np.arange(games) % 2, -1.0, 1.0)  # as which player the first prediction plays
+    searches = {1: BatchedSearch(game, mine, settings), -1: BatchedSearch(game, theirs, settings)}
+    while len(states):
+        turns = side * game.movers(states)
+        actions = np.zeros(len(states), np.int64)
+        heat = temperature if move < exploring_moves else 0.0
+        for who, search in searches.items():
+            rows = (turns == who).nonzero()[0]
+            if len(rows):
+                search.begin(states[rows])
+                search.run(simulations)
+                actions[rows] = draw_actions(search.visits, np.full(len(rows), heat), generator)
+        states, move = game.play(states, actions), move + 1
+        ended, outcomes = game.results(states)
+        points += float(((1 + side * game.movers(states) * outcomes)[ended] / 2).sum())
+        states, side = states[~ended], side[~ended]
+    return points / games

@@ -1,0 +1,66 @@
+"""Ranked rewards: what a game of one player came to, as a win or a loss against one's own past."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States, Tree
+from rlrun.worlds.symmetries import Indices
+
+BAR = "ranked/bar"
+"""Name of the statistic that travels with the weights: the return that the next games have to reach."""
+
+
+class RankedGame:
+    """A game of one player whose end is worth 1 if its return reaches a bar, else -1.
+
+    With the bar at a percentile of the player's own last returns it is a game of self-play: it is won by who does
+    better than most of one's past selves (R2, Laterre et al., arXiv:1807.01672). A return that is equal to the bar
+    counts as a win, where the paper draws lots.
+
+    Args:
+        game: The game, whose results are returns.
+
+    Attributes:
+        bar: The return that is a win; minus infinity before there are any.
+    """
+
+    def __init__(self, game: ArrayGame) -> None:
+        self.num_actions = game.num_actions
+        self.symmetries = game.symmetries
+        self.bar = -np.inf
+        self._game = game
+
+    def returns(self, states: States) -> Floats:
+        """Returns what games came to that have ended, [n]."""
+        return self._game.results(states)[1]
+
+    def results(self, states: States) -> tuple[Flags, Floats]:
+        """Returns which games have ended, and whether that is a win (1) or a loss (-1)."""
+        ended, returns = self._game.results(states)
+        ranks = np.where(returns >= self.bar, np.float32(1), np.float32(-1))
+        return ended, np.where(ended, ranks, np.float32(0))
+
+    def first(self, number: int, seed: int = 0) -> States:
+        """Returns so many positions in which the game begins."""
+        return self._game.first(number, seed)
+
+    def legal(self, states: States) -> Flags:
+        """Returns the legal actions of each position, [n, A]."""
+        return self._game.legal(states)
+
+    def play(self, states: States, actions: Indices) -> States:
+        """Returns the positions behind an action in each."""
+        return self._game.play(states, actions)
+
+    def movers(self, states: States) -> Floats:
+        """Returns 1 for each position."""
+        return self._game.movers(states)
+
+    def observe(self, states: States) -> Tree:
+        """Returns what the player sees."""
+        return self._game.observe(states)
+
+    def positions(self, observations: Tree) -> States:
+        """Returns positions in which the player sees this."""
+        return self._game.positions(observations)

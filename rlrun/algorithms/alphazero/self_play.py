@@ -1,0 +1,192 @@
+"""Symmetric positions to learn from, ranks of returns, and a gate that new weights have to pass before they play."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from rlrun.algorithms.alphazero.ranked_rewards import BAR
+from rlrun.algorithms.alphazero.self_play_worker import RETURNS, VISITS
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.flow.flow import StatefulOperator
+from rlrun.functional.moments import Moments
+from rlrun.functional.saved_numbers import as_count, load_generator
+from rlrun.functional.seeding import generator
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.policy.weights import Weights
+
+T = TypeVar("T")
+
+Match = Callable[["Weights", "Weights", int], float]
+"""From new weights, the accepted ones and the number of the match to the share of the points that the new ones get."""
+
+
+class MoveBySymmetries(StatefulOperator):
+    """Moves each row of a minibatch by one of the board's symmetries, drawn anew: observation, mask and visits alike.
+
+    Args:
+        trainee: Whose game it is, and whose root seed the draws hang on.
+    """
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._generator = generator(trainee.seed, "symmetries")
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns rows [S, 1] of positions of the same value."""
+        world = self.trainee.world
+        if world is None or world.game is None:
+            raise RuntimeError("there is no game whose positions these are")
+        symmetries = world.game.symmetries
+        if len(symmetries) == 1:
+            return item
+        which = self._generator.integers(len(symmetries), size=len(item[VISITS]))
+        seen = symmetries.move(map_tree(lambda leaf: leaf[:, 0], item["obs"]), which)
+        visits = symmetries.move_actions(item[VISITS][:, 0], which)
+        return SampleBatch(item, obs=map_tree(lambda leaf: leaf[:, None], seen), visits=visits[:, None])
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state of the draws."""
+        return {"generator": dict(self._generator.bit_generator.state)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        load_generator(self._generator, state["generator"])
+
+
+class RaiseBar(StatefulOperator):
+    """Sets the bar of the next games at a percentile of the returns of the newest ones.
+
+    The bar is a statistic of the trainee's `Filters`, and so goes out with the weights.
+
+    Args:
+        trainee: Who plays.
+        percentile: Which percentile, 0 to 100.
+        newest: How many of the newest returns are looked at.
+
+    Source:
+        Ranked rewards: Laterre et al., arXiv:1807.01672, section 3.
+    """
+
+    declared_metrics = (Metric("ranked/bar", "return", "Return that a game has to reach to count as a win"),)
+
+    def __init__(self, trainee: Trainee, *, percentile: float, newest: int) -> None:
+        self.trainee = trainee
+        self.percentile = percentile
+        self.newest = newest
+        self._returns: deque[float] = deque(maxlen=newest)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"percentile": self.percentile, "newest": self.newest}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the rows [N, 1] without their returns."""
+        returns = item[RETURNS][:, 0]
+        self._returns.extend(returns[np.isfinite(returns)].tolist())
+        if self._returns:
+            bar = np.asarray(np.percentile(self._returns, self.percentile))
+            self.trainee.filters.moments[BAR] = Moments(float(len(self._returns)), bar, np.zeros(()))
+        return SampleBatch({name: column for name, column in item.items() if name != RETURNS})
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the bar, once a game has ended."""
+        return {"ranked/bar": float(self.trainee.filters.moments[BAR].mean)} if self._returns else {}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the newest returns."""
+        return {"returns": list(self._returns)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._returns = deque(map(float, state["returns"]), maxlen=self.newest)
+
+
+class BroadcastAccepted(StatefulOperator):
+    """Sends new weights to all workers once they get enough points against the last ones that were sent.
+
+    The first ones are sent as they are.
+
+    Args:
+        trainee: Whose weights.
+        play: Plays a match.
+        every: Env steps from one match to the next.
+        share: Share of the points that new weights have to get.
+
+    Source:
+        The evaluator of AlphaGo Zero: Silver et al., Nature 550 (2017), Methods, "Evaluator".
+    """
+
+    declared_metrics = (
+        Metric("gate/points", "", "Share of the points that new weights got in their latest match"),
+        Metric("gate/accepted", "", "Matches after which new weights were accepted, so far"),
+    )
+
+    def __init__(self, trainee: Trainee, play: Match, *, every: int, share: float) -> None:
+        self.trainee = trainee
+        self.every = every
+        self.share = share
+        self._play = play
+        self._accepted: Weights | None = None
+        self._matches = self._passed = self._judged_at = 0
+        self._points = 0.0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.every, "share": self.share}
+
+    def __call__(self, item: T) -> T:
+        """Returns the item as it is."""
+        env_steps = self.trainee.clock.env_steps
+        if self._accepted is None:
+            self._accept(self.trainee.weights(), env_steps)
+        elif env_steps - self._judged_at >= self.every:
+            new = self.trainee.weights()
+            self._points = self._play(new, self._accepted, self._matches)
+            self._matches += 1
+            self._judged_at = env_steps
+            if self._points >= self.share:
+                self._passed += 1
+                self._accept(new, env_steps)
+        return item
+
+    def _accept(self, weights: Weights, env_steps: int) -> None:
+        self._accepted, self._judged_at = weights, env_steps
+        self.trainee.workers.send(weights)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how the latest match ended, if there was one."""
+        return {"gate/points": self._points, "gate/accepted": self._passed}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the accepted weights and what was counted."""
+        accepted = self._accepted
+        return {
+            "accepted": None if accepted is None else {"acting": accepted.acting, "version": accepted.version},
+            "matches": self._matches,
+            "passed": self._passed,
+            "judged_at": self._judged_at,
+            "points": self._points,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned: the workers get the accepted weights back."""
+        self._matches, self._passed = as_count(state["matches"]), as_count(state["passed"])
+        self._judged_at, self._points = as_count(state["judged_at"]), float(state["points"])
+        self._accepted = None
+        if state["accepted"] is not None:
+            acting = np.asarray(state["accepted"]["acting"], np.float32)
+            present = self.trainee.weights()
+            if acting.shape != present.acting.shape:
+                raise ValueError("the accepted weights are of another network")
+            version = as_count(state["accepted"]["version"])
+            self._accepted = dataclasses.replace(present, acting=acting, version=version)
+            self.trainee.workers.send(self._accepted)

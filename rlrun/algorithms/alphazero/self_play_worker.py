@@ -1,0 +1,266 @@
+"""The worker of AlphaZero: plays games against itself, each move by a search, and returns those that ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.alphazero.moves import draw_actions
+from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
+from rlrun.algorithms.alphazero.searching import SearchingBehavior
+from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.envs.vector_env import close_or_warn
+from rlrun.functional.saved_numbers import as_count
+from rlrun.functional.seeding import child_seed, generator
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.worlds.array_game import States
+from rlrun.worlds.make import make_world
+from rlrun.worlds.world_config import WorldConfig
+
+VISITS, OUTCOMES = "visits", "outcomes"
+"""Columns of a fragment: each action's share of the visits, [N, 1, A], and what came of the game for the mover, [N, 1].
+"""
+
+RETURNS = "returns"
+"""Column of a fragment where returns are ranked: the return of a game in its last row, NaN in the others, [N, 1]."""
+
+
+@dataclass(frozen=True)
+class SelfPlaySettings:
+    """How games are played in training.
+
+    Attributes:
+        simulations: Simulations before each move.
+        search: How trees grow.
+        temperature: Exponent of the visits, upside down, by which the first moves of a game are drawn.
+        exploring_moves: So many moves of a game are drawn; the others are the most visited ones.
+    """
+
+    simulations: int
+    search: SearchSettings
+    temperature: float
+    exploring_moves: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayConfig(WorkerConfig):
+    """What a self-play worker is made from; picklable.
+
+    Attributes:
+        play: How games are played.
+    """
+
+    play: SelfPlaySettings
+
+
+def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig:
+    """Returns what a self-play worker is made from, in place of one that steps envs."""
+    fields = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
+    return SelfPlayConfig(**fields, play=play)
+
+
+@dataclass
+class _Game:
+    """A game that goes on: its positions, the actions in them, and each action's share of the visits, [A].
+
+    Attributes:
+        number: Its number among the worker's games, by which it begins.
+        returned: Its return, once it has ended, where returns are ranked.
+    """
+
+    number: int
+    states: list[States] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    visits: list[NDArray[np.float32]] = field(default_factory=list)
+    returned: float = 0.0
+
+
+class SelfPlayWorker:
+    """Plays games in `num_envs` slots; see `rlrun.rollout.worker.Worker`.
+
+    A fragment is so many moves in each slot. It delivers the rows of the games that ended in it, [N, 1]: what the mover
+    saw, the visits, and what came of the game. Trees last from move to move, but not from fragment to fragment, as the
+    weights do not either. What is drawn depends on the number of the fragment alone.
+
+    Attributes:
+        config: What it was made from.
+    """
+
+    def __init__(self, config: SelfPlayConfig) -> None:
+        assert isinstance(config.env, WorldConfig)
+        ((self.policy, behavior),) = config.behaviors.items()
+        assert isinstance(behavior, SearchingBehavior)
+        self.config = config
+        self._behavior = behavior
+        self._game = behavior.prediction.game
+        world = make_world(config.env)
+        self._agents = tuple(world.possible_agents)
+        close_or_warn(world.close, config.env.id, "before any episode")
+        self._fragment = config.first_fragment
+        self._begun = 0
+        self._games = [self._begin() for _ in range(config.num_envs)]
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        """Takes over the weights that the next fragment is played with."""
+        self._behavior.load(weights[self.policy])
+
+    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
+        """Has no envs to give anything to."""
+
+    def measure_phases(self, measures: bool) -> None:
+        """Has no phases to measure."""
+
+    def sample(self) -> Rollout:
+        """Plays so many moves in each slot."""
+        began, config, play = time.perf_counter(), self.config, self.config.play
+        draws = generator(config.seed, "self-play", config.worker_index, self._fragment)
+        search = BatchedSearch(self._game, self._behavior.prediction, play.search)
+        search.begin(np.concatenate([self._position(game) for game in self._games]))
+        ended: list[tuple[_Game, float, float]] = []
+        for _ in range(config.fragment_length):
+            search.run(play.simulations, draws)
+            ended += self._move(search, draws)
+        self._fragment += 1
+        steps = config.fragment_length * config.num_envs
+        episodes = [self._episodes(game, outcome * mover) for game, outcome, mover in ended]
+        return Rollout(
+            worker_index=config.worker_index,
+            fragment=self._fragment - 1,
+            batches={self.policy: self._rows(ended)},
+            env_steps=steps,
+            episodes=[
+                Episode(sum(own.episode_return for own in players), sum(own.length for own in players))
+                for players in episodes
+            ],
+            agent_steps={self.policy: steps},
+            agent_episodes={self.policy: [own for players in episodes for own in players]},
+            weights_versions={self.policy: self._behavior.weights_version},
+            sample_s=time.perf_counter() - began,
+        )
+
+    def _begin(self) -> _Game:
+        """Returns the next game."""
+        self._begun += 1
+        return _Game(self._begun)
+
+    def _first(self, game: _Game) -> States:
+        """Returns where a game begins, [1, ...]."""
+        return self._game.first(1, child_seed(self.config.seed, "game", self.config.worker_index, game.number))
+
+    def _position(self, game: _Game) -> States:
+        """Returns where a game is, [1, ...]."""
+        if not game.actions:
+            return self._first(game)
+        return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
+
+    def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
+        """Makes a move in each game, begins others in place of those that end, and returns these.
+
+        Returns:
+            Each game, what its end is worth to who would move next, and whether that is the first player (1 or -1).
+        """
+        visits, states = search.visits, search.states
+        shares = visits / visits.sum(1, keepdims=True)
+        moves = np.array([len(game.actions) for game in self._games])
+        explores = moves < self.config.play.exploring_moves
+        actions = draw_actions(visits, np.where(explores, self.config.play.temperature, 0.0), draws)
+        for slot, game in enumerate(self._games):
+            game.states.append(states[slot])
+            game.actions.append(int(actions[slot]))
+            game.visits.append(shares[slot])
+        search.advance(actions)
+        over = search.ended.nonzero()[0]
+        if not len(over):
+            return []
+        outcomes, movers = search.values[over], self._game.movers(search.states[over])
+        if isinstance(self._game, RankedGame):
+            for slot, returned in zip(over.tolist(), self._game.returns(search.states[over]).tolist(), strict=True):
+                self._games[slot].returned = returned
+        ended = [
+            (self._games[slot], float(outcome), float(mover))
+            for slot, outcome, mover in zip(over.tolist(), outcomes, movers, strict=True)
+        ]
+        for slot in over.tolist():
+            self._games[slot] = self._begin()
+        search.restart(over, np.concatenate([self._position(self._games[slot]) for slot in over.tolist()]))
+        return ended
+
+    def _rows(self, ended: Sequence[tuple[_Game, float, float]]) -> SampleBatch:
+        """Returns the rows of games that ended, [N, 1]."""
+        positions = [state for game, _, _ in ended for state in game.states]
+        states = np.stack(positions) if positions else self._game.first(1)[:0]
+        visits = np.array([shares for game, _, _ in ended for shares in game.visits], np.float32)
+        seen = self._game.observe(states)
+        last = np.array([outcome * mover for game, outcome, mover in ended for _ in game.states], np.float32)
+        rows = SampleBatch(
+            # Masks as truth values: the learner's NumPy kernels take no int8.
+            obs=map_tree(lambda leaf: (leaf != 0 if leaf.dtype == np.int8 else leaf)[:, None], seen),
+            visits=visits.reshape(-1, 1, self._game.num_actions),
+            outcomes=(last * self._game.movers(states))[:, None],
+            valid=np.ones((len(states), 1), np.bool_),
+        )
+        if isinstance(self._game, RankedGame):
+            returns = np.full((len(states), 1), np.nan, np.float32)
+            returns[np.cumsum([len(game.states) for game, _, _ in ended], dtype=np.int64) - 1, 0] = [
+                game.returned for game, _, _ in ended
+            ]
+            rows[RETURNS] = returns
+        return rows
+
+    def _episodes(self, game: _Game, outcome: float) -> list[Episode]:
+        """Returns a game as an episode of each player; what came of it is told for the first one."""
+        length = len(game.actions)
+        if len(self._agents) == 1:
+            returned = game.returned if isinstance(self._game, RankedGame) else outcome
+            return [Episode(returned, length, agent=self._agents[0])]
+        returns = (outcome, -outcome)
+        steps = ((length + 1) // 2, length // 2)
+        return [
+            Episode(own, number, agent=agent) for own, number, agent in zip(returns, steps, self._agents, strict=True)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Returns the number of the fragment, and of each game its number, actions and visits so far."""
+        actions = [np.array(game.actions, np.int64) for game in self._games]
+        empty = np.zeros((0, self._game.num_actions), np.float32)
+        visits = [np.array(game.visits) if game.visits else empty for game in self._games]
+        return {
+            "fragment": self._fragment,
+            "begun": self._begun,
+            "numbers": [game.number for game in self._games],
+            "actions": actions,
+            "visits": visits,
+        }
+
+    def place(self) -> dict[str, Any]:
+        """Returns the same behind each fragment."""
+        return self.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> int:
+        """Goes on with the same games, exactly: they are played again."""
+        self._fragment, self._begun = as_count(state["fragment"]), as_count(state["begun"])
+        self._games = []
+        for number, actions, visits in zip(state["numbers"], state["actions"], state["visits"], strict=True):
+            if visits.shape != (len(actions), self._game.num_actions):
+                raise ValueError(f"visits {visits.shape} of {len(actions)} moves")
+            game = _Game(as_count(number), visits=list(visits))
+            position = self._first(game)
+            for action in actions:
+                game.states.append(position[0])
+                game.actions.append(int(action))
+                position = self._game.play(position, np.array([action]))
+            self._games.append(game)
+        return 0
+
+    def close(self) -> None:
+        """Holds nothing."""

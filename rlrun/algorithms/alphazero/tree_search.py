@@ -1,0 +1,329 @@
+"""Monte-Carlo tree search of many games side by side: the trees are arrays, and each simulation asks once of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.errors import EnvironmentUnusable
+from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States
+from rlrun.worlds.symmetries import Indices
+
+Predict = Callable[[States, Flags], tuple[Floats, Floats]]
+"""From positions [n] that have not ended and their legal actions [n, A] to a probability of each action, [n, A], and
+what the position is worth to its mover, -1 to 1, [n]."""
+
+_NONE = -1
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How a tree grows.
+
+    Attributes:
+        exploration: How much a probable action with few visits is preferred, the papers' c_puct.
+        first_play_reduction: How much less than its position an action is held to be worth before its first visit.
+        noise_fraction: Share of noise in the root's probabilities where a search explores.
+        noise_concentration: Concentration of that noise, a symmetric Dirichlet distribution over the legal actions.
+    """
+
+    exploration: float = 1.25
+    first_play_reduction: float = 0.2
+    noise_fraction: float = 0.25
+    noise_concentration: float = 0.3
+
+
+class _Rows:
+    """What is known of nodes, and of the actions in them.
+
+    Attributes:
+        states: Positions, [rows, ...].
+        parents: The node before each; of a root itself.
+        movers: 1 or -1, [rows].
+        is_end: Whether the game has ended there.
+        worth: What the position was held to be worth to its mover at first; where the game has ended its result.
+        counts: Visits, with the one that added the node.
+        best: The action with the highest score.
+        next: The node behind it, -1 if there is none.
+        children: The node behind each action, -1 if there is none, [rows, A].
+        visits: How often each action was tried.
+        sums: What came of it in all.
+        means: The same on average; -inf of illegal actions, so that nobody tries them.
+        priors: How probable each action is.
+        urges: `priors / (1 + visits)`.
+    """
+
+    def __init__(self, rows: int, actions: int, like: States) -> None:
+        self.states = np.empty((rows, *like.shape[1:]), like.dtype)
+        self.parents, self.best, self.next = (np.zeros(rows, np.int64) for _ in range(3))
+        self.is_end = np.zeros(rows, np.bool_)
+        self.movers, self.worth, self.counts = (np.zeros(rows, np.float32) for _ in range(3))
+        self.children = np.full((rows, actions), _NONE)
+        self.visits, self.sums, self.means, self.priors, self.urges = (
+            np.zeros((rows, actions), np.float32) for _ in range(5)
+        )
+        # Views of the same, by node * A + action.
+        self.edge_visits, self.edge_sums, self.edge_means, self.edge_priors, self.edge_urges = (
+            numbers.reshape(-1) for numbers in (self.visits, self.sums, self.means, self.priors, self.urges)
+        )
+
+    def copy(self, other: _Rows, kept: Indices, moved: Indices) -> None:
+        """Takes rows from another.
+
+        Args:
+            other: Where they are.
+            kept: Which of its rows.
+            moved: The row here of each row there, and behind them -1, for "none".
+        """
+        places = moved[kept]
+        for own, others in zip(self._plain(), other._plain(), strict=True):
+            own[places] = others[kept]
+        self.next[places] = moved[other.next[kept]]
+        self.children[places] = moved[other.children[kept]]
+        parents = moved[other.parents[kept]]
+        self.parents[places] = np.where(parents == _NONE, places, parents)
+
+    def _plain(self) -> tuple[NDArray[Any], ...]:
+        """Returns what holds no nodes."""
+        return (
+            self.states,
+            self.best,
+            self.is_end,
+            self.movers,
+            self.worth,
+            self.counts,
+            self.visits,
+            self.sums,
+            self.means,
+            self.priors,
+            self.urges,
+        )
+
+
+class BatchedSearch:
+    """PUCT search in B games side by side.
+
+    A simulation follows in each game the best-scored actions from the root to an action that nobody has tried, adds the
+    position behind it, and adds what that is worth to the means of all actions on the way: to the mover there as it is,
+    to the other player with the opposite sign. An action's score is
+
+        Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).
+
+    Q is the mean of what came of it, or before its first visit what the position was held to be worth, less
+    `first_play_reduction`. N(s) counts the position's own prediction as well. A position in which the game has ended is
+    worth its result, and nobody predicts it or looks behind it.
+
+    Nodes are rows: those of game b lie from b * capacity on. Each node knows its best action, as only the nodes on a
+    simulation's way change.
+
+    Args:
+        game: What is played.
+        predict: What says which actions are probable, and what a position is worth.
+        settings: How the trees grow.
+
+    Source:
+        Silver et al., "Mastering the game of Go without human knowledge", Nature 550 (2017), Methods, "Search
+        algorithm"; noise at the root: the same, "Self-play".
+    """
+
+    def __init__(self, game: ArrayGame, predict: Predict, settings: SearchSettings) -> None:
+        self.game = game
+        self.predict = predict
+        self.settings = settings
+
+    def begin(self, states: States) -> None:
+        """Begins a new tree for each of the positions [B]."""
+        self._games = np.arange(len(states))
+        self._sizes = np.zeros(len(states), np.int64)
+        self._capacity = 1
+        self._rows = _Rows(len(states), self.game.num_actions, states)
+        self._roots = self._add(self._games, states)
+        self._choose(self._roots)
+
+    def restart(self, games: Indices, states: States) -> None:
+        """Begins new trees in some of the games, for positions [n]."""
+        self._make_room(1)
+        self._roots[games] = self._add(games, states)
+        self._choose(self._roots[games])
+
+    def run(self, simulations: int, generator: np.random.Generator | None = None) -> None:
+        """Adds simulations to the tree of each game that has not ended.
+
+        Args:
+            simulations: How many in each game.
+            generator: What noise at the roots is drawn from; None for none.
+        """
+        if generator is not None:
+            self._add_noise(generator)
+        self._make_room(simulations)
+        going = (~self._rows.is_end[self._roots]).nonzero()[0]
+        for _ in range(simulations if len(going) else 0):
+            self._simulate(going)
+
+    def advance(self, actions: Indices) -> None:
+        """Plays an action in each game, and keeps what is known of what lies behind it.
+
+        Args:
+            actions: Legal ones, [B]; of games that have ended they are ignored.
+        """
+        ended = self.ended
+        untried = ((self._rows.children[self._roots, actions] == _NONE) & ~ended).nonzero()[0]
+        if len(untried):
+            self._make_room(1)
+            self._choose(self._expand(untried, self._roots[untried], actions[untried]))
+        rows = self._rows
+        self._roots = np.where(ended, self._roots, rows.children[self._roots, actions])
+
+    @property
+    def states(self) -> States:
+        """The positions at the roots, [B]."""
+        found: States = self._rows.states[self._roots]
+        return found
+
+    @property
+    def ended(self) -> Flags:
+        """Which games have ended at their roots, [B]."""
+        return self._rows.is_end[self._roots]
+
+    @property
+    def visits(self) -> Floats:
+        """How often each action of the roots was tried, [B, A]."""
+        return self._rows.visits[self._roots]
+
+    @property
+    def values(self) -> Floats:
+        """What the roots are worth to their movers: the mean over their visits, or the result, [B]."""
+        rows = self._rows
+        roots = self._roots
+        mean: Floats = (rows.worth[roots] + rows.sums[roots].sum(1)) / rows.counts[roots]
+        return mean
+
+    def _simulate(self, going: Indices) -> None:
+        """Adds one simulation to each of these games."""
+        rows = self._rows
+        at, game = self._roots[going], going
+        last = self._roots.copy()
+        ways, games = [], []
+        while len(at):
+            ways.append(at)
+            games.append(game)
+            last[game] = at
+            at = rows.next[at]
+            found = at >= 0
+            if not found.all():
+                at, game = at[found], game[found]
+        way, game = np.concatenate(ways), np.concatenate(games)
+        tried = going
+        if rows.is_end[last[going]].any():
+            inner = ~rows.is_end[way]
+            way, game = way[inner], game[inner]
+            tried = going[~rows.is_end[last[going]]]
+        parents = last[tried]
+        new = self._expand(tried, parents, rows.best[parents])
+        last[tried] = new
+        worth = rows.worth[last] * rows.movers[last]
+        edges = way * self.game.num_actions + rows.best[way]
+        visits, sums = rows.edge_visits[edges] + 1, rows.edge_sums[edges] + worth[game] * rows.movers[way]
+        rows.edge_visits[edges] = visits
+        rows.edge_sums[edges] = sums
+        rows.edge_means[edges] = sums / visits
+        rows.edge_urges[edges] = rows.edge_priors[edges] / (1 + visits)
+        rows.counts[way] += 1
+        self._choose(np.concatenate([way, new]))
+
+    def _choose(self, nodes: Indices) -> None:
+        """Finds the action with the highest score of each node."""
+        rows = self._rows
+        weight = self.settings.exploration * np.sqrt(rows.counts[nodes])
+        scores = rows.urges[nodes]
+        scores *= weight[:, None]
+        scores += rows.means[nodes]
+        best = scores.argmax(1)
+        rows.best[nodes] = best
+        rows.next[nodes] = rows.children[nodes, best]
+
+    def _expand(self, games: Indices, parents: Indices, actions: Indices) -> Indices:
+        """Adds the positions behind untried actions, and returns the new nodes."""
+        rows = self._rows
+        if not len(games):
+            return games
+        nodes = self._add(games, self.game.play(rows.states[parents], actions))
+        rows.parents[nodes] = parents
+        rows.children[parents, actions] = nodes
+        return nodes
+
+    def _add(self, games: Indices, states: States) -> Indices:
+        """Adds a position to each of these games, and returns the new nodes."""
+        rows = self._rows
+        nodes = games * self._capacity + self._sizes[games]
+        self._sizes[games] += 1
+        ended, outcomes = self.game.results(states)
+        rows.states[nodes] = states
+        rows.parents[nodes] = nodes
+        rows.movers[nodes] = self.game.movers(states)
+        rows.is_end[nodes] = ended
+        rows.counts[nodes] = 1
+        rows.worth[nodes] = outcomes
+        live = nodes
+        if ended.any():
+            _demand_results(outcomes[ended])
+            live, states = nodes[~ended], states[~ended]
+        if len(live):
+            legal = self.game.legal(states)
+            priors, values = self.predict(states, legal)
+            first = values - np.float32(self.settings.first_play_reduction)
+            rows.worth[live] = values
+            rows.priors[live] = priors
+            rows.urges[live] = priors
+            rows.means[live] = np.where(legal, first[:, None], -np.inf)
+        return nodes
+
+    def _add_noise(self, generator: np.random.Generator) -> None:
+        """Mixes noise into the roots' probabilities."""
+        rows = self._rows
+        roots = self._roots[~self.ended]
+        legal = np.isfinite(rows.means[roots])
+        drawn = generator.standard_gamma(self.settings.noise_concentration, legal.shape) * legal
+        drawn /= np.maximum(drawn.sum(1, keepdims=True), np.finfo(np.float64).tiny)
+        share = self.settings.noise_fraction
+        rows.priors[roots] = (1 - share) * rows.priors[roots] + share * drawn
+        rows.urges[roots] = rows.priors[roots] / (1 + rows.visits[roots])
+        self._choose(roots)
+
+    def _make_room(self, nodes: int) -> None:
+        """Makes room for so many more nodes of each game: forgets what does not hang on the roots, if there is none."""
+        if self._sizes.max() + nodes <= self._capacity:
+            return
+        games, old = len(self._sizes), self._capacity
+        inside = (np.arange(old) < self._sizes[:, None]).ravel()
+        keep = np.zeros(games * old, np.bool_)
+        keep[self._roots] = True
+        while not (keep == (more := keep | (keep[self._rows.parents] & inside))).all():
+            keep = more
+        kept, of_game = keep.nonzero()[0], keep.reshape(games, old)
+        self._sizes = of_game.sum(1)
+        self._capacity = int(self._sizes.max()) + nodes
+        places = (np.cumsum(of_game, 1) - 1 + self._capacity * self._games[:, None]).ravel()
+        moved = np.append(np.where(keep, places, _NONE), _NONE)
+        rows = self._rows
+        self._rows = _Rows(games * self._capacity, self.game.num_actions, rows.states)
+        self._rows.copy(rows, kept, moved)
+        self._roots = moved[self._roots]
+
+
+def _demand_results(outcomes: Floats) -> None:
+    """Refuses results that no value network, a tanh, can predict.
+
+    Raises:
+        EnvironmentUnusable: One lies outside of -1 to 1, or is no number.
+    """
+    outside = outcomes[~(np.abs(outcomes) <= 1)]
+    if len(outside):
+        raise EnvironmentUnusable(
+            f"a game has ended with the result {outside[0]:g}, and a search takes results from -1 to 1: have the game "
+            "return such results, or set config.ranked_returns, which ranks the returns of games of one player"
+        )

@@ -1,0 +1,1 @@
+"""Contextual linear bandits: LinUCB and linear Thompson sampling."""

@@ -1,0 +1,52 @@
+"""LinTS: the arm that is best by coefficients drawn from their posterior."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.bandits.learning import regressed_rewards
+from rlrun.algorithms.bandits.settings import LinearBanditConfig
+from rlrun.config import Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.trainee import Trainee
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.policy import Policy
+
+
+class LinTSConfig(LinearBanditConfig):
+    """Settings of linear Thompson sampling (Agrawal and Goyal, arXiv:1209.3352)."""
+
+    v: Schedule = 0.1
+    """Scale of the posterior: coefficients are drawn from N(theta, v^2 A^-1). What is right for rewards with noise of
+    that standard deviation; larger explores more."""
+
+
+class LinTS(Algorithm[LinTSConfig]):
+    """Draw coefficients from their posterior, pull the best arm by them, regress its reward on its context, repeat."""
+
+    Config = LinTSConfig
+    config: LinTSConfig
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns regressions of which nothing is known."""
+        from rlrun.algorithms.bandits.linear_arms import PosteriorSampling
+        from rlrun.algorithms.bandits.policy import LinearBanditPolicy
+
+        return LinearBanditPolicy(*spaces, ridge=self.config.ridge, exploration=partial(PosteriorSampling, "v"))
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none: no gradient moves the coefficients."""
+        return []
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """The pulls of all workers, their regressions, new coefficients to everyone."""
+        config = self.config
+        return regressed_rewards(
+            fragments, trainee, env_steps_per_update=config.env_steps_per_update, ridge=config.ridge
+        )

@@ -1,0 +1,52 @@
+"""LinUCB: the arm with the largest upper confidence bound of a linear estimate of its reward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.bandits.learning import regressed_rewards
+from rlrun.algorithms.bandits.settings import LinearBanditConfig
+from rlrun.config import Schedule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.trainee import Trainee
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.policy import Policy
+
+
+class LinUCBConfig(LinearBanditConfig):
+    """Settings of LinUCB (Li et al., arXiv:1003.0146)."""
+
+    alpha: Schedule = 1.0
+    """Width of the confidence interval, in standard deviations of the estimate for rewards of variance 1."""
+
+
+class LinUCB(Algorithm[LinUCBConfig]):
+    """Pull the arm with the largest upper bound, regress its reward on its context, repeat."""
+
+    Config = LinUCBConfig
+    config: LinUCBConfig
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns regressions of which nothing is known."""
+        from rlrun.algorithms.bandits.linear_arms import UpperConfidenceBound
+        from rlrun.algorithms.bandits.policy import LinearBanditPolicy
+
+        return LinearBanditPolicy(
+            *spaces, ridge=self.config.ridge, exploration=lambda *_: UpperConfidenceBound("alpha")
+        )
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none: no gradient moves the coefficients."""
+        return []
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """The pulls of all workers, their regressions, new coefficients to everyone."""
+        config = self.config
+        return regressed_rewards(
+            fragments, trainee, env_steps_per_update=config.env_steps_per_update, ridge=config.ridge
+        )

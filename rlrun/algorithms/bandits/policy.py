@@ -1,0 +1,110 @@
+"""The policy of a linear bandit: a ridge regression of each arm's reward, or one of all (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium.spaces import Box, Discrete
+from torch import Tensor, nn
+
+from rlrun.algorithms.bandits.linear_arms import LinearArms
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+
+
+class Regressions(nn.Module):
+    """What acts of M regressions on D features: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
+
+    def __init__(self, number: int, features: int, ridge: float) -> None:
+        super().__init__()
+        self.coefficients = nn.Parameter(torch.zeros(number, features))
+        self.roots = nn.Parameter(torch.eye(features).expand(number, -1, -1) / ridge**0.5)
+
+
+class LinearBanditPolicy(Policy):
+    """Takes the arm whose reward is the largest in expectation; while it collects, by how uncertain that is too.
+
+    Observations decide what is regressed: with a context [D], or one of D numbers, each arm has coefficients of its
+    own; with features of each arm [A, D] all share them.
+
+    Args:
+        observation_space: What the env shows.
+        action_space: The arms.
+        ridge: Weight of the coefficients' squared norm.
+        exploration: Makes of the number of regressions and of features how uncertainty counts.
+
+    Attributes:
+        arms: What acts.
+
+    Raises:
+        UsageError: If these are no contexts and arms.
+    """
+
+    module: Regressions
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        *,
+        ridge: float,
+        exploration: Callable[[int, int], Exploration],
+    ) -> None:
+        if not isinstance(action_space, Discrete):
+            raise UsageError(f"a bandit's arms are a finite number of actions (Discrete), not {action_space}")
+        self.arms = linear_arms(observation_space, int(action_space.n))
+        self.leaves = ObservationLeaf("vector", observation_space.shape or ())
+        self.action_space = DiscreteActions(action_space)
+        self.exploration = exploration
+        self.module = Regressions(self.arms.regressions, self.arms.features, ridge)
+        self.parameters = FlatParameters(self.module)
+
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Returns the expected rewards of all arms for rows [S, L, ...], [S, L, A]."""
+        seen = batch["obs"]
+        rows = seen.reshape(-1, *seen.shape[2:]).cpu().numpy()
+        contexts = torch.from_numpy(self.arms.contexts(rows)).to(seen.device)
+        coefficients = views["coefficients"]
+        means = contexts @ (coefficients[0] if contexts.ndim == 3 else coefficients.T)
+        return means.view(*seen.shape[:2], -1)
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the acting side, without weights."""
+        arms = self.arms
+        return BehaviorPolicy(
+            LinearArms(arms.regressions, arms.features, is_one_hot=arms.is_one_hot, start=arms.start),
+            self.action_space,
+            self.exploration(arms.regressions, arms.features),
+            self.leaves,
+            normalize_observations=False,
+        )
+
+
+def linear_arms(observation_space: gymnasium.Space[Any], num_arms: int) -> LinearArms:
+    """Returns what acts among arms by what is observed.
+
+    Raises:
+        UsageError: If that is neither a context nor the features of each arm.
+    """
+    match observation_space:
+        case Discrete():
+            return LinearArms(num_arms, int(observation_space.n), is_one_hot=True, start=int(observation_space.start))
+        case Box() if len(observation_space.shape) == 1:
+            return LinearArms(num_arms, observation_space.shape[0])
+        case Box() if len(observation_space.shape) == 2 and observation_space.shape[0] == num_arms:
+            return LinearArms(1, observation_space.shape[1])
+    raise UsageError(
+        f"a linear bandit observes a context (a Box of one dimension, or Discrete), or features of each of its "
+        f"{num_arms} arms (a Box [{num_arms}, features]), not {observation_space}"
+    )

@@ -1,0 +1,1 @@
+"""DD-PPO: PPO whose rollout workers learn and all-reduce their gradients."""

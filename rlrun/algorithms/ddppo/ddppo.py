@@ -1,0 +1,91 @@
+"""Decentralized distributed proximal policy optimization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import model_validator
+
+from rlrun.algorithms.ddppo.all_reduce_sgd import AllReduceSGD, MirrorReplicas
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
+from rlrun.config import fixed
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.advantages import ComputeAdvantages
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+
+MEETING_TIMEOUT_S = 300.0
+"""Seconds that a worker waits for the others to start."""
+
+
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
+@fixed("the workers learn in step", asynchronous=False)
+@fixed("the others cannot go on without a worker that died", max_worker_restarts=0)
+class DDPPOConfig(PPOConfig):
+    """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
+
+    Batches and minibatches are counted over all workers; each worker learns from its part of them.
+    """
+
+    standardize_advantages: bool = True
+    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over all workers' batches."""
+
+    @model_validator(mode="after")
+    def _workers_in_step(self) -> DDPPOConfig:
+        batch = self.fragment_length * self.env_slots
+        if self.rollout_fragment_length is not None and batch != self.train_batch_size:
+            raise ValueError(
+                "every worker learns from one fragment at a time: leave rollout_fragment_length out, or set "
+                f"train_batch_size to {batch}"
+            )
+        if self.minibatch_size < self.num_workers:
+            raise ValueError(f"minibatch_size ({self.minibatch_size}) must not be below num_workers")
+        part = self.minibatch_size // max(self.num_workers, 1)
+        if self.model.core is not None and part % self.seq_len:
+            raise ValueError(
+                f"each worker's part of a minibatch ({part} steps) must be a multiple of seq_len ({self.seq_len}): "
+                "minibatches of a recurrent network are whole sequences"
+            )
+        return self
+
+
+class DDPPO(PPO):
+    """Every worker runs PPO on its own fragments; gradients are added up between the workers, without a learner.
+
+    The driver only mirrors what the workers have learned, for checkpoints and evaluation, and merges what their
+    observation filters have seen. All workers collect fragments of one length; the paper's rule that cuts the fragments
+    of slow workers short (section 3, "straggler effect") is left out.
+
+    With no worker but the local one it is PPO.
+    """
+
+    Config = DDPPOConfig
+    config: DDPPOConfig
+
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """What every worker learns from its own fragment, in step with the others."""
+        config = self.config
+        learn = AllReduceSGD(
+            trainee.learner_factory,
+            config.num_workers,
+            num_epochs=config.num_epochs,
+            minibatch_size=config.minibatch_size,
+            seq_len=config.steps_in_row,
+            standardize="advantages" if config.standardize_advantages else None,
+            stop=("kl", 1.5 * config.kl_target) if config.kl_target is not None else None,
+            timeout_s=max(config.worker_timeout_s, MEETING_TIMEOUT_S),
+        )
+        return ComputeAdvantages(config.gamma, config.gae_lambda), learn
+
+    def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """A copy of what the workers have learned, merged filters for everyone."""
+        return (
+            replicas.zip_with_worker()
+            .combine(MirrorReplicas(trainee))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

@@ -1,0 +1,1 @@
+"""DQN and its distributed forms: Ape-X, Gorila and asynchronous Q-learning."""

@@ -1,0 +1,151 @@
+"""Asynchronous n-step Q-learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
+from rlrun.config import (
+    Fraction,
+    PositiveInt,
+    Schedule,
+    defaults,
+    fixed,
+)
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
+from rlrun.flow.operators.training import UpdateTargetNetwork
+from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import QModelConfig
+from rlrun.policy.exploration.epsilon_greedy import FinalEpsilons
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.dqn.policy import QNetworks
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+
+@defaults(
+    lr=1e-3,
+    num_envs_per_worker=1,
+    min_env_steps_per_iteration=1000,
+    max_grad_norm=10.0,
+)
+@fixed("workers learn from observations as they came", normalize_observations=False)
+class AsyncDQNConfig(WorkerGradientConfig):
+    """Settings of asynchronous n-step Q-learning (Mnih et al., arXiv:1602.01783, algorithm S2).
+
+    The optimizer is Adam with one state for all workers, where the paper shares RMSProp's (section 4, "optimization").
+    The paper's workers have one env each.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "train_batch_size": "every fragment makes a gradient; rollout_fragment_length is its length"
+    }
+
+    model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
+    """The network."""
+    rollout_fragment_length: PositiveInt | None = 5
+    """Steps of each env in one fragment, all of which look ahead to its end (the paper's t_max, 5); null for 1."""
+    target_update_interval: PositiveInt = 1000
+    """Gradients between two updates of the target network, which all workers share (the paper's, every 40,000 frames,
+    is 2000 fragments of 5 steps of 4 frames)."""
+    epsilon: Schedule = ((0, 1.0), (20_000, 0.0))
+    """Which part of the way from 1 to their final probability the env slots have left before them: of the probability
+    of an action that is drawn uniformly. The paper's takes 4 million frames."""
+    final_epsilons: tuple[Fraction, ...] = (0.1, 0.01, 0.5)
+    """The final probabilities (section 5.1's)."""
+    final_epsilon_shares: tuple[Fraction, ...] = (0.4, 0.3, 0.3)
+    """Which part of all workers' env slots goes to each (section 5.1's probabilities); they add up to 1."""
+
+    @model_validator(mode="after")
+    def _each_epsilon_has_a_share(self) -> AsyncDQNConfig:
+        if len(self.final_epsilons) != len(self.final_epsilon_shares) or abs(sum(self.final_epsilon_shares) - 1) > 1e-6:
+            raise ValueError("final_epsilon_shares must give each of final_epsilons a share, and add up to 1")
+        return self
+
+
+class AsyncDQN(Algorithm[AsyncDQNConfig]):
+    """Workers compute gradients of their own fragments; each is applied as it arrives, and answered by new weights.
+
+    `gradient_share/worker_<index>` is the part of an iteration's gradients that a worker delivered; `policy_lag_mean`
+    counts gradients by which the parameters had moved on meanwhile.
+    """
+
+    Config = AsyncDQNConfig
+    policy_family = "q"
+    has_target_network = True
+    learner_metrics = TD_METRICS
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns a Q policy whose env slots explore each towards a final probability of its own."""
+        from rlrun.algorithms.dqn.policy import QPolicy
+
+        config = self.config
+        return QPolicy(
+            spaces.observation,
+            spaces.action,
+            config.model,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+            epsilon_spread=FinalEpsilons(config.final_epsilons, config.final_epsilon_shares),
+        )
+
+    def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Half the squared error of the values against n-step returns (algorithm S2) over rows [S, T + 1].
+
+        A return adds up the rewards to its fragment's or episode's end, and the largest value there that the target
+        network gives, unless the episode ended for good.
+        """
+        from rlrun.functional.vtrace import vtrace
+
+        valid = batch["valid"].float()
+        values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
+        target_values = outputs.target_values(batch["obs"])
+        # An episode's final observation may allow nothing, and then the chosen action's own value is still a number.
+        greedy = outputs.allowed_argmax(target_values, batch["obs"])
+        best = target_values.gather(-1, greedy.unsqueeze(-1)).squeeze(-1)
+        # With ratios of 1, V-trace is the n-step return (arXiv:1802.01561, remark 1).
+        targets, _ = vtrace(
+            best.new_zeros(best.shape),
+            best,
+            batch["rewards"],
+            batch["terminateds"],
+            batch["valid"],
+            gamma=self.config.gamma,
+        )
+        errors = values - targets
+        loss = masked_mean(errors.square(), valid) / 2
+        distance = masked_mean(errors.abs(), valid)
+        return Loss(loss, {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": distance})
+
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """The gradient of a fragment at the weights that acted."""
+        return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
+
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Gradients of the workers' fragments, as they are ready."""
+        in_flight = self.config.gradients_in_flight
+        return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
+
+    def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
+        return (
+            gradients.zip_with_worker()
+            .for_each(ApplyGradients(trainee))
+            .for_each(UpdateTargetNetwork(trainee, self.config.target_update_interval))
+            .for_each(MergeFilters(trainee))
+            .zip_with_worker()
+            .for_each(SendWeights(trainee))
+        )

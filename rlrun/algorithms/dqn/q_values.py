@@ -1,0 +1,46 @@
+"""Recording of the values of all actions at the time of acting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.data.views import viewed
+from rlrun.nn.acting import Heads
+from rlrun.policy.action_spaces.action_space import Floats
+from rlrun.policy.behavior import BehaviorPolicy
+
+
+class QValues:
+    """The values of all actions as they were when one was chosen, `q_values` [T + 1, B, A].
+
+    Args:
+        num_actions: A.
+    """
+
+    reads_heads = True
+
+    def __init__(self, num_actions: int) -> None:
+        self.num_actions = num_actions
+
+    def load(self, flat: Floats) -> None:
+        """Needs no parameters."""
+
+    def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
+        """Returns empty `q_values`."""
+        return {"q_values": np.full((length + 1, slots, self.num_actions), np.nan, np.float32)}
+
+    def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
+        """Records the values of a step."""
+        batch["q_values"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Adds the values in the closing observation, as far as they are not there already."""
+        values = batch["q_values"]
+        behind = policy.filtered(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
+        closing = policy.closing_heads(behind)["outputs"]
+        values[-1] = np.where(np.isnan(values[-1]), closing, values[-1])

@@ -1,0 +1,166 @@
+"""Actions of DreamerV3: one choice, or normal variables within bounds; as they act (NumPy) and are imagined (torch)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+
+from rlrun.algorithms.dreamer.world_model_spec import UNIFORM_SHARE
+from rlrun.errors import UsageError
+from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.action_spaces.box_scale import bounded_box
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STD_BOUNDS = (0.1, 1.0)
+"""Between which standard deviations of continuous actions lie, in units of the bounds."""
+
+STD_SHIFT = 2.0
+"""What is added to the number that a standard deviation is made of, so that it begins near its upper bound."""
+
+
+class Choice:
+    """One choice among A, 1 % of whose distribution is uniform; a world model sees a one-hot vector.
+
+    Args:
+        space: The env's space.
+
+    Attributes:
+        space: The actions as they act; outputs are log-probabilities.
+        width: Numbers of an action as a world model sees it.
+        num_outputs: Numbers that the actor's last layer puts out.
+        num_noise: Numbers of noise that an imagined action is drawn by.
+    """
+
+    num_noise = 1
+
+    def __init__(self, space: gymnasium.spaces.Discrete) -> None:
+        self.space = DiscreteActions(space)
+        self.width = self.num_outputs = self.space.num_outputs
+
+    def outputs(self, raw: Floats) -> Floats:
+        """Returns log-probabilities for what the actor's last layer puts out, [B, A]."""
+        powers = np.exp(raw - raw.max(-1, keepdims=True))
+        mixed: Floats = powers / powers.sum(-1, keepdims=True) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width
+        return np.log(mixed)
+
+    def seen(self, actions: Actions) -> Floats:
+        """Returns choices [B] as one-hot vectors, [B, A]."""
+        one_hot: Floats = (actions[:, None] == np.arange(self.width)).astype(np.float32)
+        return one_hot
+
+    def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draws uniform numbers that imagined actions are drawn by, [*shape, 1]."""
+        return generator.random((*shape, 1), np.float32)
+
+    def outputs_of(self, raw: Tensor) -> Tensor:
+        """Returns log-probabilities [..., A] for what the actor's last layer puts out (torch)."""
+        return (raw.softmax(-1) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width).log()
+
+    def recorded(self, actions: Tensor) -> Tensor:
+        """Returns choices of a batch [...] as a world model sees them, [..., A] (torch)."""
+        from torch.nn.functional import one_hot
+
+        return one_hot(actions, self.width).float()
+
+    def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """Draws actions as one-hot vectors, [..., A] (torch)."""
+        from rlrun.algorithms.dreamer.world_model import drawn
+
+        return drawn(outputs.exp(), noise.squeeze(-1))
+
+    def imagined_seen(self, actions: Tensor) -> Tensor:
+        """Returns imagined actions as a world model sees them (torch)."""
+        return actions
+
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Returns the log-probabilities of imagined actions, [...] (torch)."""
+        return (outputs * actions).sum(-1)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Returns the entropy in nats, [...] (torch)."""
+        return -(outputs.exp() * outputs).sum(-1)
+
+
+class BoundedNormal:
+    """Normal variables with means between -1 and 1, in units of the bounds; a world model sees them clipped.
+
+    Args:
+        space: The env's space.
+
+    Attributes:
+        space: The actions as they act; outputs are means and log standard deviations.
+        width: Numbers of an action as a world model sees it.
+        num_outputs: Numbers that the actor's last layer puts out.
+        num_noise: Numbers of noise that an imagined action is drawn by.
+    """
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        self.space = GaussianBoxActions(space)
+        self.width = self.num_noise = self.space.size
+        self.num_outputs = 2 * self.width
+
+    def outputs(self, raw: Floats) -> Floats:
+        """Returns means and log standard deviations for what the actor's last layer puts out, [B, 2 * D]."""
+        low, high = STD_BOUNDS
+        stds = low + (high - low) / (1 + np.exp(-(raw[..., self.width :] + STD_SHIFT)))
+        return np.concatenate([np.tanh(raw[..., : self.width]), np.log(stds)], -1)
+
+    def seen(self, actions: Actions) -> Floats:
+        """Returns actions [B, D] clipped to the bounds."""
+        return actions.clip(-1, 1)
+
+    def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Draws standard normal numbers that imagined actions are drawn by, [*shape, D]."""
+        return generator.standard_normal((*shape, self.width), np.float32)
+
+    def outputs_of(self, raw: Tensor) -> Tensor:
+        """Returns means and log standard deviations [..., 2 * D] for what the actor's last layer puts out (torch)."""
+        import torch
+
+        low, high = STD_BOUNDS
+        means, deviations = raw.chunk(2, -1)
+        return torch.cat([means.tanh(), (low + (high - low) * (deviations + STD_SHIFT).sigmoid()).log()], -1)
+
+    def recorded(self, actions: Tensor) -> Tensor:
+        """Returns actions of a batch [..., D] as a world model sees them (torch)."""
+        return actions.clamp(-1, 1)
+
+    def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
+        """Draws actions, [..., D] (torch)."""
+        means, log_stds = outputs.chunk(2, -1)
+        return means + log_stds.exp() * noise
+
+    def imagined_seen(self, actions: Tensor) -> Tensor:
+        """Returns imagined actions as a world model sees them (torch)."""
+        return actions.clamp(-1, 1)
+
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Returns the log-densities of imagined actions, [...] (torch)."""
+        return self.space.distribution(outputs).log_prob(actions)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Returns the entropy in nats, [...] (torch)."""
+        return self.space.distribution(outputs).entropy()
+
+
+DreamerActions = Choice | BoundedNormal
+
+
+def dreamer_actions(space: gymnasium.Space[Any]) -> DreamerActions:
+    """Returns how a world model's policy acts in a space.
+
+    Raises:
+        UsageError: If it is neither Discrete nor a Box of floats with finite bounds.
+    """
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return Choice(space)
+    if isinstance(space, gymnasium.spaces.Box):
+        bounded_box(space, "dreamer")
+        return BoundedNormal(space)
+    raise UsageError(f"dreamer acts in Discrete or in a Box with finite bounds, not in {space}")

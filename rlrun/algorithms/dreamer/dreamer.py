@@ -1,0 +1,368 @@
+"""DreamerV3: an actor and a critic that learn in the imagination of a world model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dreamer.lambda_returns import lambda_returns
+from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
+from rlrun.algorithms.dreamer.symlog import mean_of_bins, two_hot_cross_entropy
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.recipes.replays import transitions_or_sequences
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import generator
+from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import Adam
+from rlrun.metric import Metric
+from rlrun.replay.sequences import SequenceReplayConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.dreamer.policy import DreamerNetworks, DreamerPolicy
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+RETURN_DECAY = 0.99
+"""Weight of the past in the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""
+
+PERCENTILES = (0.05, 0.95)
+"""Between which imagined returns are taken to range."""
+
+
+@fixed("a sequence begins with the latent state that was stored with its first step", burn_in=0)
+@fixed(
+    "sequences are sampled uniformly",
+    prioritized=False,
+    priority_alpha=0.6,
+    priority_beta=0.4,
+    priority_epsilon=1e-6,
+)
+class DreamerReplayConfig(SequenceReplayConfig):
+    """The experience that is kept, and the sequences that a world model learns from."""
+
+    length: PositiveInt = 64
+    """Steps of a sequence that are learned from."""
+    stride: PositiveInt = 8
+    """Steps from one possible beginning of a sequence to the next, where the latent state is kept as well."""
+
+
+@defaults(lr=1e-4, gamma=0.997, max_grad_norm=100.0, training_intensity=0.5, rollout_fragment_length=8, tau=0.02)
+@fixed("several steps ahead are imagined", n_step=1)
+@fixed("vectors enter and leave its networks as symlog of them", normalize_observations=False)
+@fixed("it unrolls a sequence and an imagination step by step, which takes minutes to compile", compile=False)
+@fixed("small numbers would be lost among bins as far apart as its own", precision="float32")
+class DreamerConfig(OffPolicyConfig):
+    """Settings of DreamerV3.
+
+    The replay ratio of the paper counts replayed steps for each env step. Here that is `training_intensity` times
+    `minibatch_size` times `replay.length`: 512 by default.
+
+    Source:
+        Hafner et al., "Mastering diverse domains through world models", arXiv:2301.04104.
+    """
+
+    model: DreamerModelConfig = DreamerModelConfig()
+    """The networks."""
+    minibatch_size: PositiveInt = 16
+    """Sequences in a minibatch that is sampled from the replay buffer."""
+    replay: DreamerReplayConfig = DreamerReplayConfig()
+    """The replay buffer, and the sequences that are sampled from it."""
+    learning_starts: NonNegativeInt = 1024
+    """Env steps that are stored before the first minibatch is sampled; their actions are those of the first actor."""
+    actor_lr: Schedule = 3e-5
+    """Learning rate of the actor."""
+    critic_lr: Schedule = 3e-5
+    """Learning rate of the critic."""
+    horizon: PositiveInt = 15
+    """Steps that are imagined from each state of a minibatch."""
+    lambda_: Fraction = 0.95
+    """Weight of longer returns over imagined steps."""
+    entropy_coeff: Schedule = 3e-4
+    """Weight of the actor's entropy, beside returns that range over about 1."""
+    free_nats: NonNegativeFloat = 1.0
+    """Divergence between prior and posterior below which neither is moved towards the other."""
+    dynamics_scale: NonNegativeFloat = 1.0
+    """Weight of what moves the prior towards the posterior: 1 in the authors' present code, 0.5 in the paper's first
+    version."""
+    representation_scale: NonNegativeFloat = 0.1
+    """Weight of what moves the posterior towards the prior."""
+    num_bins: PositiveInt = 255
+    """Bins of rewards and returns, an odd number; fewer of them are faster and less sharp."""
+    tau: Fraction = 0.02
+    """How far the slow critic moves towards the present one at an update."""
+
+    @model_validator(mode="after")
+    def _bin_of_zero(self) -> DreamerConfig:
+        if self.num_bins % 2 == 0 or self.num_bins < 3:
+            raise ValueError(f"num_bins must be an odd number from 3 on, so that one of them is 0, not {self.num_bins}")
+        return self
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are."""
+        return path == "num_bins" or super().shapes_parameters(path)
+
+
+class Dreamer(Algorithm[DreamerConfig]):
+    """Store fragments with their latent states; learn a world model from sequences, actor and critic from its dreams.
+
+    Imagined steps are steps of no env: no count knows of them.
+    """
+
+    Config = DreamerConfig
+    has_target_network = True
+    learner_metrics = (
+        Metric("world_model/loss", "", "Loss of the world model, the sum of what follows with its weights"),
+        Metric("world_model/reconstruction", "", "Squared error of decoded observations, summed over their numbers"),
+        Metric("world_model/reward_loss", "nats", "Cross-entropy of the rewards' two-hot distributions"),
+        Metric("world_model/reward_error", "", "Mean absolute error of expected rewards"),
+        Metric("world_model/continue_loss", "nats", "Cross-entropy of whether episodes go on"),
+        Metric("world_model/kl", "nats", "Mean KL divergence of the prior from the posterior"),
+        GRAD_NORM.below("world_model/"),
+        Metric("actor/loss", "", "Loss of the actor"),
+        ENTROPY.below("actor/"),
+        Metric("actor/imagined_return", "", "Mean lambda-return of imagined states"),
+        Metric("actor/imagined_reward", "", "Mean reward of imagined steps"),
+        Metric("actor/value_mean", "", "Mean value of imagined states"),
+        Metric("actor/return_range", "", "Moving range of imagined returns, from the 5th to the 95th percentile"),
+        GRAD_NORM.below("actor/"),
+        Metric("critic/loss", "nats", "Cross-entropy of imagined returns' and of the slow critic's distributions"),
+        GRAD_NORM.below("critic/"),
+    )
+
+    def policy(self, spaces: Spaces, seed: int) -> DreamerPolicy:
+        """Returns a world model, an actor and a critic."""
+        from rlrun.algorithms.dreamer.policy import DreamerPolicy
+
+        config = self.config
+        return DreamerPolicy(
+            spaces.observation,
+            spaces.action,
+            config.model,
+            num_bins=config.num_bins,
+            horizon=config.horizon,
+            seed=seed,
+        )
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the losses of the world model, of the actor on its states, and of the critic on what that imagines.
+
+        Gradients are clipped by their norm and moved by Adam, as in the paper's first version.
+        """
+        bound, optimizer = self.config.max_grad_norm, Adam(1e-8)
+        return [
+            Objective(
+                "world_model",
+                self.world_model_loss,
+                parameters="world_model.",
+                max_grad_norm=bound,
+                optimizer=optimizer,
+            ),
+            Objective(
+                "actor",
+                self.actor_loss,
+                lr="actor_lr",
+                parameters="actor.",
+                max_grad_norm=bound,
+                optimizer=optimizer,
+                needs=("world_model",),
+                assigns=("return_range",),
+            ),
+            Objective(
+                "critic",
+                self.critic_loss,
+                lr="critic_lr",
+                parameters="critic.",
+                max_grad_norm=bound,
+                optimizer=optimizer,
+                needs=("actor",),
+            ),
+        ]
+
+    def world_model_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """How well observations, rewards and ends are told from the states [S, L + 1] (arXiv:2301.04104, eqs. 2-5).
+
+        Carries the states' `features` [S, L + 1, F] and which of them imagination may begin with, `alive` [S, L + 1]:
+        all but those of terminal observations.
+        """
+        config = self.config
+        rows = outputs.rows(batch)
+        states, posterior = outputs.observe(batch, rows)
+        features = states.features
+        reconstruction = masked_mean(outputs.reconstruction_errors(features, batch["obs"]), rows.counts)
+        bins = outputs.reward_logits(features)
+        reward_loss = masked_mean(two_hot_cross_entropy(bins, rows.rewards, outputs.bins), rows.is_behind)
+        going_on = outputs.continue_logits(features)
+        # softplus(x) - x y is the cross-entropy of a logit x and a probability y.
+        surprise = going_on.clamp(min=0) - going_on * rows.continues + (-going_on.abs()).exp().log1p()
+        continue_loss = masked_mean(surprise, rows.is_behind)
+        prior = outputs.model.prior(states.recurrent)
+        scales = config.dynamics_scale, config.representation_scale
+        balanced = masked_mean(balanced_kl(posterior, prior, scales, config.free_nats), rows.counts)
+        loss = reconstruction + reward_loss + continue_loss + balanced
+        errors = (mean_of_bins(bins.detach().softmax(-1), outputs.bins) - rows.rewards).abs()
+        statistics = {
+            "loss": loss,
+            "reconstruction": reconstruction,
+            "reward_loss": reward_loss,
+            "reward_error": masked_mean(errors, rows.is_behind),
+            "continue_loss": continue_loss,
+            "kl": masked_mean(kl(posterior, prior).detach(), rows.counts),
+        }
+        return Loss(loss, statistics, carry={"features": features, "alive": rows.counts * rows.continues})
+
+    def actor_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Policy gradient over imagined steps, returns scaled by their range (arXiv:2301.04104, eqs. 11 and 12).
+
+        Carries the imagined states' `features` [N, H + 1, F], their lambda-returns and how much they count, [N, H].
+        """
+        config, horizon = self.config, self.config.horizon
+        alive = batch["world_model/alive"].flatten(0, 1)
+        imagined = outputs.imagine(
+            batch["world_model/features"].flatten(0, 1),
+            batch["imagined_noise"].flatten(0, 1),
+            batch["action_noise"].flatten(0, 1),
+        )
+        values = outputs.values(imagined.features).detach()
+        discounts = config.gamma * imagined.continues
+        returns = lambda_returns(imagined.rewards, discounts, values, config.lambda_)
+        # How likely it is that a state is reached at all, and its discount; that of the first state is known.
+        weights = alive.unsqueeze(1) * shifted(discounts).cumprod(1)
+        present = outputs.model.views["return_range"]
+        latest = percentiles(returns, alive, PERCENTILES)
+        moved = RETURN_DECAY * present + (1 - RETURN_DECAY) * latest
+        scale = (moved[1] - moved[0]).clamp(min=1.0)
+        advantages = (returns - values[:, :horizon]) / scale
+        begun = imagined.features[:, :horizon].contiguous()
+        described = outputs.actor_outputs(begun)
+        entropy = outputs.actions.entropy(described)
+        gains = outputs.actions.log_prob(described, imagined.actions) * advantages
+        number = alive.sum().clamp(min=1.0) * horizon
+        loss = -(weights * (gains + scheduled["entropy_coeff"] * entropy)).sum() / number
+        counted = alive.unsqueeze(1).expand_as(returns)
+        statistics = {
+            "loss": loss,
+            "entropy": masked_mean(entropy.detach(), counted),
+            "imagined_return": masked_mean(returns, counted),
+            "imagined_reward": masked_mean(imagined.rewards, counted),
+            "value_mean": masked_mean(values[:, :horizon], counted),
+            "return_range": moved[1] - moved[0],
+        }
+        carry = {"features": begun, "returns": returns, "weights": weights / number}
+        return Loss(loss, statistics, carry=carry, assign={"return_range": moved})
+
+    def critic_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Cross-entropy of imagined returns, and of what a slowly following critic says (arXiv:2301.04104, eq. 10)."""
+        features, weights = batch["actor/features"], batch["actor/weights"]
+        logits, bins = outputs.value_logits(features), outputs.bins
+        of_returns = two_hot_cross_entropy(logits, batch["actor/returns"], bins)
+        of_slow_values = two_hot_cross_entropy(logits, outputs.slow_values(features), bins)
+        loss = (weights * (of_returns + of_slow_values)).sum()
+        return Loss(loss, {"loss": loss})
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
+        config = self.config
+        # Imagination discounts; what comes out of the replay only tells where episodes end, also where gamma is 0.
+        replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=1.0, is_recurrent=True)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(BroadcastWeights(trainee))
+        )
+
+    def picture(self, trainee: Trainee) -> str | None:
+        """Draws the first sequence of the last minibatch: what is observed, decoded and imagined of it."""
+        from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of
+
+        learner = trainee.learner
+        if learner.last_batch is None:
+            return None
+        row = learner.last_batch.map(lambda leaf: leaf[:1])
+        noise = generator(trainee.seed, "picture").random((1, row["valid"].shape[1] + 1, self.latents), np.float32)
+        return picture_of(learner.evaluate(observed_and_imagined, SampleBatch(row, latent_noise=noise)))
+
+    @property
+    def latents(self) -> int:
+        """Categorical variables of a latent state."""
+        return self.config.model.widths.latents
+
+
+def kl(first: Tensor, second: Tensor) -> Tensor:
+    """Returns the KL divergence of categorical distributions [..., K, C], summed over all K, [...]."""
+    return (first * (first.log() - second.log())).sum(-1).sum(-1)
+
+
+def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], free_nats: float) -> Tensor:
+    """Returns the divergence that moves a prior towards its posterior, and that posterior back, each with its weight.
+
+    Args:
+        posterior: Distributions given observations, [..., K, C].
+        prior: Distributions without them, [..., K, C].
+        scales: Weight of what moves the prior, and of what moves the posterior.
+        free_nats: A divergence below this moves nothing.
+
+    Returns:
+        Nats, [...].
+
+    Source:
+        Hafner et al., arXiv:2301.04104, eq. 3.
+    """
+    dynamics = kl(posterior.detach(), prior).clamp(min=free_nats)
+    representation = kl(posterior, prior.detach()).clamp(min=free_nats)
+    return scales[0] * dynamics + scales[1] * representation
+
+
+def shifted(discounts: Tensor) -> Tensor:
+    """Returns discounts [N, H] one place later, with 1 in front: what the state counts that a step begins with."""
+    import torch
+
+    return torch.cat([torch.ones_like(discounts[:, :1]), discounts[:, :-1]], 1)
+
+
+def percentiles(returns: Tensor, alive: Tensor, fractions: tuple[float, ...]) -> Tensor:
+    """Returns percentiles of the rows of returns [N, H] that count, with linear interpolation.
+
+    Args:
+        returns: The returns.
+        alive: 1 for the rows that count, else 0, [N].
+        fractions: Which percentiles, each from 0 to 1.
+    """
+    import torch
+
+    counted = alive.unsqueeze(1).expand_as(returns) > 0
+    # Those that do not count are sorted to the end, and never looked up.
+    ordered = returns.masked_fill(~counted, torch.inf).flatten().sort().values
+    last = (counted.sum() - 1).clamp(min=0)
+    places = torch.tensor(fractions, device=returns.device) * last
+    low = places.floor().long()
+    high = (low + 1).minimum(last)
+    lower, upper = ordered[low], ordered[high]
+    return lower + (places - low) * (upper - lower)

@@ -1,0 +1,144 @@
+"""Pictures of what a world model sees and imagines: observed first, then imagined with the actions that were taken."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.algorithms.dreamer.policy import DreamerNetworks
+from rlrun.algorithms.dreamer.symlog import symexp
+from rlrun.algorithms.dreamer.world_model import WORLD, States
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.policy.action_spaces.action_space import Floats
+
+MOST_CURVES = 6
+"""Numbers of an observation that are drawn."""
+
+MOST_FRAMES = 16
+"""Images of each row, evenly spaced."""
+
+WIDTH, HEIGHT, GAP, HEAD = 320, 90, 14, 34
+"""Of a panel of curves, of the space between panels, and of the words above them, in pixels."""
+
+
+def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Any]:
+    """Runs over the first half of the observations of one row, and imagines the others by the actions alone.
+
+    Args:
+        outputs: The networks.
+        batch: One row [1, L] of a minibatch, with `latent_noise` [1, L + 1, K].
+
+    Returns:
+        `shown` and `expected` numbers [L + 1, D], and images [L + 1, channels, H, W] of each kind; the rewards behind
+        steps and those expected, [L + 1]. In `is_known` [L + 1] stands which rows are to be drawn: until an episode
+        ends that the second half began in; in `is_behind`, which of them are behind a step of that row.
+    """
+    model, rows = outputs.model, outputs.rows(batch)
+    half = rows.counts.shape[1] // 2
+    seen, _ = outputs.observe(batch, rows)
+    state = States(seen.recurrent[:, half - 1], seen.latent[:, half - 1])
+    features = [*seen.features[:, :half].unbind(1)]
+    for t in range(half, rows.counts.shape[1]):
+        state = model.imagine(state, rows.actions[:, t], batch["latent_noise"][:, t])
+        features.append(state.features)
+    found = torch.stack(features, 1)
+    goes_on = torch.cat([torch.ones_like(rows.starts[:, :half]), 1 - rows.starts[:, half:]], 1).cumprod(1)
+    numbers: tuple[Tensor, ...] = ()
+    if model.spec.dense_width:
+        decoded = model.head(f"{WORLD}decoder", found)
+        numbers = (symexp(model.numbers(batch["obs"]))[0], symexp(decoded)[0])
+    images = model.pixels(batch["obs"]) if model.spec.images else ()
+    decoded_images = model.decode_images(found) if model.spec.images else ()
+    return {
+        "numbers": numbers,
+        "images": tuple(images),
+        "decoded_images": tuple(decoded_images),
+        "rewards": rows.rewards[0],
+        "expected_rewards": outputs.rewards(found)[0],
+        "is_known": (rows.counts * goes_on)[0] > 0,
+        "is_behind": (rows.is_behind * goes_on)[0] > 0,
+    }
+
+
+def picture_of(found: Mapping[str, Any]) -> str:
+    """Returns an SVG of what `observed_and_imagined` has found, as NumPy arrays."""
+    known: NDArray[np.bool_] = found["is_known"]
+    panels = [("reward", found["rewards"], found["expected_rewards"], found["is_behind"])]
+    if found["numbers"]:
+        shown, expected = found["numbers"]
+        places = range(min(shown.shape[1], MOST_CURVES))
+        panels += [(f"number {i}", shown[:, i], expected[:, i], known) for i in places]
+    parts, top = [_words(10, 20, "grey: observed; blue: decoded; orange: imagined by the actions alone")], HEAD
+    for images, decoded in zip(found["images"], found["decoded_images"], strict=True):
+        strip, height = _strip(images, decoded, known, top + 16)
+        parts += [_words(10, top + 10, "observed above decoded and, in the right half, imagined"), strip]
+        top += height + 16 + GAP
+    for panel in panels:
+        parts.append(_panel(*panel, top))
+        top += HEIGHT + GAP
+    body = "".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {top}" width="{2 * WIDTH}" height="{top}" '
+        f'font-family="sans-serif" font-size="11">{body}</svg>\n'
+    )
+
+
+def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool_], top: int) -> str:
+    """Draws a number as it was observed and as it was expected, over the rows."""
+    half, places = len(known) // 2, np.linspace(60, 2 * WIDTH - 10, len(known))
+    drawn = np.concatenate([observed[known], expected[known]])
+    low, high = (float(drawn.min()), float(drawn.max())) if len(drawn) else (0.0, 1.0)
+    span = max(high - low, 1e-6)
+
+    def line(values: Floats, rows: NDArray[np.int64], color: str) -> str:
+        points = [f"{places[t]:.1f},{top + HEIGHT - (values[t] - low) / span * HEIGHT:.1f}" for t in rows]
+        return f'<polyline fill="none" stroke="{color}" stroke-width="1.6" points="{" ".join(points)}"/>'
+
+    rows = np.flatnonzero(known)
+    border = f'<line x1="{places[half]:.1f}" x2="{places[half]:.1f}" y1="{top}" y2="{top + HEIGHT}" stroke="#ccc"/>'
+    lines = [
+        line(observed, rows, "#999"),
+        line(expected, rows[rows < half], "#2563a8"),
+        line(expected, rows[rows >= half], "#c2571a"),
+    ]
+    ends = [_words(2, top + 12, f"{high:.3g}"), _words(2, top + HEIGHT, f"{low:.3g}")]
+    return border + "".join([*lines, *ends, _words(2, top + HEIGHT / 2, name)])
+
+
+def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) -> tuple[str, int]:
+    """Draws images above those that were expected, as one picture; returns it and its height."""
+    frames = np.unique(np.linspace(0, len(known) - 1, MOST_FRAMES).round().astype(int))
+    rows = [np.where(known[frames, None, None, None], own[frames], 1.0) for own in (images, decoded)]
+    both = np.concatenate([np.concatenate([*own], -1) for own in rows], -2)
+    shades = both[:1].repeat(3, 0) if len(both) in (1, 2) else both[-3:]
+    pixels = (shades * 255).round().clip(0, 255).astype(np.uint8).transpose(1, 2, 0)
+    width = 2 * WIDTH - 20
+    height = round(width * pixels.shape[0] / pixels.shape[1])
+    data = base64.b64encode(png_of(pixels)).decode()
+    place = f'x="10" y="{top}" width="{width}" height="{height}"'
+    return f'<image {place} href="data:image/png;base64,{data}"/>', height
+
+
+def png_of(pixels: NDArray[np.uint8]) -> bytes:
+    """Returns an image [height, width, 3] as a PNG file."""
+    height, width, _ = pixels.shape
+    lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, 3 * width)], 1)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = zlib.compress(lines.tobytes(), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+def _words(x: float, y: float, text: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" fill="#555">{text}</text>'

@@ -1,0 +1,1 @@
+"""Evolutionary search in parameter space: ES, ARS, CEM and CMA-ES."""

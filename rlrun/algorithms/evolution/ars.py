@@ -1,0 +1,109 @@
+"""Augmented random search: move along the best random perturbations, weighted by the differences of their returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.evolution.candidates import MirroredPairs
+from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.generations import MergeObservations, generations
+from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
+from rlrun.algorithms.evolution.settings import EvolutionConfig
+from rlrun.config import PositiveInt, Schedule, defaults
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.objective import Objective
+from rlrun.learner.optimizers import SGD
+from rlrun.metric import Metric
+from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.policy.policy import Policy
+
+
+@defaults(lr=0.02, normalize_observations=True, model={"hiddens": ()})
+class ARSConfig(EvolutionConfig):
+    """Settings of augmented random search (Mania et al., arXiv:1803.07055).
+
+    With `normalize_observations`, as by default, it is their V2, without it V1. The policy is linear unless
+    `model.hiddens` says otherwise.
+    """
+
+    num_pairs: PositiveInt = 8
+    """Perturbations in a generation, N; each is tried as it is and mirrored."""
+    top_pairs: PositiveInt | None = None
+    """Of those the ones that are followed, b: the pairs with the highest return of either candidate; null for all."""
+    sigma: Schedule = 0.05
+    """Standard deviation of the perturbations, nu."""
+
+    @model_validator(mode="after")
+    def _follows_what_there_is(self) -> ARSConfig:
+        if self.top_pairs is not None and self.top_pairs > self.num_pairs:
+            raise ValueError(f"top_pairs ({self.top_pairs}) must not exceed num_pairs ({self.num_pairs})")
+        return self
+
+
+class ARS(Algorithm[ARSConfig]):
+    """Try perturbed policies on all workers, move along the best pairs, broadcast, repeat."""
+
+    Config = ARSConfig
+    config: ARSConfig
+    policy_family = "actor"
+    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
+    learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
+
+    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+        """Returns what an evaluation worker is made from."""
+        candidates = MirroredPairs(self.config.num_pairs)
+        return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns an objective without a loss: its gradient comes from the dataflow."""
+        return [Objective("returns", None, optimizer=SGD())]
+
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """The returns of a generation, a step along its best pairs, new weights to everyone."""
+        return (
+            generations(items, trainee)
+            .for_each(FollowBestPairs(trainee, self.config.top_pairs or self.config.num_pairs))
+            .for_each(MergeObservations(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+class FollowBestPairs(Operator):
+    """Moves the parameters along the best pairs' perturbations, each times the difference of its two returns.
+
+    The step is divided by the standard deviation of these returns. Where all are equal there is no step.
+
+    Source:
+        Mania et al., arXiv:1803.07055, algorithm 2, line 7.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, top_pairs: int) -> None:
+        self.trainee = trainee
+        self.top_pairs = top_pairs
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"top_pairs": self.top_pairs}
+
+    def __call__(self, item: Returns) -> Returns:
+        """Works on what all workers have found of one generation."""
+        returns = item.returns.reshape(-1, 2)
+        best = np.sort(np.argsort(-returns.max(-1), kind="stable")[: self.top_pairs])
+        deviation = returns[best].std()
+        scale = 1 / (self.top_pairs * deviation) if deviation > 0 else 0.0
+        weights = [(int(pair), float(returns[pair, 0] - returns[pair, 1]) * scale) for pair in best]
+        learner = self.trainee.learner
+        ascent = summed_perturbations(self.trainee.seed, item.generation, weights, len(learner.flat()))
+        learner.apply_gradients(as_gradient(ascent), {"returns": ()}, scheduled=self.trainee.clock.scheduled())
+        return item

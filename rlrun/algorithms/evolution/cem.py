@@ -1,0 +1,117 @@
+"""The cross-entropy method: an independent normal distribution of each parameter is fitted to its best samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.evolution.candidates import Samples, perturbation
+from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.generations import MergeObservations, generations
+from rlrun.algorithms.evolution.settings import EvolutionConfig
+from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.envs.spaces import Spaces
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.learner import load_update
+from rlrun.learner.objective import Objective
+from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.policy.policy import Policy
+
+
+@defaults(model={"hiddens": ()})
+@fixed("the distribution is fitted as a whole, not by steps towards its samples", lr=1.0)
+class CEMConfig(EvolutionConfig):
+    """Settings of the cross-entropy method (Rubinstein, 1999), with noise (Szita and Lorincz, 2006).
+
+    The policy is linear unless `model.hiddens` says otherwise.
+    """
+
+    population_size: PositiveInt = 50
+    """Candidates in a generation."""
+    num_elites: PositiveInt = 10
+    """Of those the best, to which the distribution is fitted."""
+    sigma: PositiveFloat = 1.0
+    """The first standard deviation of each parameter."""
+    added_sigma: Schedule = 0.0
+    """Standard deviation that is added to that of the elites, in squares, so that the search does not stop too soon."""
+
+    @model_validator(mode="after")
+    def _has_elites(self) -> CEMConfig:
+        if not 1 < self.num_elites < self.population_size:
+            raise ValueError(
+                f"num_elites ({self.num_elites}) must be at least 2, and less than population_size "
+                f"({self.population_size})"
+            )
+        return self
+
+
+class CEM(Algorithm[CEMConfig]):
+    """Sample parameters on the workers, evaluate them there, fit the distribution to the best, broadcast, repeat.
+
+    The policy is the distribution's mean. What is broadcast is the mean and the standard deviations.
+    """
+
+    Config = CEMConfig
+    config: CEMConfig
+    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns an actor, and the first standard deviations behind its parameters."""
+        policy = self.config.actor(spaces, seed, num_candidates=1)
+        policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
+        return policy
+
+    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+        """Returns what an evaluation worker is made from."""
+        candidates = Samples(self.config.population_size)
+        return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none: no gradient moves the parameters."""
+        return []
+
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """The returns of a generation, the distribution of its best candidates, to everyone."""
+        return (
+            generations(items, trainee)
+            .for_each(FitElites(trainee, self.config.num_elites))
+            .for_each(MergeObservations(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+class FitElites(Operator):
+    """Fits a normal distribution of each parameter to the candidates with the highest returns.
+
+    Source:
+        Szita and Lorincz, "Learning Tetris using the noisy cross-entropy method", 2006, eqs. 2 to 4.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, num_elites: int) -> None:
+        self.trainee = trainee
+        self.num_elites = num_elites
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"num_elites": self.num_elites}
+
+    def __call__(self, item: Returns) -> Returns:
+        """Works on what all workers have found of one generation."""
+        learner, seed = self.trainee.learner, self.trainee.seed
+        mean, deviation = learner.flat().reshape(2, -1)
+        best = np.argsort(-item.returns, kind="stable")[: self.num_elites]
+        noise = np.stack([perturbation(seed, item.generation, int(elite), len(mean)) for elite in best])
+        elites = mean + deviation * noise.astype(np.float64)
+        variances = elites.var(0) + self.trainee.clock.value("added_sigma") ** 2
+        load_update(learner, np.concatenate([elites.mean(0), np.sqrt(variances)]).astype(np.float32))
+        return item

@@ -1,0 +1,156 @@
+"""CMA-ES: a normal distribution over all parameters learns from the ranks of its samples' returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.evolution.candidates import ListedCandidates
+from rlrun.algorithms.evolution.cma import CovarianceAdaptation
+from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.generations import MergeObservations, generations, ranks_within_bounds
+from rlrun.algorithms.evolution.settings import EvolutionConfig
+from rlrun.config import PositiveFloat, PositiveInt, defaults, fixed
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow, StatefulOperator
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.seeding import generator
+from rlrun.learner.learner import load_update
+from rlrun.learner.objective import Objective
+from rlrun.metric import Metric
+from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.policy.policy import Policy
+
+MOST_PARAMETERS = 1_000
+"""Parameters of the largest network: memory and time grow with their square, and now and then with their cube."""
+
+
+@defaults(model={"hiddens": ()})
+@fixed("the step size of the distribution adapts by itself, from `sigma`", lr=1.0)
+class CMAESConfig(EvolutionConfig):
+    """Settings of CMA-ES (Hansen, arXiv:1604.00772), for networks of at most 1,000 parameters.
+
+    The policy is linear unless `model.hiddens` says otherwise.
+    """
+
+    population_size: PositiveInt = 16
+    """Candidates in a generation, lambda; of d parameters 4 + 3 ln d are usual: 12 of 15, 17 of 100, 24 of 1,000."""
+    sigma: PositiveFloat = 0.5
+    """The first step size: the standard deviation of the first candidates' parameters."""
+
+    @model_validator(mode="after")
+    def _has_parents(self) -> CMAESConfig:
+        if self.population_size < 4:
+            raise ValueError(f"population_size ({self.population_size}) must be at least 4, of which half are followed")
+        return self
+
+
+class CMAES(Algorithm[CMAESConfig]):
+    """Sample parameters on the driver, evaluate them on all workers, adapt the distribution, broadcast, repeat.
+
+    The policy is the distribution's mean. What is broadcast is the mean and the next candidates.
+    """
+
+    Config = CMAESConfig
+    config: CMAESConfig
+    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns an actor, and the first candidates around it.
+
+        Raises:
+            UsageError: If the network has too many parameters.
+        """
+        config = self.config
+        policy = config.actor(spaces, seed, num_candidates=config.population_size)
+        if policy.num_parameters > MOST_PARAMETERS:
+            raise UsageError(
+                f"cmaes adapts a covariance between all parameters, at most {MOST_PARAMETERS:,} of them; this network "
+                f"has {policy.num_parameters:,}: set model.hiddens to less, or take ars or es"
+            )
+        mean = policy.first_parameters()
+        first = CovarianceAdaptation(mean, config.sigma, config.population_size)
+        policy.set_candidates(first.candidates(candidate_noise(seed, 0, config.population_size, len(mean))))
+        return policy
+
+    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+        """Returns what an evaluation worker is made from."""
+        return EvaluationConfig(
+            **vars(config),
+            candidates=ListedCandidates(self.config.population_size),
+            episodes=self.config.episodes_per_candidate,
+            measures_overshoots=True,
+        )
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none: no gradient moves the parameters."""
+        return []
+
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """The returns of a generation, the distribution that they say, its next candidates to everyone."""
+        return (
+            generations(items, trainee)
+            .for_each(AdaptDistribution(trainee, self.config))
+            .for_each(MergeObservations(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+class AdaptDistribution(StatefulOperator):
+    """Adapts the distribution by the returns of its candidates, and loads its mean and the next ones."""
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, config: CMAESConfig) -> None:
+        self.trainee = trainee
+        self.config = config
+        self._search: CovarianceAdaptation | None = None
+
+    def __call__(self, item: Returns) -> Returns:
+        """Works on what all workers have found of one generation."""
+        size = self.config.population_size
+        learner = self.trainee.learner
+        mean, *candidates = learner.flat().reshape(1 + size, -1)
+        search = self._search = self._search or CovarianceAdaptation(mean, self.config.sigma, size)
+        within = item.returns if item.overshoots is None else ranks_within_bounds(item.returns, item.overshoots)
+        search.update(np.stack(candidates), within)
+        noise = candidate_noise(self.trainee.seed, item.generation + 1, size, len(mean))
+        load_update(learner, np.append(search.mean.astype(np.float32), search.candidates(noise)))
+        return item
+
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """The step size."""
+        return (Metric("distribution/sigma", "", "Step size of the distribution over parameters"),)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the step size."""
+        return {"distribution/sigma": self.config.sigma if self._search is None else self._search.sigma}
+
+    def state(self) -> dict[str, Any]:
+        """Returns the distribution."""
+        return {"distribution": None if self._search is None else self._search.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        saved = state["distribution"]
+        self._search = None
+        if saved is not None:
+            mean = self.trainee.learner.flat().reshape(1 + self.config.population_size, -1)[0]
+            self._search = CovarianceAdaptation(mean, self.config.sigma, self.config.population_size)
+            self._search.load_state(saved)
+
+
+def candidate_noise(seed: int, generation: int, size: int, parameters: int) -> NDArray[np.float64]:
+    """Returns the standard normal noise of a generation's candidates, [lambda, d]."""
+    return generator(seed, "candidates", generation).standard_normal((size, parameters))

@@ -1,0 +1,90 @@
+"""Evolution strategies: move along random perturbations, weighted by the ranks of the returns that they came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.evolution.candidates import MirroredPairs
+from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.generations import MergeObservations, centred_ranks, generations
+from rlrun.algorithms.evolution.pairs import as_gradient, summed_perturbations
+from rlrun.algorithms.evolution.settings import EvolutionConfig
+from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.objective import Objective
+from rlrun.learner.optimizers import Adam
+from rlrun.metric import Metric
+from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.policy.policy import Policy
+
+
+@defaults(lr=0.03, model={"hiddens": (64, 64)})
+class ESConfig(EvolutionConfig):
+    """Settings of evolution strategies (Salimans et al., arXiv:1703.03864)."""
+
+    num_pairs: PositiveInt = 25
+    """Perturbations in a generation; each is tried as it is and mirrored."""
+    sigma: Schedule = 0.1
+    """Standard deviation of the perturbations."""
+    weight_decay: NonNegativeFloat = 0.005
+    """Times the parameters, what is taken off the direction of ascent."""
+
+
+class ES(Algorithm[ESConfig]):
+    """Try perturbed policies on all workers, move towards those whose returns rank high, broadcast, repeat."""
+
+    Config = ESConfig
+    config: ESConfig
+    policy_family = "actor"
+    worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
+    learns_in_worlds = False
+    learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
+
+    def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
+        """Returns what an evaluation worker is made from."""
+        candidates = MirroredPairs(self.config.num_pairs)
+        return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns an objective without a loss: its gradient comes from the dataflow."""
+        return [Objective("returns", None, optimizer=Adam(1e-8))]
+
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """The returns of a generation, a step along their ranks, new weights to everyone."""
+        return (
+            generations(items, trainee)
+            .for_each(FollowRanks(trainee, self.config.weight_decay))
+            .for_each(MergeObservations(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+class FollowRanks(Operator):
+    """Moves the parameters along the perturbations, each times what its rank is above that of its mirror image.
+
+    Source:
+        Salimans et al., arXiv:1703.03864, algorithm 1 with centred ranks and mirrored sampling (section 2.1), scaled as
+        in their code: by the number of evaluations, not by sigma, which Adam makes no difference of.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, weight_decay: float) -> None:
+        self.trainee = trainee
+        self.weight_decay = weight_decay
+
+    def __call__(self, item: Returns) -> Returns:
+        """Works on what all workers have found of one generation."""
+        learner = self.trainee.learner
+        ranks = centred_ranks(item.returns).reshape(-1, 2)
+        weights = enumerate((ranks[:, 0] - ranks[:, 1]) / item.returns.size)
+        parameters = learner.flat()
+        ascent = summed_perturbations(self.trainee.seed, item.generation, weights, len(parameters))
+        ascent -= self.weight_decay * parameters
+        learner.apply_gradients(as_gradient(ascent), {"returns": ()}, scheduled=self.trainee.clock.scheduled())
+        return item

@@ -1,0 +1,123 @@
+"""What all workers found out about a generation, put together, and what it says of the observations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.evolution.evaluation import Returns
+from rlrun.algorithms.evolution.exact_sums import ExactSums
+from rlrun.algorithms.evolution.gather import GatherWorkers
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.trainee import Trainee
+from rlrun.metric import Metric
+
+RETURN_METRICS = (
+    Metric("generation/return_mean", "", "Mean return of the candidates of the latest generation"),
+    Metric("generation/return_max", "", "Return of the best of them"),
+)
+
+
+def joined_returns(shares: Sequence[Returns]) -> Returns:
+    """Returns what all workers found of one generation, in the order of its candidates, whoever had which."""
+    candidates = np.concatenate([share.candidates for share in shares])
+    order = np.argsort(candidates)
+    seen: dict[str, ExactSums] = {}
+    for share in shares:
+        for name, sums in share.seen.items():
+            seen[name] = seen[name].merged(sums) if name in seen else sums
+    returns = np.concatenate([share.returns for share in shares])[order]
+    measured = [share.overshoots for share in shares if share.overshoots is not None]
+    overshoots = np.concatenate(measured)[order] if measured else None
+    return replace(shares[0], candidates=candidates[order], returns=returns, seen=seen, overshoots=overshoots)
+
+
+def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
+    """Returns the stream of generations, each with what all workers found of it, and reports their returns.
+
+    Args:
+        items: What each worker found of its share.
+        trainee: Whose candidates they are.
+    """
+    gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
+    return gathered.for_each(joined_returns).for_each(ReportReturns())
+
+
+class MergeObservations(Operator):
+    """Adds the observations of a generation to the running statistics of the observation filter."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    def __call__(self, item: Returns) -> Returns:
+        """Returns the item as it is."""
+        self.trainee.filters.merge({name: sums.moments() for name, sums in item.seen.items()})
+        return item
+
+
+class ReportReturns(Operator):
+    """Reports the returns of a generation's candidates."""
+
+    declared_metrics = RETURN_METRICS
+
+    def __init__(self) -> None:
+        self._latest: NDArray[np.float64] | None = None
+
+    def __call__(self, item: Returns) -> Returns:
+        """Returns the item as it is."""
+        self._latest = item.returns
+        return item
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the mean and the best of the latest generation."""
+        if self._latest is None:
+            return {}
+        return {
+            "generation/return_mean": float(self._latest.mean()),
+            "generation/return_max": float(self._latest.max()),
+        }
+
+
+def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns ranks [n] of returns less a penalty for actions beyond their bounds, from 1 - n to 0.
+
+    Beyond the bounds actions are clipped, and returns say nothing of how far. So candidates would stay there for good.
+    The penalty is the overshoot over its standard deviation, times half the interquartile range of returns. So it
+    vanishes with that range, and where full force pays it is used. Of equal ones the lower overshoot comes first.
+
+    Args:
+        returns: Of each candidate, [n].
+        overshoots: How far their actions lay beyond the bounds, as mean squares, [n].
+
+    Source:
+        A penalty of squared distances, scaled by the interquartile range, is that of pycma's `BoundPenalty`: Hansen et
+        al., IEEE Transactions on Evolutionary Computation 13 (2009), addendum. There distances are those of parameters.
+        They are compared with the step size, and the weights adapt; here with their own spread, and the weight is 1/2.
+    """
+    spread = float(overshoots.std())
+    lowest, highest = np.percentile(returns, [25, 75])
+    penalties = (highest - lowest) / 2 * overshoots / spread if spread > 0 else np.zeros(len(returns))
+    ranks = np.empty(len(returns))
+    ranks[np.lexsort((overshoots, penalties - returns))] = -np.arange(len(returns))
+    return ranks
+
+
+def centred_ranks(returns: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns ranks from -1/2 for the lowest to 1/2 for the highest; equal returns share the mean of their ranks.
+
+    Source:
+        Salimans et al., arXiv:1703.03864, section 2.1 (fitness shaping), as in their code.
+
+    Examples:
+        >>> centred_ranks(np.array([3.0, 1.0, 3.0]))
+        array([ 0.25, -0.5 ,  0.25])
+    """
+    _, which, counts = np.unique(returns.ravel(), return_inverse=True, return_counts=True)
+    firsts = np.cumsum(counts) - counts
+    ranks = (firsts + (counts - 1) / 2)[which.ravel()].reshape(returns.shape)
+    result: NDArray[np.float64] = ranks / max(returns.size - 1, 1) - 0.5
+    return result

@@ -1,0 +1,47 @@
+"""Settings that all algorithms of evolution share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import PositiveInt, fixed
+from rlrun.nn.model_config import ActorModelConfig
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.evolution.actor_policy import ActorPolicy
+    from rlrun.envs.spaces import Spaces
+
+
+@fixed("returns of whole episodes are compared, which no discount and no scale of single rewards changes", gamma=1.0)
+@fixed("returns of whole episodes are compared as they are", normalize_rewards=False, clip_rewards=None)
+@fixed("candidates play whole episodes, one after the other", rollout_fragment_length=None)
+@fixed("no loss is differentiated", max_grad_norm=None, microbatch_size=None, compile=False, precision="float32")
+@fixed("parameters are moved in the trial's process, by numbers that take no time", num_learners=0)
+@fixed("there are no learners", num_parameter_servers=0, num_gpus=0.0)
+class EvolutionConfig(AlgorithmConfig):
+    """Settings of algorithms that compare candidates by the returns of whole episodes."""
+
+    model: ActorModelConfig = ActorModelConfig()
+    """The network."""
+    episodes_per_candidate: PositiveInt = 1
+    """Episodes with each candidate of a generation, whose mean return counts."""
+
+    def actor(self, spaces: Spaces, seed: int, *, num_candidates: int) -> ActorPolicy:
+        """Returns the policy of these settings, with so many vectors of parameters behind its own.
+
+        Args:
+            spaces: Observation and action space.
+            seed: Seed of the first parameters.
+            num_candidates: How many others, zeros at first.
+        """
+        from rlrun.algorithms.evolution.actor_policy import ActorPolicy
+
+        return ActorPolicy(
+            spaces.observation,
+            spaces.action,
+            self.model,
+            normalize_observations=self.normalize_observations,
+            seed=seed,
+            num_candidates=num_candidates,
+        )

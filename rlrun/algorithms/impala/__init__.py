@@ -1,0 +1,1 @@
+"""IMPALA and APPO: asynchronous actor-critics with V-trace."""

@@ -1,0 +1,93 @@
+"""Asynchronous PPO: the clipped surrogate on V-trace advantages, against a target policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithms.impala.impala import Impala, ImpalaConfig
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
+from rlrun.config import Fraction, PositiveInt, Schedule, defaults
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.training import AddTargetOutputs, UpdateTargetNetwork
+from rlrun.flow.operators.value_estimates import VALUE_METRICS
+from rlrun.flow.operators.weights import MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+
+@defaults(lr=3e-4, rollout_fragment_length=50)
+class APPOConfig(ImpalaConfig):
+    """Settings of APPO (the dataflow of arXiv:1802.01561 with the surrogate of arXiv:1707.06347)."""
+
+    gae_lambda: Fraction = 0.95
+    """Further factor of how far V-trace's corrections reach back."""
+    clip_param: Schedule = 0.2
+    """How far the probability ratio may move before its gradient is cut off."""
+    target_update_interval: PositiveInt = 1
+    """Batches after which the target policy becomes the present one."""
+    kl_coeff: Schedule = 0.0
+    """Weight of the divergence of the present policy from the target policy."""
+
+    @property
+    def starts_at_target(self) -> bool:
+        """Whether every update begins at the target policy, so that one forward pass gives both."""
+        return self.num_epochs == 1 and self.minibatch_size is None and self.target_update_interval == 1
+
+
+class APPO(Impala):
+    """IMPALA's dataflow; several passes over a batch stay near a target policy."""
+
+    Config = APPOConfig
+    config: APPOConfig
+    has_target_network = True
+    learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION, MEAN_RATIO, *VALUE_METRICS)
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over rows [S, T + 1].
+
+        V-trace leads from the policy that acted to the target policy, the surrogate from the target policy to the
+        present one, whatever the age of the weights that acted.
+        """
+        config, valid = self.config, batch["valid"].float()
+        present = outputs.distribution.outputs
+        target = outputs.distribution.like(present.detach() if config.starts_at_target else batch["target_outputs"])
+        target_logp = target.log_prob(batch["actions"]) * valid
+        log_ratios = target_logp - batch["logp"] * valid
+        values = self.corrected_values(outputs, batch, log_ratios, config.gae_lambda)
+        log_moved = outputs.distribution.log_prob(batch["actions"]) * valid - target_logp
+        ratio, clip = log_moved.exp(), scheduled["clip_param"]
+        surrogate = (ratio * values.advantages).minimum(ratio.clamp(1 - clip, 1 + clip) * values.advantages)
+        policy_loss = -masked_mean(surrogate, valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        kl = masked_mean(target.kl(outputs.distribution), valid)
+        return Loss(
+            total=policy_loss + values.loss + scheduled["kl_coeff"] * kl - scheduled["entropy_coeff"] * entropy,
+            statistics={
+                "policy_loss": policy_loss,
+                "entropy": entropy,
+                "kl": kl,
+                "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
+                "mean_ratio": masked_mean(log_ratios.exp(), valid),
+                **values.losses,
+                **value_statistics(outputs.values, values.targets, valid),
+            },
+        )
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""
+        batches = self.batches(fragments, trainee)
+        if not self.config.starts_at_target:
+            batches = batches.for_each(AddTargetOutputs(trainee))
+        return (
+            batches.for_each(self.train_on_batch(trainee))
+            .for_each(UpdateTargetNetwork(trainee, self.config.target_update_interval))
+            .for_each(MergeFilters(trainee))
+        )

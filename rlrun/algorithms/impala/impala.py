@@ -1,0 +1,164 @@
+"""IMPALA: importance weighted actor-learner architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.impala.replay_recent import ReplayRecent
+from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
+from rlrun.algorithms.settings.on_policy import OnPolicyConfig, advantages_in_the_loss
+from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import VALUE_METRICS
+from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.sources.rollouts import RolloutMode
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import child_seed
+from rlrun.learner.objective import Loss
+from rlrun.learner.value_losses import CorrectedValues, corrected_values
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+
+@advantages_in_the_loss
+@fixed("gradients flow back through whole fragments: set rollout_fragment_length", seq_len=16)
+@defaults(lr=6e-4, train_batch_size=500, min_env_steps_per_iteration=5000, max_grad_norm=40.0)
+class ImpalaConfig(OnPolicyConfig):
+    """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
+
+    As many fragments as fill a batch are put side by side.
+    """
+
+    rollout_fragment_length: PositiveInt | None = 20
+    """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
+    worker fill a batch."""
+    rollouts_in_flight: PositiveInt = 2
+    """Fragments that each worker is asked for ahead of time; 1 lets it wait while its last one travels."""
+    num_aggregators: NonNegativeInt = 0
+    """Processes between the workers and the learner that put fragments together to whole batches, for more workers than
+    the learner's process can answer; 0 for none. No more than workers are started. Replay keeps batches then."""
+    broadcast_interval: PositiveInt = 1
+    """A worker gets new weights when its own are at least so many batches old."""
+    num_epochs: PositiveInt = 1
+    """Passes over each batch."""
+    minibatch_size: PositiveInt | None = None
+    """Steps in a minibatch, whole fragments of them; null for the whole batch."""
+    replay_proportion: NonNegativeFloat = 0.0
+    """Fragments learned from once more for every new one, on average."""
+    replay_slots: PositiveInt = 100
+    """Fragments that are kept for that."""
+    vtrace_clip_rho: PositiveFloat = 1.0
+    """Bound of the importance ratios that say towards which policy's values V-trace goes."""
+    vtrace_clip_c: PositiveFloat = 1.0
+    """Bound of the importance ratios that say how far corrections reach back."""
+    vf_loss_coeff: NonNegativeFloat = 0.5
+    """Weight of the value loss."""
+    entropy_coeff: Schedule = 0.01
+    """Weight of the entropy bonus."""
+
+    @property
+    def gathered_by(self) -> str | None:
+        """Aggregators put fragments together."""
+        return "num_aggregators" if self.num_aggregators else None
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Minibatches per env step."""
+        passes = self.num_epochs * (1 + self.replay_proportion)
+        return passes / (self.minibatch_size or self.train_batch_size)
+
+
+class Impala(Algorithm[ImpalaConfig]):
+    """Workers collect without waiting for the learner; V-trace corrects for the age of their weights."""
+
+    Config = ImpalaConfig
+    policy_family = "actor_critic"
+    learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
+    collect_settings: ClassVar[tuple[str, ...]] = ("num_aggregators", "rollouts_in_flight")
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
+        valid = batch["valid"].float()
+        logp = outputs.distribution.log_prob(batch["actions"]) * valid
+        log_ratios = logp.detach() - batch["logp"] * valid
+        values = self.corrected_values(outputs, batch, log_ratios)
+        policy_loss = -masked_mean(logp * values.advantages, valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        return Loss(
+            total=policy_loss + values.loss - scheduled["entropy_coeff"] * entropy,
+            statistics={
+                "policy_loss": policy_loss,
+                "entropy": entropy,
+                "mean_ratio": masked_mean(log_ratios.exp(), valid),
+                **values.losses,
+                **value_statistics(outputs.values, values.targets, valid),
+            },
+        )
+
+    def corrected_values(
+        self, outputs: ActorCriticOutputs, batch: SampleBatch, log_ratios: Tensor, lambda_: float = 1.0
+    ) -> CorrectedValues:
+        """Returns advantages and value losses by V-trace, over rows [S, T + 1].
+
+        Args:
+            outputs: The policy's pass over the rows.
+            batch: Columns [S, T + 1].
+            log_ratios: By how much likelier the actions are than when they were taken, [S, T + 1].
+            lambda_: Further factor of how far corrections of the env's rewards reach back.
+        """
+        config = self.config
+        return corrected_values(
+            outputs,
+            batch,
+            log_ratios,
+            config.reward_streams.all(config.gamma, lambda_),
+            clip_rho=config.vtrace_clip_rho,
+            clip_c=config.vtrace_clip_c,
+            vf_loss_coeff=config.vf_loss_coeff,
+        )
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Fragments as they are ready."""
+        return "async"
+
+    def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
+        """Fragments as they are ready, or batches of them from aggregators."""
+        config = self.config
+        return trainee.workers.rollouts(
+            mode=self.mode,
+            in_flight=config.rollouts_in_flight,
+            aggregators=config.num_aggregators,
+            batch_size=config.train_batch_size,
+        )
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
+        batches = self.batches(fragments, trainee)
+        return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
+
+    def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
+        """New weights to whoever has delivered, batches of new and repeated fragments."""
+        config = self.config
+        fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
+        if config.replay_proportion:
+            seed = child_seed(trainee.seed, "recent fragments")
+            fragments = fragments.combine(ReplayRecent(config.replay_proportion, config.replay_slots, seed))
+        return fragments.combine(ConcatBatches(config.train_batch_size))
+
+    def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
+        """Passes over whole fragments."""
+        config = self.config
+        return TrainOnBatch(
+            trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True
+        )

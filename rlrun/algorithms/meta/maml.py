@@ -1,0 +1,177 @@
+"""Model-agnostic meta-learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.algorithms.loss_metrics import CLIP_FRACTION, ENTROPY, GRAD_NORM, KL
+from rlrun.algorithms.meta.tasks import TrainOnTasks
+from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+from rlrun.nn.model_config import AdaptableModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.meta.adaptation import AdaptableOutputs, AdaptablePolicy
+    from rlrun.algorithms.meta.adapting_worker import AdaptingWorkerConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.rollout.worker_config import WorkerConfig
+
+
+@fixed("adaptation sees a few episodes of one task", normalize_observations=False, normalize_rewards=False)
+@fixed("a task is learned from as a whole", microbatch_size=None)
+@fixed("a batch is adapted by its own learner", num_learners=0, num_parameter_servers=0)
+@defaults(num_envs_per_worker=20, rollout_fragment_length=100, lr=1e-3)
+class MAMLConfig(AlgorithmConfig):
+    """Settings of MAML (Finn et al., arXiv:1703.03400).
+
+    `num_envs_per_worker` is the number of episodes in each phase of a task, the paper's K. `rollout_fragment_length` is
+    the longest episode: whoever is not at its end by then is cut off.
+    """
+
+    model: AdaptableModelConfig = AdaptableModelConfig()
+    """The network of the policy. A linear baseline, fitted to each phase, stands in for a value network."""
+    tasks_per_update: PositiveInt = 20
+    """Tasks that one batch holds, the paper's meta batch."""
+    inner_steps: PositiveInt = 1
+    """Gradient steps by which the policy adapts to a task, each on episodes of the one before."""
+    inner_lr: NonNegativeFloat = 0.1
+    """Step size of adaptation (the paper's alpha)."""
+    first_order: bool = False
+    """Whether second derivatives are left out of the meta-gradient (section 5.2 of the paper)."""
+    num_epochs: PositiveInt = 5
+    """Updates by each batch; each adapts anew from the present parameters, on the episodes that were collected."""
+    clip_param: Schedule = 0.2
+    """How far the probability ratio of an adapted policy may move before its gradient is cut off."""
+    entropy_coeff: NonNegativeFloat = 0.0
+    """Weight of the adapted policies' entropy."""
+
+    @property
+    def columns_per_task(self) -> int:
+        """Episodes in all phases of a task."""
+        return (self.inner_steps + 1) * self.num_envs_per_worker
+
+    @property
+    def env_steps_per_update(self) -> int:
+        """Env steps that are collected between two turns of learning."""
+        return self.tasks_per_update * self.columns_per_task * self.fragment_length
+
+    @property
+    def learns_values(self) -> bool:
+        """Never: the baseline is linear, and fitted to each phase."""
+        return False
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Updates per env step."""
+        return self.num_epochs / self.env_steps_per_update
+
+
+class MAML(Algorithm[MAMLConfig]):
+    """Learns parameters from which one gradient step on a task's own episodes leads far (arXiv:1703.03400, alg. 3).
+
+    A task is what an env draws from an episode's seed. Each fragment of a worker is one task: the worker adapts the
+    policy by REINFORCE. The meta-update differentiates the adapted policies' clipped surrogate through that step, where
+    the paper takes TRPO's.
+    """
+
+    Config: ClassVar[type[MAMLConfig]] = MAMLConfig
+    worker_factory = "rlrun.algorithms.meta.adapting_worker:AdaptingWorker"
+    learns_in_worlds = False
+    learner_metrics = (
+        Metric("policy_loss", "", "Loss of the adapted policies"),
+        ENTROPY,
+        KL,
+        CLIP_FRACTION,
+        GRAD_NORM,
+    )
+
+    def policy(self, spaces: Spaces, seed: int) -> AdaptablePolicy:
+        """Returns an actor-critic whose parameters losses may move."""
+        from rlrun.algorithms.meta.adaptation import AdaptablePolicy
+
+        return AdaptablePolicy(
+            spaces.observation, spaces.action, self.config.model, normalize_observations=False, seed=seed
+        )
+
+    def worker_config(self, config: WorkerConfig) -> AdaptingWorkerConfig:
+        """Returns what workers that adapt are made from."""
+        from rlrun.algorithms.meta.adapting_worker import adapting
+
+        own = self.config
+        return adapting(config, self.policy, inner_steps=own.inner_steps, inner_lr=own.inner_lr, gamma=own.gamma)
+
+    def loss(self, outputs: AdaptableOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean loss of the policies that are adapted to each task, over rows of tasks [S, L]."""
+        measured = [self._of_task(outputs, batch, task, scheduled) for task in range(len(batch["valid"]))]
+        means = {name: _mean([each[name] for each in measured]) for name in measured[0]}
+        total = means["policy_loss"] - self.config.entropy_coeff * means["entropy"]
+        return Loss(total, statistics=means)
+
+    def _of_task(
+        self, outputs: AdaptableOutputs, batch: SampleBatch, task: int, scheduled: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Returns the clipped surrogate (arXiv:1707.06347, eq. 7) of one task's adapted policy, and its statistics."""
+        from rlrun.algorithms.meta.adaptation import adapted, surrogate
+
+        config = self.config
+        phases, views = phases_of(batch, task, config.inner_steps + 1), outputs.views
+        for phase in phases[:-1]:
+            views = adapted(surrogate(outputs, phase), views, config.inner_lr, first_order=config.first_order)
+        last, clip = phases[-1], scheduled["clip_param"]
+        valid, distribution = last["valid"].float(), outputs.run(views, last).distribution
+        log_ratio = (distribution.log_prob(last["actions"]) - last["logp"]) * valid
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1 - clip, 1 + clip) * last["advantages"]
+        return {
+            "policy_loss": -masked_mean((ratio * last["advantages"]).minimum(clipped), valid),
+            "entropy": masked_mean(distribution.entropy(), valid),
+            "kl": masked_mean(ratio - 1 - log_ratio, valid),
+            "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
+        }
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """One batch of tasks, epochs of SGD through their adaptation, new weights to everyone."""
+        config = self.config
+        train_on = TrainOnTasks(
+            trainee,
+            phases=config.inner_steps + 1,
+            episodes=config.num_envs_per_worker,
+            num_epochs=config.num_epochs,
+        )
+        return (
+            fragments.combine(ConcatBatches(config.env_steps_per_update, exact=True))
+            .for_each(train_on)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+def _mean(numbers: list[Tensor]) -> Tensor:
+    first, *others = numbers
+    return sum(others, first) / len(numbers)
+
+
+def phases_of(batch: SampleBatch, task: int, phases: int) -> list[SampleBatch]:
+    """Returns the phases of one of a batch's tasks [S, phases * N], each [1, N]."""
+    length = batch["valid"].shape[1] // phases
+    return [
+        SampleBatch(
+            {
+                name: map_tree(lambda leaf, i=i: leaf[task : task + 1, i * length : (i + 1) * length], column)
+                for name, column in batch.items()
+            }
+        )
+        for i in range(phases)
+    ]

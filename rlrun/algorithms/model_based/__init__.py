@@ -1,0 +1,1 @@
+"""Model-based learning: ensembles of dynamics models, MBPO and MBMPO."""

@@ -1,0 +1,178 @@
+"""Short rollouts in a learned model that branch off states of a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.imagination import MODEL_STEPS, imagined_step
+from rlrun.algorithms.model_based.model_replay import ModelReplay
+from rlrun.algorithms.model_based.transitions import transition_form
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Operator, StatefulOperator
+from rlrun.functional.saved_numbers import as_count, load_generator
+from rlrun.functional.seeding import generator
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.model_based.policy import ModelBasedPolicy
+    from rlrun.flow.trainee import Trainee
+    from rlrun.learner.learner import EvaluatedFunction
+
+
+class BranchRollouts(StatefulOperator):
+    """Rolls the policy out in the ensemble from replayed states behind every fit; items go on unchanged.
+
+    All rollouts take a step at a time together, each by an elite that is drawn anew for it, or by one with the same
+    probability for another. One whose episode ends goes no further.
+
+    Args:
+        trainee: Whose policy acts and whose ensemble predicts.
+        fit: What fits the ensemble to a replay, in whose states rollouts begin.
+        imagined: What the transitions are stored in.
+        act: Returns the outputs [S, L, K] of what acts in a batch's `obs`; a function for `Learner.evaluate`.
+        number: Rollouts in a round.
+        gamma: Discount.
+        clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
+
+    Source:
+        Janner et al., arXiv:1906.08253, algorithm 2.
+    """
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        fit: FitModel,
+        imagined: ModelReplay,
+        act: EvaluatedFunction,
+        *,
+        number: int,
+        gamma: float,
+        clip_rewards: float | None,
+    ) -> None:
+        self.trainee = trainee
+        self.fit = fit
+        self.imagined = imagined
+        self.act = act
+        self.number = number
+        self.gamma = gamma
+        self.clip_rewards = clip_rewards
+        self._rounds = 0
+        self._generator = generator(trainee.seed, "branched rollouts")
+        self._model_steps = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"number": self.number}
+
+    declared_metrics = (
+        MODEL_STEPS,
+        Metric("model_replay/steps", "steps", "Imagined transitions that minibatches are drawn from"),
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how much was imagined."""
+        return {MODEL_STEPS.name: float(self._model_steps), "model_replay/steps": float(len(self.imagined))}
+
+    @property
+    def length(self) -> int:
+        """Steps of a rollout now: the schedule's value, rounded down, and at least 1."""
+        return max(int(self.trainee.clock.value("rollout_length")), 1)
+
+    def __call__(self, item: Any) -> Any:
+        """Returns the item as it is."""
+        if self._rounds < self.fit.num_fits:
+            self._rounds = self.fit.num_fits
+            starts = self.fit.replay.peek(self.number, self._generator)["obs"][:, 0]
+            transitions = self.roll_out(starts, self.length)
+            self._model_steps += len(transitions["valid"])
+            self.imagined.add(transitions)
+        return item
+
+    def roll_out(self, obs: NDArray[Any], length: int) -> SampleBatch:
+        """Returns the transitions [N, 1] of rollouts from observations [n, D]."""
+        parts = []
+        for _ in range(length):
+            transitions, terminateds = self._step(obs)
+            parts.append(transitions)
+            obs = transitions["next_obs"][~terminateds]
+            if not len(obs):
+                break
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return SampleBatch({name: column[:, None] for name, column in joined.items()})
+
+    def _step(self, obs: NDArray[Any]) -> tuple[SampleBatch, NDArray[np.bool_]]:
+        """Returns what follows on observations [n, D] by an elite for each, as rows [n], and whether episodes end."""
+        trainee, number = self.trainee, len(obs)
+        space = cast("ModelBasedPolicy", trainee.policy).action_space
+        elites = self._elites()
+        # A random order dealt out in turn: whoever fills up the last row counts once.
+        order = np.resize(self._generator.permutation(number), (-(-number // len(elites)), len(elites)))
+        seen = obs[order]
+        valid = np.ones(order.shape, np.bool_)
+        outputs = trainee.learner.evaluate(self.act, SampleBatch(obs=seen, valid=valid))
+        actions = space.sample(outputs, space.noise(self._generator, order.shape))
+        form = transition_form(trainee.spaces, self.fit.config)
+        found = imagined_step(trainee, form, space, seen, actions, elites, self._generator, self.clip_rewards)
+        columns = SampleBatch(
+            obs=seen,
+            actions=actions,
+            rewards=found.rewards,
+            discounts=np.where(found.terminateds, np.float32(0), np.float32(self.gamma)),
+            next_obs=found.next_obs,
+            valid=valid,
+            weights=np.ones(order.shape, np.float32),
+        )
+        rows = columns.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:number])
+        return rows, found.terminateds.reshape(-1)[:number]
+
+    def _elites(self) -> NDArray[np.int64]:
+        from rlrun.algorithms.model_based.policy import DYNAMICS
+
+        trainee = self.trainee
+        return trainee.policy.parameters.named(trainee.learner.flat())[f"{DYNAMICS}elites"].astype(np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """Returns what is imagined if what was collected is saved, counters and the state of the draws."""
+        return {
+            "rounds": self._rounds,
+            "generator": dict(self._generator.bit_generator.state),
+            "imagined": self.imagined.state(whole=self.fit.replay.is_saved),
+            "model_steps": self._model_steps,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._rounds = as_count(state["rounds"])
+        load_generator(self._generator, state["generator"])
+        self.imagined.load_state(state["imagined"])
+        self._model_steps = as_count(state["model_steps"])
+
+
+class AddImagined(Operator):
+    """Fills a minibatch of collected transitions up with imagined ones.
+
+    Args:
+        imagined: Where they are drawn.
+        number: How many.
+    """
+
+    def __init__(self, imagined: ModelReplay, number: int) -> None:
+        self.imagined = imagined
+        self.number = number
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"number": self.number}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns rows [S + number, 1], the collected ones first; `indices` are those of the collected ones."""
+        if not self.number:
+            return item
+        self.imagined.compare(SampleBatch({name: column for name, column in item.items() if name != "indices"}))
+        drawn = self.imagined.sample(self.number)
+        rows = {name: np.concatenate([item[name], column]) for name, column in drawn.items()}
+        return SampleBatch(item, **rows)

@@ -1,0 +1,218 @@
+"""Fitting an ensemble to a replay's transitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE, DynamicsConfig
+from rlrun.algorithms.model_based.transitions import Floats, transition_form
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import StatefulOperator
+from rlrun.functional.saved_numbers import as_count, load_generator
+from rlrun.functional.seeding import generator
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.model_based.policy import ModelBasedPolicy
+    from rlrun.flow.trainee import Trainee
+    from rlrun.replay.replay_buffer import ReplayBuffer
+
+PROGRESS = 0.01
+"""Share of its least error by which a member has to become better for that to count."""
+
+SMALLEST_STD = 1e-6
+"""Standard deviation below which numbers count as constant, and are not scaled."""
+
+GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
+
+
+def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
+    """Whether transitions at a replay's indices [N] are held out, the same at all times.
+
+    Fractions of multiples of the golden ratio are spread evenly over 0 to 1, and so are the indices with small ones.
+    """
+    held_out: NDArray[np.bool_] = indices * GOLDEN_RATIO % 1 < ratio
+    return held_out
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit came to.
+
+    Attributes:
+        errors: The members' least errors on held-out transitions, [N].
+        elites: Numbers of those with the least ones, the best first.
+        epochs: Passes over the transitions that were learned from.
+    """
+
+    errors: NDArray[np.float32]
+    elites: NDArray[np.int64]
+    epochs: int
+
+
+class FitModel(StatefulOperator):
+    """Fits the ensemble after every so many env steps to all transitions of a replay; items go on unchanged.
+
+    Inputs and targets are normalised by the moments of what is learned from. Each member learns from a bootstrap sample
+    of its own. An epoch that improves some member by 1 % on held-out transitions is progress; `patience` epochs without
+    end the fit. Then each member goes back to where it was best, and the best of them become elites.
+
+    Args:
+        trainee: What learns.
+        replay: The transitions that were collected.
+        config: The ensemble.
+        learning_starts: Stored steps before the first fit.
+
+    Attributes:
+        num_fits: Fits so far.
+
+    Source:
+        Janner et al., arXiv:1906.08253, section 5 and appendix C; Chua et al., arXiv:1805.12114.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, replay: ReplayBuffer, config: DynamicsConfig, *, learning_starts: int) -> None:
+        self.trainee = trainee
+        self.replay = replay
+        self.config = config
+        self.learning_starts = learning_starts
+        self._fitted_at: int | None = None
+        self._generator = generator(trainee.seed, "fits of dynamics")
+        self._fits: list[Fit] = []
+        self.num_fits = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.config.fit_interval, "patience": self.config.patience}
+
+    declared_metrics = (
+        Metric("dynamics/holdout_error", "", "Mean squared error of the elites, targets in units of their spread"),
+        Metric("dynamics/epochs", "epochs", "Passes over the collected transitions in this iteration's fits"),
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how the fits since the last call went."""
+        fits, self._fits = self._fits, []
+        if not fits:
+            return {}
+        errors = fits[-1].errors[fits[-1].elites]
+        return {
+            "dynamics/holdout_error": float(errors.mean()),
+            "dynamics/epochs": float(sum(fit.epochs for fit in fits)),
+        }
+
+    def __call__(self, item: Any) -> Any:
+        """Returns the item as it is."""
+        if self.is_due(self.replay.stored_steps):
+            self.num_fits += 1
+            self._fits.append(self.fit(self.replay.transitions()))
+        return item
+
+    def is_due(self, stored_steps: int) -> bool:
+        """Whether it is time for a fit, which is then the last one."""
+        if self._fitted_at is not None and stored_steps < self._fitted_at:
+            self._fitted_at = None  # a replay that was not saved begins anew, and so do fits to it
+        due_at = self.learning_starts if self._fitted_at is None else self._fitted_at + self.config.fit_interval
+        if stored_steps >= due_at:
+            self._fitted_at = stored_steps
+        return stored_steps >= due_at
+
+    def fit(self, transitions: SampleBatch) -> Fit:
+        """Fits the ensemble to transitions [N, 1] at `indices` [N] of a replay."""
+        form = transition_form(self.trainee.spaces, self.config)
+        rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
+        space = cast("ModelBasedPolicy", self.trainee.policy).action_space
+        inputs = form.inputs(rows["obs"], space.to_env(rows["actions"]))
+        targets = form.targets(rows["obs"], rows["next_obs"], rows["rewards"])
+        held_out = are_held_out(transitions["indices"], self.config.holdout_ratio)
+        learned = ~held_out
+        self._write(
+            input_mean=inputs[learned].mean(0, np.float64),
+            input_std=_spread(inputs[learned]),
+            target_mean=targets[learned].mean(0, np.float64),
+            target_std=_spread(targets[learned]),
+        )
+        table = {"inputs": inputs, "targets": targets, "terminateds": rows["terminateds"]}
+        return self._fit(
+            {name: column[learned] for name, column in table.items()},
+            _rows({name: column[held_out] for name, column in table.items()}, np.arange(held_out.sum())[:, None]),
+        )
+
+    def _fit(self, learned: dict[str, NDArray[Any]], held_out: SampleBatch) -> Fit:
+        """Learns from a table [n, ...] until rows [S, 1] that are held out show no progress any more."""
+        from rlrun.algorithms.model_based.policy import holdout_errors
+
+        config, learner = self.config, self.trainee.learner
+        number, members = len(learned["inputs"]), config.num_members
+        steps = -(-number // config.minibatch_size)
+        drawn = self._generator.integers(number, size=(number, members))
+        best, least = learner.flat(), learner.evaluate(holdout_errors, held_out)
+        epochs = waited = 0
+        while epochs < config.max_epochs and waited < config.patience:
+            # Whole minibatches alone, so that all have one shape: the first rows stand in the last one again.
+            order = np.resize(self._generator.permuted(drawn, axis=0), (steps, config.minibatch_size, members))
+            for chosen in order:
+                learner.step(_rows(learned, chosen), scheduled=self.trainee.clock.scheduled(), objectives=(OBJECTIVE,))
+            errors = learner.evaluate(holdout_errors, held_out)
+            better = errors < least * (1 - PROGRESS)
+            self._keep(best, better)
+            least = np.where(better, errors, least)
+            epochs, waited = epochs + 1, 0 if better.any() else waited + 1
+        elites = np.argsort(least, kind="stable")[: config.num_elites]
+        learner.load_flat(best)
+        self._write(elites=elites)
+        return Fit(least, elites, epochs)
+
+    def _keep(self, best: Floats, better: NDArray[np.bool_]) -> None:
+        """Copies the parameters of the members [N] that became better."""
+        from rlrun.algorithms.model_based.policy import LEARNED_DYNAMICS
+
+        if not better.any():
+            return
+        parameters = self.trainee.policy.parameters
+        present = parameters.named(self.trainee.learner.flat())
+        for name, kept in parameters.named(best).items():
+            if name.startswith(LEARNED_DYNAMICS):
+                kept[better] = present[name][better]
+
+    def _write(self, **values: NDArray[Any]) -> None:
+        """Writes what nobody descends of the ensemble."""
+        from rlrun.algorithms.model_based.policy import DYNAMICS
+
+        learner = self.trainee.learner
+        flat = learner.flat()
+        named = self.trainee.policy.parameters.named(flat)
+        for name, value in values.items():
+            named[f"{DYNAMICS}{name}"][:] = value
+        learner.load_flat(flat)
+
+    def state(self) -> dict[str, Any]:
+        """Returns when it was fitted last, and the state of the draws; the ensemble is in the learner."""
+        return {
+            "fitted_at": self._fitted_at,
+            "generator": dict(self._generator.bit_generator.state),
+            "num_fits": self.num_fits,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._fitted_at = None if state["fitted_at"] is None else as_count(state["fitted_at"])
+        load_generator(self._generator, state["generator"])
+        self.num_fits = as_count(state["num_fits"])
+
+
+def _spread(numbers: Floats) -> NDArray[np.float64]:
+    """Returns standard deviations over rows [n, K], 1 for what does not vary, [K]."""
+    stds: NDArray[np.float64] = numbers.std(0, dtype=np.float64)
+    return np.where(stds < SMALLEST_STD, 1.0, stds)
+
+
+def _rows(table: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> SampleBatch:
+    """Returns the rows [S, L] of a table that are chosen."""
+    columns = {name: column[chosen] for name, column in table.items()}
+    return SampleBatch(columns, valid=np.ones(chosen.shape, np.bool_))

@@ -1,0 +1,85 @@
+"""One step of many env slots in a learned model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.model_based.transitions import AgentActions, TransitionForm, by_rule
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; env steps do not count them")
+
+
+@dataclass(frozen=True)
+class ImaginedStep:
+    """What follows on observations and actions [R, L] by members of an ensemble, one for each column.
+
+    Attributes:
+        next_obs: The observations behind, [R, L, D].
+        rewards: Rewards, [R, L].
+        terminateds: Whether an episode ends, [R, L].
+    """
+
+    next_obs: NDArray[Any]
+    rewards: NDArray[np.float32]
+    terminateds: NDArray[np.bool_]
+
+
+def imagined_step(
+    trainee: Trainee,
+    form: TransitionForm,
+    space: AgentActions,
+    obs: NDArray[Any],
+    actions: NDArray[Any],
+    members: NDArray[np.int64],
+    generator: np.random.Generator,
+    clip_rewards: float | None,
+) -> ImaginedStep:
+    """Draws what follows on observations and actions, where the learner is; rules are asked here.
+
+    Args:
+        trainee: Whose ensemble predicts.
+        form: What it gets and predicts.
+        space: The policy's actions, which rules see as the env does.
+        obs: Observations, [R, L, D].
+        actions: The policy's own actions in them, [R, L, (A)].
+        members: Number of the member that each column is predicted by, [L].
+        generator: What draws the noise of predictions.
+        clip_rewards: Bound of rewards by a rule, as of collected ones, which networks predict clipped; None for none.
+    """
+    from rlrun.algorithms.model_based.policy import drawn_transitions
+
+    shape = obs.shape[:2]
+    seen, taken = _flat(obs), space.to_env(_flat(actions))
+    batch = SampleBatch(
+        inputs=form.inputs(seen, taken).reshape(*shape, form.num_inputs),
+        noise=generator.standard_normal((*shape, form.num_targets), np.float32),
+        members=np.broadcast_to(members, shape).copy(),
+        valid=np.ones(shape, np.bool_),
+    )
+    found = trainee.learner.evaluate(drawn_transitions, batch)
+    next_obs = obs + found["targets"][..., : form.num_observed].astype(obs.dtype, copy=False)
+    transitions = (seen, taken, _flat(next_obs))
+    if form.reward is None:
+        rewards = found["targets"][..., -1]
+    else:
+        rewards = by_rule("reward", form.reward, *transitions).astype(np.float32).reshape(shape)
+        if clip_rewards is not None:
+            rewards = rewards.clip(-clip_rewards, clip_rewards)
+    if form.terminated is None:
+        terminateds = found["end_logits"] > 0
+    else:
+        terminateds = by_rule("terminated", form.terminated, *transitions).astype(np.bool_).reshape(shape)
+    return ImaginedStep(next_obs, rewards, terminateds)
+
+
+def _flat(leaf: NDArray[Any]) -> NDArray[Any]:
+    return leaf.reshape(-1, *leaf.shape[2:])

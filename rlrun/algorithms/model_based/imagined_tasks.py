@@ -1,0 +1,250 @@
+"""Tasks for meta-learning that a learned model makes: each of its networks is one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.meta.linear_baseline import baseline_advantages
+from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.imagination import MODEL_STEPS, imagined_step
+from rlrun.algorithms.model_based.transitions import transition_form
+from rlrun.data.sample_batch import SampleBatch, concatenated
+from rlrun.flow.flow import Flow, StatefulOperator
+from rlrun.flow.nodes import Delivered, Pending, Polled, Source
+from rlrun.functional.saved_numbers import as_count, load_generator
+from rlrun.functional.seeding import generator
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.meta.adaptation import AdaptablePolicy
+    from rlrun.algorithms.model_based.policy import ModelBasedPolicy
+    from rlrun.flow.trainee import Trainee
+
+Floats = NDArray[np.float32]
+
+
+def behind_fits(fit: FitModel, number: int) -> Flow[int]:
+    """Delivers a number of items behind every fit of a model: how many came before.
+
+    Args:
+        fit: What fits the model.
+        number: Items behind each fit.
+    """
+    return Flow(BehindFits(fit, number))
+
+
+class BehindFits(Source):
+    """Items behind every fit of a model; see `behind_fits`."""
+
+    def __init__(self, fit: FitModel, number: int) -> None:
+        super().__init__("behind_fits", {"number": number})
+        self.fit = fit
+        self.number = number
+        self._delivered = 0
+
+    def next_item(self) -> Polled:
+        """Returns the next item if it is due."""
+        if self._delivered >= self.fit.num_fits * self.number:
+            return Pending(reasons=("the model waits for more steps",))
+        self._delivered += 1
+        return Delivered(self._delivered - 1)
+
+    @property
+    def stateful(self) -> bool:
+        """Always: it counts."""
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Returns how many items it has delivered."""
+        return {"delivered": self._delivered}
+
+    def load_state(self, state: Any) -> None:
+        """Goes on with what `state` returned."""
+        self._delivered = as_count(state["delivered"])
+
+
+class ImagineTasks(StatefulOperator):
+    """Makes a batch of tasks in a learned model, in place of each item.
+
+    Each network of the model is a task, in which episodes begin in replayed states. The policy acts in all of them,
+    takes a step of adaptation in each, and acts again. Episodes end where the model says so, or are cut off. The batch
+    is [T, tasks * phases * episodes], the phases of a task side by side.
+
+    Args:
+        trainee: Whose policy acts and whose networks predict.
+        fit: What fits the model to a replay, in whose states episodes begin.
+        inner_steps: Gradient steps of an adaptation.
+        inner_lr: Their step size.
+        episodes: Episodes in each phase of a task.
+        length: T, the longest episode.
+        gamma: Discount.
+        clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
+
+    Source:
+        Clavera et al., "Model-based reinforcement learning via meta-policy optimization", arXiv:1809.05214, alg. 1.
+    """
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        fit: FitModel,
+        *,
+        inner_steps: int,
+        inner_lr: float,
+        episodes: int,
+        length: int,
+        gamma: float,
+        clip_rewards: float | None,
+    ) -> None:
+        self.trainee = trainee
+        self.fit = fit
+        self.inner_steps = inner_steps
+        self.inner_lr = inner_lr
+        self.episodes = episodes
+        self.length = length
+        self.gamma = gamma
+        self.clip_rewards = clip_rewards
+        self._generator = generator(trainee.seed, "imagined tasks")
+        self._model_steps = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"tasks": self.fit.config.num_members, "episodes": self.episodes, "length": self.length}
+
+    declared_metrics = (MODEL_STEPS,)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how much was imagined."""
+        return {MODEL_STEPS.name: float(self._model_steps)}
+
+    def __call__(self, item: int) -> SampleBatch:
+        """Returns the batch."""
+        from rlrun.algorithms.meta.adaptation import adapted_acting
+
+        agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", self.trainee.policy).agent)
+        acting = [self.trainee.learner.acting_flat()] * self.fit.config.num_members
+        phases = [self.imagine(acting)]
+        for _ in range(self.inner_steps):
+            pairs = zip(acting, phases[-1], strict=True)
+            acting = [adapted_acting(agent, flat, batch, self.inner_lr) for flat, batch in pairs]
+            phases.append(self.imagine(acting))
+        tasks = concatenated([batch for task in zip(*phases, strict=True) for batch in task])
+        self._model_steps += int(np.count_nonzero(tasks["valid"]))
+        return tasks
+
+    def imagine(self, acting: list[Floats]) -> list[SampleBatch]:
+        """Returns the episodes of each task as fragments [T, episodes], of policies with parameters of their own."""
+        trainee, shape = self.trainee, (self.episodes, len(acting))
+        policy = cast("ModelBasedPolicy", trainee.policy)
+        networks = [policy.behavior().network for _ in acting]
+        for network, flat in zip(networks, acting, strict=True):
+            network.load(flat)
+        space, form = policy.action_space, transition_form(trainee.spaces, self.fit.config)
+        obs = self.fit.replay.peek(self.episodes * len(acting), self._generator)["obs"].reshape(*shape, -1)
+        goes_on = np.ones(shape, np.bool_)
+        steps: list[SampleBatch] = []
+        while len(steps) < self.length:
+            heads = [network({"obs": obs[:, task]})[0]["outputs"] for task, network in enumerate(networks)]
+            outputs = np.stack(heads, axis=1)
+            actions = space.sample(outputs, space.noise(self._generator, shape))
+            members = np.arange(len(acting))
+            found = imagined_step(trainee, form, space, obs, actions, members, self._generator, self.clip_rewards)
+            steps.append(
+                SampleBatch(
+                    obs=obs,
+                    actions=actions,
+                    logp=space.log_prob(outputs, actions),
+                    rewards=found.rewards,
+                    valid=goes_on,
+                    weights_version=np.full(shape, trainee.learner.weights_version),
+                )
+            )
+            goes_on = goes_on & ~found.terminateds
+            obs = np.where(goes_on[..., None], found.next_obs, obs)
+        columns = SampleBatch({name: np.stack([step[name] for step in steps]) for name in steps[0]})
+        return [self._with_advantages(columns.map(lambda leaf, k=k: leaf[:, :, k])) for k in range(len(acting))]
+
+    def _with_advantages(self, batch: SampleBatch) -> SampleBatch:
+        """Returns the episodes [T, B] of a task with their advantages over a linear baseline."""
+        advantages = baseline_advantages(batch["rewards"], batch["obs"], batch["valid"], self.gamma)
+        return SampleBatch(batch, advantages=advantages)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the counter and the state of the draws."""
+        return {"generator": dict(self._generator.bit_generator.state), "model_steps": self._model_steps}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        load_generator(self._generator, state["generator"])
+        self._model_steps = as_count(state["model_steps"])
+
+
+class SendAdapted(StatefulOperator):
+    """Sends the workers policies that are adapted to one task each, after every so many batches of tasks.
+
+    Worker after worker gets the next task's, and the first one another task each time: what is collected differs as
+    much as the tasks do. A resumed run sends again what its workers acted with.
+
+    Args:
+        trainee: Whose weights, and to whose workers.
+        every: Batches between two times.
+        inner_steps: Gradient steps of an adaptation.
+        inner_lr: Their step size.
+        episodes: Episodes in each phase of a task.
+
+    Source:
+        Clavera et al., arXiv:1809.05214, section 4.3.
+    """
+
+    def __init__(self, trainee: Trainee, *, every: int, inner_steps: int, inner_lr: float, episodes: int) -> None:
+        self.trainee = trainee
+        self.every = every
+        self.inner_steps = inner_steps
+        self.inner_lr = inner_lr
+        self.episodes = episodes
+        self._batches = 0
+        self._sent: dict[int, Floats] = {}
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"every": self.every}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the batch of tasks as it is."""
+        self._batches += 1
+        if self._batches % self.every == 0:
+            tasks = item["valid"].shape[1] // (self.episodes * (self.inner_steps + 1))
+            first, workers = self._batches // self.every - 1, self.trainee.workers.indices
+            self._sent = {worker: self._adapted(item, (first + i) % tasks) for i, worker in enumerate(workers)}
+            self._send()
+        return item
+
+    def _adapted(self, batch: SampleBatch, task: int) -> Floats:
+        """Returns the present policy after its adaptation to a task's imagined episodes."""
+        from rlrun.algorithms.meta.adaptation import adapted_acting
+
+        agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", self.trainee.policy).agent)
+        acting = self.trainee.learner.acting_flat()
+        for phase in range(self.inner_steps):
+            start = (task * (self.inner_steps + 1) + phase) * self.episodes
+            own = batch.map(lambda leaf, start=start: leaf[:, start : start + self.episodes])
+            acting = adapted_acting(agent, acting, own, self.inner_lr)
+        return acting
+
+    def _send(self) -> None:
+        weights = self.trainee.weights()
+        for worker, acting in self._sent.items():
+            self.trainee.workers.send(dataclasses.replace(weights, acting=acting), worker)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the number of batches, and pairs of worker and parameters."""
+        return {"batches": self._batches, "sent": [[worker, acting] for worker, acting in self._sent.items()]}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Goes on with what `state` returned."""
+        self._batches = as_count(state["batches"])
+        self._sent = {as_count(worker): np.array(acting, np.float32) for worker, acting in state["sent"]}
+        self._send()

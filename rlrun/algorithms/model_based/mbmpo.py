@@ -1,0 +1,138 @@
+"""MBMPO: meta-learning of what one gradient step adapts to each network of a learned model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.meta.maml import MAML, MAMLConfig
+from rlrun.algorithms.meta.tasks import TrainOnTasks
+from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
+from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
+from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
+from rlrun.config import PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.weights import MergeFilters
+from rlrun.flow.recipes.replays import replay_buffer
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.objective import Objective
+from rlrun.replay.replay import LocalReplay
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.model_based.policy import ModelBasedPolicy
+    from rlrun.algorithms.model_based.transitions import AgentActions
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+
+@fixed("each network of the model is a task", tasks_per_update=20)
+@defaults(num_envs_per_worker=1, rollout_fragment_length=200, min_env_steps_per_iteration=1000)
+class MBMPOConfig(MAMLConfig):
+    """Settings of MBMPO (Clavera et al., arXiv:1809.05214): a model, and MAML in it."""
+
+    replay: TransitionReplayConfig = TransitionReplayConfig(capacity=100_000)
+    """The replay buffer of collected transitions."""
+    dynamics: DynamicsConfig = DynamicsConfig(num_members=5, num_elites=5, fit_interval=1000)
+    """The model: an ensemble of networks, fitted to what was collected; all of them are tasks."""
+    dynamics_lr: Schedule = 1e-3
+    """Learning rate of the ensemble."""
+    imagined_episodes: PositiveInt = 20
+    """Imagined episodes in each phase of a task; each begins in a replayed state."""
+    imagined_length: PositiveInt = 100
+    """Steps after which an imagined episode is cut off."""
+    meta_updates: PositiveInt = 10
+    """Batches of tasks that are imagined and learned from behind every fit of the model."""
+
+    @model_validator(mode="after")
+    def _something_to_fit(self) -> MBMPOConfig:
+        if self.dynamics.fit_interval < FEWEST_TRANSITIONS:
+            raise ValueError(f"dynamics.fit_interval: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
+        return self
+
+    @property
+    def env_steps_per_update(self) -> int:
+        """Env steps that are collected between two turns of learning."""
+        return self.dynamics.fit_interval
+
+    @property
+    def sgd_steps_per_env_step(self) -> float:
+        """Updates of the policy per env step."""
+        return self.meta_updates * self.num_epochs / self.env_steps_per_update
+
+
+class MBMPO(Algorithm[MBMPOConfig]):
+    """Fit a model to what adapted policies collected; meta-learn a policy that adapts to each of its networks.
+
+    Where the networks differ the policy learns to adapt, and where they agree it learns to act (arXiv:1809.05214,
+    section 4.2). The meta-update is MAML's here, with PPO's clipped surrogate in place of TRPO's.
+    """
+
+    Config = MBMPOConfig
+    learns_in_worlds = False
+    learner_metrics = (*MAML.learner_metrics, *DYNAMICS_METRICS)
+
+    @property
+    def maml(self) -> MAML:
+        """What learns from the tasks."""
+        return MAML(self.config)
+
+    def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
+        """Returns a policy whose parameters losses may move, and a model.
+
+        Raises:
+            UsageError: The model cannot predict what the env shows.
+        """
+        from rlrun.algorithms.model_based.make_model import model_based
+
+        agent = self.maml.policy(spaces, seed)
+        # Other actions are refused with the spaces.
+        return model_based(agent, cast("AgentActions", agent.action_space), spaces, self.config.dynamics, seed)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns MAML's objective, and the model's; each runs at minibatches of its own."""
+        from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
+
+        return objectives_beside_dynamics(self.maml.objectives(policy))
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, a model of it, tasks imagined in it, adapted policies to everyone."""
+        config, dynamics = self.config, self.config.dynamics
+        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)
+        imagine = ImagineTasks(
+            trainee,
+            fit,
+            inner_steps=config.inner_steps,
+            inner_lr=config.inner_lr,
+            episodes=config.imagined_episodes,
+            length=config.imagined_length,
+            gamma=config.gamma,
+            clip_rewards=config.clip_rewards,
+        )
+        train_on = TrainOnTasks(
+            trainee,
+            phases=config.inner_steps + 1,
+            episodes=config.imagined_episodes,
+            num_epochs=config.num_epochs,
+            objectives=("loss",),
+        )
+        send = SendAdapted(
+            trainee,
+            every=config.meta_updates,
+            inner_steps=config.inner_steps,
+            inner_lr=config.inner_lr,
+            episodes=config.imagined_episodes,
+        )
+        updates = behind_fits(fit, config.meta_updates).for_each(imagine).for_each(train_on).for_each(send)
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(LocalReplay(kept, trainee.workers.indices)))
+            .for_each(fit)
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+        )

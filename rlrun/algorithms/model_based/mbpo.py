@@ -1,0 +1,155 @@
+"""MBPO: SAC on collected transitions and on short rollouts in a learned model that branch off them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts
+from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
+from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.model_replay import ModelReplay
+from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
+from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import replay_buffer
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.objective import Objective
+from rlrun.nn.model_config import ModelBasedModelConfig
+from rlrun.replay.replay import LocalReplay
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.model_based.policy import ModelBasedOutputs, ModelBasedPolicy
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+
+@fixed("imagined transitions are of single steps", n_step=1)
+@fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
+@defaults(training_intensity=20.0)
+class MBPOConfig(SACConfig):
+    """Settings of MBPO (Janner et al., arXiv:1906.08253); what SAC has, and a model."""
+
+    model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """The networks of the actor and of each critic."""
+    replay: TransitionReplayConfig = TransitionReplayConfig(capacity=1_000_000)
+    """The replay buffer of collected transitions."""
+    dynamics: DynamicsConfig = DynamicsConfig()
+    """The model: an ensemble of networks, fitted to what was collected."""
+    dynamics_lr: Schedule = 1e-3
+    """Learning rate of the ensemble."""
+    real_ratio: Fraction = 0.05
+    """Share of each minibatch that was collected, rounded to whole transitions; the others are imagined."""
+    rollout_length: Schedule = 1.0
+    """Steps of an imagined rollout, rounded down; it may grow as the model becomes better."""
+    rollouts_per_env_step: PositiveInt = 400
+    """Rollouts for each env step; those of `dynamics.fit_interval` env steps begin together, behind a fit."""
+    rollout_rounds: PositiveInt = 4
+    """How many of the latest rounds of rollouts imagined transitions are drawn from."""
+
+    @property
+    def real_rows(self) -> int:
+        """Collected transitions in a minibatch."""
+        return round(self.real_ratio * self.minibatch_size)
+
+    @model_validator(mode="after")
+    def _something_is_real(self) -> MBPOConfig:
+        if not self.real_rows:
+            raise ValueError(f"real_ratio: {self.real_ratio:g} of {self.minibatch_size} transitions is none; raise it")
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_fit(self) -> MBPOConfig:
+        if self.learning_starts < FEWEST_TRANSITIONS:
+            raise ValueError(f"learning_starts: a model is fitted to {FEWEST_TRANSITIONS} transitions at least")
+        return self
+
+
+class MBPO(Algorithm[MBPOConfig]):
+    """Fit a model to what was collected, imagine short rollouts from replayed states, learn by SAC from both."""
+
+    Config = MBPOConfig
+    has_target_network = True
+    learns_in_worlds = False
+    learner_metrics = (
+        *SAC.learner_metrics,
+        *DYNAMICS_METRICS,
+    )
+
+    @property
+    def sac(self) -> SAC:
+        """What learns from the transitions."""
+        return SAC(self.config)
+
+    def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
+        """Returns SAC's policy and a model.
+
+        Raises:
+            UsageError: The model cannot predict what the env shows.
+        """
+        from rlrun.algorithms.model_based.make_model import model_based
+
+        agent = self.sac.policy(spaces, seed)
+        return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns SAC's objectives, and the model's; each runs at minibatches of its own."""
+        from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
+
+        return objectives_beside_dynamics(self.sac.objectives(policy))
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, a model of it, rollouts in the model, minibatches out of both."""
+        config, dynamics = self.config, self.config.dynamics
+        starts = config.learning_starts
+        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        replay = LocalReplay(kept, trainee.workers.indices)
+        imagined = ModelReplay(config.rollout_rounds, seed=trainee.seed)
+        fit = FitModel(trainee, kept, dynamics, learning_starts=starts)
+        branch = BranchRollouts(
+            trainee,
+            fit,
+            imagined,
+            actor_outputs,
+            number=config.rollouts_per_env_step * dynamics.fit_interval,
+            gamma=config.gamma,
+            clip_rewards=config.clip_rewards,
+        )
+        of_sac = ("critics", "actor", "alpha") if config.learn_alpha else ("critics", "actor")
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.real_rows,
+                training_intensity=config.training_intensity,
+                learning_starts=starts,
+            )
+            .for_each(AddImagined(imagined, config.minibatch_size - config.real_rows))
+            .for_each(TrainOnMinibatch(trainee, of_sac))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau, "agent.critics."))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .for_each(fit)
+            .for_each(branch)
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
+    """Returns what SAC's actor puts out in a batch's observations [S, L, ...], for `Learner.evaluate`."""
+    found: Tensor = outputs.agent.networks.actor_outputs(batch["obs"])
+    return found

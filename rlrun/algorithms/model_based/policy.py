@@ -1,0 +1,131 @@
+"""Policies that learn in a learned model of their env: an agent and an ensemble in one flat vector (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE
+from rlrun.algorithms.model_based.ensemble import MEMBERS, Ensemble, EnsembleOutputs
+from rlrun.algorithms.model_based.transitions import AgentActions
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.learner.objective import Loss, LossFunction, Objective
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+
+AGENT = "agent."
+"""What the names of the parameters begin with that are the agent's."""
+
+DYNAMICS = "dynamics."
+"""What the names of the ensemble's begin with."""
+
+LEARNED_DYNAMICS = f"{DYNAMICS}{MEMBERS}"
+"""What the names of those of the ensemble begin with that are learned."""
+
+
+@dataclass(frozen=True)
+class ModelBasedOutputs:
+    """What losses of a model-based policy are functions of.
+
+    Attributes:
+        agent: What the agent's losses are functions of.
+        dynamics: The ensemble.
+    """
+
+    agent: Any
+    dynamics: EnsembleOutputs
+
+
+class ModelBasedPolicy(Policy):
+    """An agent, which acts as it would alone, and an ensemble that predicts what its env does.
+
+    Args:
+        agent: The agent.
+        action_space: The agent's own actions over the env's.
+        ensemble: The ensemble.
+    """
+
+    def __init__(self, agent: Policy, action_space: AgentActions, ensemble: Ensemble) -> None:
+        self.agent = agent
+        self.action_space = action_space
+        self.ensemble = ensemble
+        self.leaves = agent.leaves
+        self.module: nn.Module = _Networks(agent.module, ensemble)
+        self.parameters = FlatParameters(self.module)
+
+    @property
+    def acting_range(self) -> tuple[int, int]:
+        """What of the agent acts."""
+        start, size = self.agent.acting_range
+        return self.parameters.range_under(AGENT)[0] + start, size
+
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> ModelBasedOutputs:
+        """Returns the agent's outputs and the ensemble, to be run."""
+        targets = None if target_views is None else named_under(AGENT, target_views)
+        agent = self.agent.outputs(named_under(AGENT, views), batch, targets)
+        return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, named_under(DYNAMICS, views)))
+
+    def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
+        """Returns the noise that the agent's losses take."""
+        return self.agent.draws(generator, rows, length)
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the agent's acting side."""
+        return self.agent.behavior()
+
+
+class _Networks(nn.Module):
+    def __init__(self, agent: nn.Module, dynamics: nn.Module) -> None:
+        super().__init__()
+        self.agent = agent
+        self.dynamics = dynamics
+
+
+def named_under(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the parameters whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): view for name, view in views.items() if name.startswith(prefix)}
+
+
+def objectives_beside_dynamics(of_agent: Sequence[Objective]) -> list[Objective]:
+    """Returns an agent's objectives as those of a model-based policy, and behind them that of its ensemble."""
+    moved = [
+        replace(
+            each,
+            loss=None if each.loss is None else _of_agent(each.loss),
+            parameters=f"{AGENT}{each.parameters}",
+            assigns=tuple(f"{AGENT}{name}" for name in each.assigns),
+        )
+        for each in of_agent
+    ]
+    return [*moved, Objective(OBJECTIVE, dynamics_loss, lr="dynamics_lr", parameters=LEARNED_DYNAMICS)]
+
+
+def _of_agent(loss: LossFunction) -> LossFunction:
+    def loss_of_agent(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        return loss(outputs.agent, batch, scheduled)
+
+    return loss_of_agent
+
+
+def dynamics_loss(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+    """Returns the loss of all members of the ensemble; see `EnsembleOutputs.losses`."""
+    found = outputs.dynamics.losses(batch)
+    return Loss(found["loss"], found)
+
+
+def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
+    """Returns the members' errors [N], for `Learner.evaluate`."""
+    return outputs.dynamics.errors(batch)
+
+
+def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
+    """Returns what members predict, for `Learner.evaluate`; see `EnsembleOutputs.draw`."""
+    return outputs.dynamics.draw(batch)

@@ -1,0 +1,1 @@
+"""Cooperative and mixed multi-agent learning: VDN, QMIX, MADDPG, MAPPO and IPPO."""

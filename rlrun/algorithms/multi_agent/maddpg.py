@@ -1,0 +1,199 @@
+"""MADDPG: for each member of a team an actor, and a critic of everybody's observations and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.multi_agent.team import GIVEN, Team
+from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
+from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.config import NonNegativeFloat, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+from rlrun.nn.model_config import TeamActorQModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.multi_agent.team_actor_critics import TeamActorCriticsNetworks
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+    from rlrun.worlds.world_view import WorldView
+
+
+@fixed("a replay of teams keeps observations as they are", normalize_observations=False)
+@fixed("members are given rewards of their own, step by step", n_step=1)
+@defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
+class MADDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
+    """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
+
+    Noise around actions is for those in a Box; Discrete actions are drawn.
+    """
+
+    model: TeamActorQModelConfig = TeamActorQModelConfig(activation="relu", orthogonal_init=False)
+    """The networks of each actor and of each critic."""
+    share_actor: bool = False
+    """Whether all members have one actor, which learns from the steps of all of them. What members see must then say
+    who they are, if they are to act differently."""
+    output_penalty: NonNegativeFloat = 1e-3
+    """Weight of the mean square of what an actor puts out, the logits of Discrete actions or what tanh brings between
+    the bounds of a Box, in its loss, as in the authors' code."""
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are."""
+        return path == "share_actor" or super().shapes_parameters(path)
+
+
+class MADDPG(Algorithm[MADDPGConfig]):
+    """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
+
+    Config: ClassVar[type[MADDPGConfig]] = MADDPGConfig
+    has_target_network = True
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("actors/loss", "", "Loss of the actors, added up over the members"),
+        GRAD_NORM.below("actors/"),
+    )
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Refuses an env of one agent.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError("maddpg learns for a team in a world of many agents, and an env has one: use ddpg or sac")
+
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
+        """Returns an actor and a critic for each member.
+
+        Raises:
+            UsageError: Agents of the world take turns, or actions are neither Discrete nor in a bounded Box.
+        """
+        from rlrun.algorithms.multi_agent.team_actor_critics import TeamActorCriticsPolicy
+
+        if world.clock != "parallel":
+            raise UsageError(
+                "maddpg learns for teams that act at once, and agents of this world take turns: use ppo, or set "
+                "`clock: parallel` if all agents act in each step"
+            )
+        config = self.config
+        return TeamActorCriticsPolicy(
+            spaces,
+            world.slots,
+            config.model,
+            seed=seed,
+            share_actor=config.share_actor,
+            uniform_steps=config.learning_starts,
+            noise=config.exploration,
+            theta=config.ou_theta,
+        )
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the critics' error and, behind it, what the actors climb; each is of all members together."""
+        bound = self.config.max_grad_norm
+        return [
+            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
+            Objective("actors", self.actors_loss, parameters="actors.", max_grad_norm=bound),
+        ]
+
+    def critics_loss(
+        self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
+    ) -> Loss:
+        """Mean squared TD error (arXiv:1706.02275, eq. 6) over rows [S, 1], added up over the members' critics.
+
+        A member is compared with what it was given itself; the value of the next actions counts while it lives.
+        """
+        from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE
+
+        actions = outputs.policy.actions.recorded(batch["actions"])
+        following = outputs.target_actions(batch["next_obs"], batch.get(NEXT_NOISE))
+        acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
+        lives = batch["next_obs"]["present"].float() * self.config.gamma
+        total, distance, value_sum = (batch["rewards"].new_zeros(()) for _ in range(3))
+        for member in range(outputs.policy.num_members):
+            own = acting[:, :, member]
+            values = outputs.value(member, batch["obs"], actions)
+            next_values = outputs.target_value(member, batch["next_obs"], following)
+            errors = values - (batch["next_obs"][GIVEN][:, :, member] + lives[:, :, member] * next_values)
+            total = total + masked_mean(errors.square() * batch["weights"], own)
+            distance = distance + errors.detach().abs() * own
+            value_sum = value_sum + values.detach() * own
+        members = acting.sum(-1).clip(1)
+        valid = batch["valid"].float()
+        statistics = {
+            "loss": total,
+            "q_mean": masked_mean(value_sum / members, valid),
+            "td_error": masked_mean(distance / members, valid),
+        }
+        return Loss(total, statistics, priorities=(distance / members).squeeze(-1))
+
+    def actors_loss(
+        self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
+    ) -> Loss:
+        """What each member's critic says of its own new action beside the others' old ones, to be climbed.
+
+        Added up over the members, of which each moves its own actor alone (arXiv:1706.02275, eqs. 4 and 5).
+        """
+        from rlrun.algorithms.multi_agent.member_actions import NOISE
+
+        policy, noise = outputs.policy, batch.get(NOISE)
+        taken = policy.actions.recorded(batch["actions"])
+        acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
+        loss = batch["rewards"].new_zeros(())
+        for member in range(policy.num_members):
+            own = outputs.actor_outputs(member, batch["obs"])
+            new = policy.actions.made(own, None if noise is None else noise[:, :, member])
+            values = outputs.value(member, batch["obs"], with_action(taken, member, new))
+            penalty = (own * (own > LEAST_LOGIT)).square().mean(-1)
+            loss = loss + masked_mean(self.config.output_penalty * penalty - values, acting[:, :, member])
+        return Loss(loss, {"loss": loss})
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
+        config = self.config
+        replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(Team(trainee, "sum", shows_given=True))
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+LEAST_LOGIT = -1e3
+"""Logits of forbidden actions lie below it, and are not to count."""
+
+
+def with_action(actions: Tensor, member: int, action: Tensor) -> Tensor:
+    """Returns all members' actions [S, L, K, A] with another one [S, L, A] in the place of a member's."""
+    import torch
+
+    return torch.cat([actions[:, :, :member], action.unsqueeze(2), actions[:, :, member + 1 :]], dim=2)

@@ -1,0 +1,44 @@
+"""QMIX: Q-learning of a team whose value rises with each member's value, by a network of the world's state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
+from rlrun.config import PositiveInt
+from rlrun.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlrun.worlds.world_view import WorldView
+
+
+class QMIXConfig(VDNConfig):
+    """Settings of QMIX (Rashid et al., arXiv:1803.11485)."""
+
+    mixer_hidden: PositiveInt = 32
+    """Width of the hidden layer of the network that mixes values."""
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting decides which parameters and statistics there are."""
+        return path == "mixer_hidden" or super().shapes_parameters(path)
+
+
+class QMIX(VDN):
+    """VDN with a monotonic network of the members' values instead of their sum (arXiv:1803.11485)."""
+
+    Config = QMIXConfig
+    config: QMIXConfig
+
+    def mixer_width(self, world: WorldView) -> int | None:
+        """Returns the width of the mixing network.
+
+        Raises:
+            UsageError: The world has no state, of which the network's weights are functions.
+        """
+        if world.state_space is None:
+            raise UsageError(
+                "qmix mixes values by the state of the whole world, and this world has none: give it a state_space "
+                "and a state(), or use vdn"
+            )
+        return self.config.mixer_hidden

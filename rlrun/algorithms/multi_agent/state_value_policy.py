@@ -1,0 +1,160 @@
+"""Actor-critic policies whose values are normalised and may see the state of the whole world (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import gymnasium
+import torch
+from torch import Tensor, nn
+
+from rlrun.algorithms.multi_agent.state_value_recording import LogProbsAndStateValues, value_inputs
+from rlrun.algorithms.multi_agent.value_norm import NUM_MOMENTS
+from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
+from rlrun.nn.observation_leaves import encoded_leaves, is_masked, observation_leaves
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_spaces.make import make_action_space
+from rlrun.policy.actor_critic import policy_value_spec
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.decoder import Decoding
+from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.make_decoder import make_decoder
+from rlrun.policy.policy import Policy
+
+NETWORKS = "networks."
+"""What the names of all parameters that are descended begin with."""
+
+MOMENTS = "value_moments"
+"""Name of the parameter that holds the moments of `rlrun.algorithms.multi_agent.value_norm`."""
+
+
+@dataclass(frozen=True)
+class StateValueOutputs(ActorCriticOutputs):
+    """What a loss of such a policy is a function of; its `values` are normalised.
+
+    Attributes:
+        moments: The moments by which values are normalised, [3].
+    """
+
+    moments: Tensor
+
+
+class StateValuePolicy(Policy):
+    """A policy of the agent's own observation, with a core if wanted, and a value network without one beside it.
+
+    Args:
+        spaces: Observation and action space.
+        state_space: Space of the world's state that the value network sees; None if it does not.
+        model: Layers of both networks.
+        sees_observation: Whether the value network sees the agent's own observation.
+        normalize_observations: Whether observations are shifted and scaled.
+        seed: Seed of the first parameters.
+
+    Raises:
+        UsageError: If a space is of a kind that no network or policy takes.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        state_space: gymnasium.spaces.Box | None,
+        model: ModelConfig,
+        *,
+        sees_observation: bool,
+        normalize_observations: bool,
+        seed: int,
+    ) -> None:
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=normalize_observations)
+        self.is_masked = is_masked(self.leaves)
+        self.action_space = make_action_space(spaces.action)
+        self.normalize_observations = normalize_observations
+        self.is_recurrent = model.core is not None
+        self.sees_state = state_space is not None
+        self.sees_observation = sees_observation
+        seen = {}
+        if state_space is not None:
+            seen["state"] = observation_leaves(state_space, {}, normalize=False, conv=model.conv)
+        if sees_observation:
+            seen["observation"] = encoded_leaves(self.leaves)
+        value_spec = network_spec(seen, model, Tower((Head("value", "value_head", 1),), "value_"))
+        spec = policy_value_spec(self.leaves, self.action_space, model)
+        policy_spec = spec.only(*(head.name for head in spec.heads if head.name != "value"))
+        self.module = _StateValueNets(policy_spec, value_spec, model, seed)
+        with seeded(seed):
+            decoder = make_decoder(self.leaves, self.action_space, model, seed)
+        if decoder is not None:
+            self.module.networks["decoder"] = decoder
+        self.decoding = None if decoder is None else Decoding(decoder, f"{NETWORKS}decoder.")
+        self.autoregressive = model.autoregressive
+        self.parameters = FlatParameters(self.module)
+        self.policy_network = TorchNetwork(self.module.networks["policy"], prefix=f"{NETWORKS}policy.")
+        self.value_network = TorchNetwork(self.module.networks["value"], prefix=f"{NETWORKS}value.")
+
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> StateValueOutputs:
+        """Runs both networks on rows [S, L, ...]; a policy with a core starts from `state` [S, state_size]."""
+        state, starts = (batch["state"], batch["episode_starts"]) if self.is_recurrent else (None, None)
+        heads, _ = self.policy_network(views, {"obs": batch["obs"]}, state, starts)
+        outputs = heads["outputs"]
+        if self.decoding is not None:
+            outputs = self.decoding.outputs(views, heads, batch)
+        if self.is_masked:
+            outputs = masked_tensor(outputs, batch["obs"])
+        seen = value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
+        values, _ = self.value_network(views, {"obs": seen})
+        return StateValueOutputs(
+            self.action_space.distribution(outputs), values["value"].squeeze(-1), views[MOMENTS].detach()
+        )
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the acting side, without weights; workers run the value network too, once for each fragment."""
+        recording = LogProbsAndStateValues(
+            self.action_space,
+            acting_network(self.value_network, self.parameters, heads=("value",)),
+            moments_at=self.parameters.slot(MOMENTS).offset,
+            sees_state=self.sees_state,
+            sees_observation=self.sees_observation,
+        )
+        network = (
+            acting_network(self.policy_network, self.parameters, heads=("outputs",))
+            if self.decoding is None
+            else self.decoding.acting(self.policy_network, self.parameters)
+        )
+        return BehaviorPolicy(
+            network,
+            self.action_space,
+            SampleInOrder(self.action_space) if self.autoregressive else SampleActions(self.action_space),
+            self.leaves,
+            normalize_observations=self.normalize_observations,
+            recording=recording,
+            world_columns=(WORLD_STATE,) if self.sees_state else (),
+        )
+
+
+class _StateValueNets(nn.Module):
+    """The two networks, and the moments of values beside them.
+
+    Args:
+        policy: What the policy network is.
+        value: What the value network is.
+        model: Settings of both.
+        seed: Seed of the first parameters.
+    """
+
+    def __init__(self, policy: NetworkSpec, value: NetworkSpec, model: ModelConfig, seed: int) -> None:
+        super().__init__()
+        with seeded(seed):
+            own = [NetworkModule(policy), NetworkModule(value)]
+        self.networks = nn.ModuleDict(dict(zip(("policy", "value"), own, strict=True)))
+        self.value_moments = nn.Parameter(torch.zeros(NUM_MOMENTS))
+        initialize(own, self.networks, orthogonal=model.orthogonal_init, seed=seed)

@@ -1,0 +1,85 @@
+"""Recording of normalised state values of the world next to log-probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
+from rlrun.nn.acting import ActingNetwork
+from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.recordings import LogProbsAndValues
+
+LEAST_VARIANCE = 1e-2
+"""Value targets that vary less are not blown up by normalisation."""
+
+
+class LogProbsAndStateValues(LogProbsAndValues):
+    """`logp` and `values` as `LogProbsAndValues`, with values that are normalised, and may see the world's state.
+
+    Args:
+        action_space: The distributions.
+        value_network: Has a head `value`, of normalised values.
+        moments_at: Where the moments of the value normaliser begin in the parameters that are loaded.
+        sees_state: Whether the network sees the world's state.
+        sees_observation: Whether it sees the agent's own observation.
+    """
+
+    def __init__(
+        self,
+        action_space: StochasticActions,
+        value_network: ActingNetwork,
+        *,
+        moments_at: int,
+        sees_state: bool,
+        sees_observation: bool,
+    ) -> None:
+        super().__init__(action_space, value_network)
+        self.moments_at = moments_at
+        self.sees_state = sees_state
+        self.sees_observation = sees_observation
+        self._moments: Floats = np.zeros(3, np.float32)
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        super().load(flat)
+        self._moments = flat[self.moments_at : self.moments_at + 3].copy()
+
+    def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
+        """Filters the observations, and adds log-probabilities and values in the scale of rewards."""
+        super().postprocess(batch, policy)
+        batch["values"] = denormalized(batch["values"], self._moments)
+
+    def value_inputs(self, batch: SampleBatch) -> Any:
+        """Returns what the value network sees."""
+        return value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
+
+
+def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool) -> dict[str, Any]:
+    """Returns what a value of the world's state is a function of, a tree of [..., ...].
+
+    Args:
+        batch: `obs`, as the network is to see it, and the world's state.
+        sees_state: Whether it sees the state.
+        sees_observation: Whether it sees the agent's own observation.
+    """
+    state = {"state": batch[WORLD_STATE]} if sees_state else {}
+    return {**state, **({"observation": batch["obs"]} if sees_observation else {})}
+
+
+def denormalized(outputs: Floats, moments: Floats) -> Floats:
+    """Returns normalised values in the scale of rewards, [...]: the inverse of `rlrun.policy.value_norm.normalized`.
+
+    Args:
+        outputs: Normalised values, [...].
+        moments: The moments, [3].
+    """
+    mean, square, weight = moments.astype(np.float64).tolist()
+    if not weight:
+        return outputs
+    mean, square = mean / weight, square / weight
+    deviation = np.sqrt(max(square - mean * mean, LEAST_VARIANCE))
+    values: Floats = (outputs * deviation + mean).astype(np.float32)
+    return values

@@ -1,0 +1,46 @@
+"""Normalisation of values by running moments of their targets, which lie among the parameters (torch).
+
+The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w that
+the past has in both. They begin as zeros, and m / w and s / w are free of that beginning. A value network puts out
+normalised values v; in the scale of rewards they are v * sqrt(s / w - (m / w)^2) + m / w. Before the first targets
+values stay as they are.
+
+Source:
+    Yu et al., arXiv:2103.01955, section 5.1, with the running means of their code: the last layer stays as it is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
+from rlrun.functional.masked import masked_mean
+
+NUM_MOMENTS = 3
+"""How many numbers the moments are."""
+
+DECAY = 0.99999
+"""Weight of the past in the running means at each minibatch."""
+
+
+def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
+    """Returns the moments after a minibatch, [3].
+
+    Args:
+        moments: The moments before it, [3].
+        targets: What values should have been, [S, L].
+        valid: 1 where a row counts and 0 elsewhere, [S, L].
+    """
+    mean, square = masked_mean(targets, valid), masked_mean(targets * targets, valid)
+    return moments * DECAY + torch.stack([mean, square, torch.ones_like(mean)]) * (1 - DECAY)
+
+
+def normalized(values: Tensor, moments: Tensor) -> Tensor:
+    """Returns values in the scale of rewards [...] as a network is to put them out."""
+    weight = moments[2]
+    known = weight > 0
+    divisor = torch.where(known, weight, torch.ones_like(weight))
+    mean = moments[0] / divisor
+    variance = (moments[1] / divisor - mean * mean).clamp(min=LEAST_VARIANCE)
+    return (values - mean) / torch.where(known, variance, torch.ones_like(variance)).sqrt()

@@ -1,0 +1,182 @@
+"""VDN: Q-learning of a team whose value is the sum of its members' values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.multi_agent.team import Team, TeamReward
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import transitions_or_sequences
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.sequence_rows import following_steps, row_priorities
+from rlrun.learner.objective import Loss, Objective
+from rlrun.learner.optimizers import Adam, RMSProp
+from rlrun.nn.model_config import TeamQModelConfig
+from rlrun.replay.sequences import SequenceReplayConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.multi_agent.team_q import TeamQNetworks
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+    from rlrun.worlds.world_view import WorldView
+
+
+@fixed("a replay of teams keeps observations as they are", normalize_observations=False)
+@defaults(lr=5e-4, target_update_interval=200)
+class VDNConfig(OffPolicyConfig):
+    """Settings of VDN; a transition of its replay buffer is a step of the whole team.
+
+    With a recurrent network (`model.core`) minibatches are of sequences, as those of R2D2: a `minibatch_size` of 32 and
+    a `replay.length` of 20 replay 640 steps. The recurrent state before a sequence is the one recorded while acting.
+    """
+
+    model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
+    """The network that all members share; which one acts is for observations to say, as `AgentIndicator` has them."""
+    minibatch_size: PositiveInt = 64
+    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    replay: SequenceReplayConfig = SequenceReplayConfig()
+    """The replay buffer."""
+    optimizer: Literal["adam", "rmsprop"] = "rmsprop"
+    """How gradients move the parameters."""
+    double: bool = True
+    """Whether the members' present network says which actions are best in the next observation and the target network
+    only what they are worth (van Hasselt et al., arXiv:1509.06461)."""
+    team_reward: TeamReward = "sum"
+    """What the team is given in a step: the `sum` of its members' rewards, or, where the world gives all of them the
+    team's reward, that one `once`."""
+    epsilon: Schedule = ((0, 1.0), (50_000, 0.05))
+    """Probability of an action that is drawn from all alike, of each member for itself."""
+
+
+class VDN(Algorithm[VDNConfig]):
+    """Value decomposition networks: double Q-learning of the sum of members' values (arXiv:1706.05296).
+
+    The sum is largest where each member's own value is, so that members act alone and learn from what the team gets.
+    """
+
+    Config: ClassVar[type[VDNConfig]] = VDNConfig
+    has_target_network = True
+    learner_metrics = TD_METRICS
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Refuses an env of one agent.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(f"{self.name()} learns for a team in a world of many agents, and an env has one: use dqn")
+
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
+        """Returns a team's Q policy.
+
+        Raises:
+            UsageError: Rows of the team's members are not the same moment, or the world has no state that is needed.
+        """
+        from rlrun.algorithms.multi_agent.team_q import TeamQPolicy
+
+        if world.clock != "parallel":
+            raise UsageError(
+                f"{self.name()} learns for teams that act at once, and agents of this world take turns: use dqn, or "
+                "set `clock: parallel` if all agents act in each step"
+            )
+        return TeamQPolicy(spaces, world, self.config.model, mixer_width=self.mixer_width(world), seed=seed)
+
+    def mixer_width(self, world: WorldView) -> int | None:
+        """Returns the width of the network that mixes values; None for their sum."""
+        return None
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the one loss."""
+        config = self.config
+        optimizer = Adam() if config.optimizer == "adam" else RMSProp(epsilon=RMSPROP_EPSILON)
+        loss = self.loss if config.model.core is None else self.sequence_loss
+        return [Objective("loss", loss, max_grad_norm=config.max_grad_norm, optimizer=optimizer)]
+
+    def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Squared TD errors of the team's values over rows [S, 1] (arXiv:1803.11485, eq. 6).
+
+        Errors are not clipped as in DQN: what a sum cannot fit it has to come near to in the mean square.
+        """
+        valid = batch["valid"].float()
+        values = outputs.team_values(batch["obs"], batch["actions"])
+        best = outputs.greedy_actions(batch["next_obs"]) if self.config.double else None
+        targets = batch["rewards"] + batch["discounts"] * outputs.target_team_values(batch["next_obs"], best)
+        errors = values - targets
+        loss = masked_mean(errors.square() * batch["weights"], valid)
+        distances = errors.detach().abs()
+        q_mean, td_error = masked_mean(values.detach(), valid), masked_mean(distances, valid)
+        return Loss(loss, {"loss": loss, "q_mean": q_mean, "td_error": td_error}, priorities=distances.squeeze(-1))
+
+    def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Squared TD errors of the team's values over rows of consecutive steps [S, L] (arXiv:1803.11485, eq. 6).
+
+        Members' networks run over the whole sequence, each with its own recurrent state from before it.
+        """
+        burn_in, valid = self.config.replay.burn_in, batch["valid"].float()
+        length = valid.shape[1]
+        seen = map_tree(lambda leaf: leaf[:, burn_in:], batch["obs"])
+        now = map_tree(lambda leaf: leaf[:, :length], seen)
+        values, target_values = outputs.unrolled(batch, burn_in)
+        best = outputs.best(values.detach() if self.config.double else target_values, seen)
+        worth = outputs.target_mixed(target_values, seen, best)
+        targets = batch["rewards"] + batch["discounts"] * worth.gather(1, following_steps(batch["steps"]))
+        own = outputs.mixed(values[:, :length], now, batch["actions"])
+        errors = own - targets
+        loss = masked_mean(errors.square() * batch["weights"], valid)
+        distances = errors.detach().abs() * valid
+        statistics = {
+            "loss": loss,
+            "q_mean": masked_mean(own.detach(), valid),
+            "td_error": masked_mean(distances, valid),
+        }
+        return Loss(loss, statistics, priorities=row_priorities(distances, valid))
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
+        config = self.config
+        replay = transitions_or_sequences(
+            config.replay,
+            trainee,
+            n_step=config.n_step,
+            gamma=config.gamma,
+            is_recurrent=config.model.core is not None,
+        )
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(Team(trainee, config.team_reward))
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+RMSPROP_EPSILON = 1e-10
+"""Under the root; its own root is the 1e-5 that the authors of QMIX add behind it."""

@@ -1,0 +1,1 @@
+"""REINFORCE: policy gradients of complete episodes."""

@@ -1,0 +1,87 @@
+"""REINFORCE, with and without a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
+from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes, JoinEpisodes
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CURIOSITY, OnPolicyConfig
+from rlrun.config import NonNegativeFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.advantages import Standardize
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.training import TrainOnBatch
+from rlrun.flow.operators.value_estimates import MeasureValues
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.objective import Loss
+from rlrun.learner.policy_gradient import policy_gradient_loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@defaults(lr=2e-3, rollout_fragment_length=32, min_env_steps_per_iteration=2000)
+class PGConfig(OnPolicyConfig):
+    """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
+
+    train_batch_size: PositiveInt = 1000
+    """Steps of finished episodes in a batch, over all workers and envs."""
+    use_baseline: bool = True
+    """Whether the estimated value of the observation is subtracted from what the episode returned."""
+    standardize_advantages: bool = True
+    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over a batch."""
+    vf_loss_coeff: NonNegativeFloat = 0.5
+    """Weight of the baseline's squared error; without a baseline it is not learned."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of the entropy bonus."""
+
+    @property
+    def learns_values(self) -> bool:
+        """Only with the baseline."""
+        return self.use_baseline
+
+
+class PG(Algorithm[PGConfig]):
+    """Collect whole episodes, take one step along their policy gradient, broadcast the weights, repeat.
+
+    The steps of an episode that began before the last update were chosen by older weights; `policy_lag_mean` says
+    nothing of them, since an episode travels when it is over.
+    """
+
+    Config = PGConfig
+    policy_family = "actor_critic"
+    learner_metrics = POLICY_GRADIENT_METRICS
+
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """The score function times what the episode returned (Williams 1992, eq. 4), over rows [S, L]."""
+        value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
+        return policy_gradient_loss(
+            outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]
+        )
+
+    def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
+        """Finished episodes."""
+        config = self.config
+        return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
+
+    def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""
+        config = self.config
+        batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
+        if config.standardize_advantages:
+            batches = batches.for_each(Standardize("advantages"))
+        if config.steps_in_row is not None:
+            batches = batches.for_each(JoinEpisodes())
+        return (
+            batches.for_each(TrainOnBatch(trainee, seq_len=config.steps_in_row))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

@@ -1,0 +1,61 @@
+"""Acting by a Q function of actions alone: the action that it values most (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.algorithms.qtopt.cross_entropy_method import greedy_actions
+from rlrun.data.tree import leaves, map_tree
+from rlrun.functional.seeding import generator
+from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.policy.action_spaces.action_space import Floats
+
+
+class CrossEntropySearch:
+    """Stands where an actor would: looks for the action that a critic values most by the cross-entropy method.
+
+    The samples are the same at every step, so that an action is a function of the observation.
+
+    Args:
+        critic: The critic, with the inputs `obs` and `actions`.
+        size: D, numbers of an action.
+        iterations: Times that samples are drawn.
+        samples: How many.
+        elites: How many of them give the next mean and standard deviation.
+    """
+
+    state_size = 0
+
+    def __init__(self, critic: ActingNetwork, size: int, *, iterations: int, samples: int, elites: int) -> None:
+        self.critic = critic
+        self.elites = elites
+        self.samples = generator(0, "samples of actions").standard_normal((iterations, samples, size), np.float32)
+
+    def load(self, flat: Floats) -> None:
+        """Takes new parameters [A]."""
+        self.critic.load(flat)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Returns actions between -1 and 1, [B, D], as `outputs`."""
+        samples, size = self.samples.shape[1:]
+        repeated = map_tree(lambda leaf: leaf.repeat(samples, axis=0), inputs["obs"])
+        rows = len(leaves(inputs["obs"])[0])
+
+        def values_of(actions: Floats) -> Floats:
+            heads, _ = self.critic({"obs": repeated, "actions": actions.reshape(-1, size)})
+            return heads["outputs"].reshape(rows, samples)
+
+        found: Floats = greedy_actions(
+            values_of, np.broadcast_to(self.samples, (rows, *self.samples.shape)), self.elites
+        )
+        return {"outputs": found}, None

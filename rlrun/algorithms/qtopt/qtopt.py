@@ -1,0 +1,156 @@
+"""QT-Opt: Q-learning with continuous actions and no actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import model_validator
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
+from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.batch_refs import LowerProcessPriority
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.sources.rollouts import RolloutMode
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import ActionValueModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.qtopt.policy import CriticsNetworks
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+
+@defaults(
+    lr=1e-3,
+    minibatch_size=128,
+    rollout_fragment_length=1,
+    max_grad_norm=None,
+    training_intensity=1.0,
+    tau=0.005,
+)
+class QTOptConfig(OffPolicyConfig):
+    """Settings of QT-Opt (Kalashnikov et al., arXiv:1806.10293).
+
+    The paper's rewards are 0 or 1 at an episode's end and its loss a cross-entropy; here rewards are any, and the loss
+    is the squared error. The paper's theta_1 moves by a `tau` of 0.0001. With remote workers, fragments should be
+    longer, and `training_intensity` is the most minibatches per env step.
+    """
+
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)
+    """The network of each of the two critics."""
+    learning_starts: NonNegativeInt = 1000
+    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
+    exploration_noise: Schedule = 0.1
+    """Standard deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
+    cem_iterations: PositiveInt = 2
+    """Times that samples are drawn when the best action is looked for (the paper's 2)."""
+    cem_samples: PositiveInt = 64
+    """Samples that are drawn each time (the paper's N)."""
+    cem_elites: PositiveInt = 6
+    """Best samples, which say where the next ones are drawn (the paper's M)."""
+    asynchrony: AsynchronyConfig = AsynchronyConfig()
+    """How remote workers, replay buffer and learner go on side by side."""
+
+    @model_validator(mode="after")
+    def _some_are_not_the_best(self) -> QTOptConfig:
+        if self.cem_elites > self.cem_samples:
+            raise ValueError(f"cem_elites ({self.cem_elites}) must not exceed cem_samples ({self.cem_samples})")
+        return self
+
+
+class QTOpt(Algorithm[QTOptConfig]):
+    """Learn two critics from a replay; wherever an action is needed, look for the one that they value most."""
+
+    Config = QTOptConfig
+    policy_family = "critics"
+    has_target_network = True
+    learner_metrics = TD_METRICS
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns two critics."""
+        from rlrun.algorithms.qtopt.policy import CriticsPolicy
+
+        config = self.config
+        return CriticsPolicy(
+            spaces.observation,
+            spaces.action,
+            config.model,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+            num_critics=2,
+            iterations=config.cem_iterations,
+            samples=config.cem_samples,
+            elites=config.cem_elites,
+            uniform_steps=config.learning_starts,
+        )
+
+    def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean squared temporal difference over rows [S, 1], added up over the critics.
+
+        The next action is the one that the first target critic values most; the less of what both target critics say
+        of it counts (section 4.2, "clipped double Q-learning").
+        """
+        from rlrun.algorithms.qtopt.policy import NOISE
+
+        valid = batch["valid"].float()
+        values = outputs.values(batch["obs"], batch["actions"])
+        next_actions = outputs.target_greedy_actions(batch["next_obs"], batch[NOISE])
+        next_values = outputs.target_values(batch["next_obs"], next_actions).amin(0)
+        errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
+        loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        return Loss(loss, statistics, priorities=distance.squeeze(-1))
+
+    @property
+    def mode(self) -> RolloutMode:
+        """Rounds in this process; fragments of remote workers as they are ready."""
+        return "async" if self.config.num_workers else "sync"
+
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Fragments in turn, or those of remote workers as they are ready."""
+        if not trainee.workers.num_workers:
+            return super().collect(trainee)
+        return asynchronous_fragments(trainee, self.config.asynchrony, LowerProcessPriority())
+
+    def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay, minibatches out of it, new weights; with remote workers all that concurrently."""
+        config = self.config
+        if trainee.workers.num_workers:
+            return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)
+        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

@@ -1,0 +1,1 @@
+"""Uniformly random actions: the baseline of every comparison."""

@@ -1,0 +1,61 @@
+"""Actions at random: what every return is to be compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
+from rlrun.config import defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.random.uniform_policy import UniformPolicy
+    from rlrun.envs.spaces import Spaces
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.policy import Policy
+
+
+@fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, clip_rewards=None)
+@defaults(rollout_fragment_length=32, min_env_steps_per_iteration=1000)
+class RandomConfig(WithoutNetworkConfig):
+    """Settings of acting at random."""
+
+
+class Random(Algorithm[RandomConfig]):
+    """Take any action that is allowed, and count."""
+
+    Config = RandomConfig
+    config: RandomConfig
+
+    def policy(self, spaces: Spaces, seed: int) -> UniformPolicy:
+        """Returns a policy that looks at nothing."""
+        from rlrun.algorithms.random.uniform_policy import UniformPolicy
+
+        return UniformPolicy(spaces)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none."""
+        return []
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Counts fragments, so that evaluations behind each draw other actions."""
+        return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
+
+
+class CountFragments(Operator):
+    """Counts each fragment as a version of the policy."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the item as it is."""
+        learner = self.trainee.learner
+        self.trainee.lag.add(learner.weights_version, item["weights_version"][item["valid"]])
+        learner.sgd_steps += 1
+        learner.weights_version += 1
+        return item

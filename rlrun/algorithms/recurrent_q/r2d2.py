@@ -1,0 +1,123 @@
+"""R2D2: Q-learning with memory, from a replay of sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
+from rlrun.algorithms.recurrent_q.value_rescaling import rescaled, unrescaled
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import PositiveInt, Schedule, defaults
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.seeding import child_seed
+from rlrun.functional.sequence_rows import following_steps, row_priorities
+from rlrun.learner.objective import Loss
+from rlrun.replay.replay import Experience, LocalReplay
+from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.recurrent_q.policy import RecurrentQNetworks
+
+
+@defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
+@defaults(lr=5e-4, training_intensity=0.1, n_step=3, target_update_interval=100)
+class R2D2Config(OffPolicyConfig):
+    """Settings of R2D2.
+
+    A `training_intensity` of 0.1 replays 64 steps for each env step, with 32 sequences of 20 steps. The paper's learner
+    replays 0.4, 5 minibatches of 64 sequences of 80 steps a second beside 256 actors with 260 env steps a second each
+    (section 2.3). It has billions of env steps for its updates; who has fewer needs more updates for each.
+
+    Source:
+        Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.
+    """
+
+    model: RecurrentModelConfig = RecurrentModelConfig(hiddens=(64,), activation="relu", orthogonal_init=False)
+    """The network."""
+    minibatch_size: PositiveInt = 32
+    """Sequences in a minibatch that is sampled from the replay buffer."""
+    replay: SequenceReplayConfig = SequenceReplayConfig()
+    """The replay buffer, and the sequences that are sampled from it."""
+    epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
+    """Probability of an action that is drawn uniformly."""
+
+
+class R2D2(Algorithm[R2D2Config]):
+    """Store fragments with their recurrent states in the replay buffer, and learn from sequences."""
+
+    Config = R2D2Config
+    policy_family = "recurrent_q"
+    has_target_network = True
+    learner_metrics = TD_METRICS
+
+    def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Squared temporal difference of rescaled values over rows [S, L] (paper, sections 2.1 and 2.3).
+
+        The network says which action is best in the observation behind a step, the target network what it is worth.
+        Both have run over the whole sequence up to there, with what they remember of it.
+        """
+        valid = batch["valid"].float()
+        length = valid.shape[1]
+        values, target_values = outputs.unrolled(batch, self.config.replay.burn_in)
+        own = values[:, :length].gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
+        best = outputs.allowed_argmax(values.detach(), batch["obs"], self.config.replay.burn_in).unsqueeze(-1)
+        worth = unrescaled(target_values.gather(-1, best).squeeze(-1))
+        following = worth.gather(1, following_steps(batch["steps"]))
+        targets = rescaled(batch["rewards"] + batch["discounts"] * following)
+        errors = own - targets
+        distance = errors.abs() * valid
+        loss = masked_mean(0.5 * errors.square() * batch["weights"], valid)
+        statistics = {
+            "loss": loss,
+            "q_mean": masked_mean(unrescaled(own), valid),
+            "td_error": masked_mean(distance, valid),
+        }
+        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
+        config = self.config
+        replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
+        updates = (
+            replay_minibatches(
+                replay,
+                trainee,
+                minibatch_size=config.minibatch_size,
+                training_intensity=config.training_intensity,
+                learning_starts=config.learning_starts,
+                normalize_observations=config.normalize_observations,
+            )
+            .for_each(TrainOnMinibatch(trainee))
+            .for_each(UpdatePriorities(replay))
+            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        )
+        return (
+            fragments.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates)
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+    def experience(self, trainee: Trainee) -> Experience:
+        """Returns an empty replay of the sequences that a trainee's workers collect."""
+        seed = child_seed(trainee.seed, "replay")
+        return self.sequence_replay(self.config.replay, len(trainee.workers.indices), seed)
+
+    def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
+        """Returns an empty replay of sequences for so many workers."""
+        return SequenceReplay(
+            config, num_workers=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
+        )

@@ -1,0 +1,55 @@
+"""R2D3: R2D2 that learns from demonstrations as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
+
+from pydantic import model_validator
+
+from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
+from rlrun.config import Fraction
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.seeding import child_seed
+from rlrun.replay.replay import Experience
+
+
+class R2D3Config(R2D2Config):
+    """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
+
+    needed: ClassVar[Mapping[str, str]] = {
+        "demonstrations": "must name a file that `rlrun demonstrate` has written: r2d3 learns from it"
+    }
+
+    demonstrations: str | None = None
+    """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and beside
+    the spec. Training needs one."""
+    demonstration_ratio: Fraction = 0.25
+    """Probability of each sequence of a minibatch that it is drawn from the demonstrations."""
+
+    @model_validator(mode="after")
+    def _demonstrations_hold_no_views(self) -> R2D3Config:
+        if self.model.views.any:
+            raise ValueError("demonstrations hold no views: leave out model.views")
+        return self
+
+
+class R2D3(R2D2):
+    """Learn from sequences of the replay buffer and of demonstrations."""
+
+    Config = R2D3Config
+    config: R2D3Config
+
+    def experience(self, trainee: Trainee) -> Experience:
+        """Returns an empty replay of collected sequences, with one of the demonstrations beside it."""
+        return DemonstratedReplay(
+            partial(self.sequence_replay, seed=child_seed(trainee.seed, "replay")),
+            self.config.replay,
+            len(trainee.workers.indices),
+            demonstrations=self.config.demonstrations,
+            ratio=self.config.demonstration_ratio,
+            clip_rewards=self.config.clip_rewards,
+            seed=child_seed(trainee.seed, "demonstrations"),
+        )

@@ -1,0 +1,1 @@
+"""Groups of settings that several families share."""

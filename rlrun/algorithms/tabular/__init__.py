@@ -1,0 +1,1 @@
+"""Tabular methods: Q-learning and value iteration."""

@@ -1,0 +1,86 @@
+"""A policy that is a table: what each action is worth in each of finitely many states (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium.spaces import Discrete
+from torch import Tensor, nn
+
+from rlrun.algorithms.tabular.action_table import ActionTable
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.nn.observation_leaf import ObservationLeaf
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+
+
+class Table(nn.Module):
+    """Values [S, A]."""
+
+    def __init__(self, states: int, actions: int, value: float) -> None:
+        super().__init__()
+        self.values = nn.Parameter(torch.full((states, actions), value))
+
+
+class TabularPolicy(Policy):
+    """Takes the action with the largest value in the state that is observed.
+
+    Args:
+        observation_space: The states.
+        action_space: The actions.
+        initial_value: What every action is worth at the start of a run.
+        schedule: The scheduled setting that is the probability to explore; None for none.
+
+    Attributes:
+        shape: (S, A).
+        start: The number of the first state.
+
+    Raises:
+        UsageError: If states or actions are not finitely many.
+    """
+
+    module: Table
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        *,
+        initial_value: float,
+        schedule: str | None,
+    ) -> None:
+        if not (isinstance(observation_space, Discrete) and isinstance(action_space, Discrete)):
+            raise UsageError(
+                "a table has a row for each observation and a column for each action, which have to be Discrete; these "
+                f"are {observation_space} and {action_space}"
+            )
+        self.shape = int(observation_space.n), int(action_space.n)
+        self.start = int(observation_space.start)
+        self.leaves = ObservationLeaf("vector", ())
+        self.action_space = DiscreteActions(action_space)
+        self.schedule = schedule
+        self.module = Table(*self.shape, initial_value)
+        self.parameters = FlatParameters(self.module)
+
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Returns the values of all actions in the states of rows [S, L], [S, L, A]."""
+        return views["values"][batch["obs"] - self.start]
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the acting side, without weights."""
+        return BehaviorPolicy(
+            ActionTable(*self.shape, self.start),
+            self.action_space,
+            EpsilonGreedy(self.shape[1], schedule=self.schedule),
+            self.leaves,
+            normalize_observations=False,
+        )

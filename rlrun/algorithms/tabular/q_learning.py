@@ -1,0 +1,111 @@
+"""Tabular Q-learning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
+from rlrun.config import Schedule, defaults
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.batches import ConcatBatches
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.learner import load_update
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.tabular.policy import TabularPolicy
+    from rlrun.envs.spaces import Spaces
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.policy import Policy
+
+
+@defaults(lr=0.1, rollout_fragment_length=8, min_env_steps_per_iteration=1000)
+class QLearningConfig(WithoutNetworkConfig):
+    """Settings of Q-learning (Watkins and Dayan, "Q-learning", 1992)."""
+
+    initial_value: float = 0.0
+    """What every action is worth at first; above what any can return, everything is tried."""
+    epsilon: Schedule = 0.1
+    """Probability of an action that is drawn from all alike."""
+
+
+class QLearning(Algorithm[QLearningConfig]):
+    """Take a step in each env, move the values of the actions taken, repeat."""
+
+    Config = QLearningConfig
+    config: QLearningConfig
+    learns_in_worlds = False
+
+    def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
+        """Returns a table with the same value everywhere."""
+        from rlrun.algorithms.tabular.policy import TabularPolicy
+
+        return TabularPolicy(*spaces, initial_value=self.config.initial_value, schedule="epsilon")
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none: no gradient moves the table."""
+        return []
+
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """The steps of all workers, one after the other into the table, the table to everyone."""
+        return (
+            fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
+            .for_each(UpdateTable(trainee, self.config.gamma))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+class UpdateTable(Operator):
+    """Moves Q(s, a) by lr times the TD error r + gamma max Q(s', a') - Q(s, a), step by step.
+
+    Steps of one time come before those of the next one. Where an episode was cut off, what follows counts.
+
+    Source:
+        Watkins and Dayan, "Q-learning", 1992, eq. 1.
+    """
+
+    learns = True
+
+    def __init__(self, trainee: Trainee, gamma: float) -> None:
+        self.trainee = trainee
+        self.gamma = gamma
+        self._errors = 0.0
+        self._steps = 0
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what the printed plan shows."""
+        return {"gamma": self.gamma}
+
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Learns from a batch [T, B]; returns it as it is."""
+        learner, valid = self.trainee.learner, item["valid"]
+        policy: TabularPolicy = self.trainee.policy  # type: ignore[assignment]  # its family's own
+        self.trainee.lag.add(learner.weights_version, item["weights_version"][valid])
+        lr = self.trainee.clock.value("lr")
+        flat = learner.flat()
+        table, states = flat.reshape(policy.shape), item["obs"] - policy.start
+        columns = (states[:-1], item["actions"], item["rewards"], states[1:], item["terminateds"])
+        for state, action, reward, following, ended in zip(*(each[valid].tolist() for each in columns), strict=True):
+            target = reward if ended else reward + self.gamma * float(table[following].max())
+            error = target - float(table[state, action])
+            table[state, action] += lr * error
+            self._errors += abs(error)
+            self._steps += 1
+        load_update(learner, flat)
+        return item
+
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """The TD error."""
+        return (Metric("table/td_error", "", "Mean absolute TD error of this iteration's steps"),)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the mean since the last call."""
+        mean = self._errors / max(self._steps, 1)
+        self._errors, self._steps = 0.0, 0
+        return {"table/td_error": mean}

@@ -1,0 +1,90 @@
+"""Value iteration: the best policy of a finite env that tells its model, without a step in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
+from rlrun.config import defaults, fixed
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.trainee import Trainee
+from rlrun.learner.learner import load_update
+from rlrun.metric import Metric
+from rlrun.rollout.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.tabular.policy import TabularPolicy
+    from rlrun.algorithms.tabular.sweeping_worker import Sweep, SweepingWorkerConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.learner.objective import Objective
+    from rlrun.policy.policy import Policy
+
+
+@defaults(num_envs_per_worker=1)
+@fixed("no env is stepped", rollout_fragment_length=None, min_env_steps_per_iteration=0)
+@fixed("one process sweeps over all states", num_workers=0)
+@fixed("values are backed up as they are, not by steps towards them", lr=1.0)
+@fixed("values are of rewards as they are", normalize_rewards=False, clip_rewards=None)
+class ValueIterationConfig(WithoutNetworkConfig):
+    """Settings of value iteration (Bellman, "Dynamic Programming", 1957). With gamma 1 values may grow for ever."""
+
+
+class ValueIteration(Algorithm[ValueIterationConfig]):
+    """Back up the values of all states at once; an iteration is a sweep."""
+
+    Config = ValueIterationConfig
+    config: ValueIterationConfig
+    worker_factory = "rlrun.algorithms.tabular.sweeping_worker:SweepingWorker"
+    learns_in_worlds = False
+    clock_unit = "sgd_steps"
+
+    def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
+        """Returns a table of zeros."""
+        from rlrun.algorithms.tabular.policy import TabularPolicy
+
+        return TabularPolicy(*spaces, initial_value=0.0, schedule=None)
+
+    def worker_config(self, config: WorkerConfig) -> SweepingWorkerConfig:
+        """Returns what a sweeping worker is made from."""
+        from rlrun.algorithms.tabular.sweeping_worker import SweepingWorkerConfig
+
+        return SweepingWorkerConfig(**vars(config), gamma=self.config.gamma)
+
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns none: no gradient moves the table."""
+        return []
+
+    def learn(self, items: Flow[Sweep], trainee: Trainee) -> Flow[Any]:
+        """A sweep, whose values are the policy's."""
+        return items.for_each(LoadTable(trainee)).for_each(BroadcastWeights(trainee))
+
+
+class LoadTable(Operator):
+    """Loads the values of a sweep."""
+
+    learns = True
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._change = 0.0
+
+    def __call__(self, item: Sweep) -> Sweep:
+        """Returns the item as it is."""
+        learner = self.trainee.learner
+        load_update(learner, item.q.astype(np.float32).ravel())
+        self._change = item.change
+        return item
+
+    @property
+    def declared_metrics(self) -> Sequence[Metric]:
+        """The change of values."""
+        return (Metric("table/change", "", "By how much the value of a state changed in the last sweep at most"),)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns that of the last sweep."""
+        return {"table/change": self._change}

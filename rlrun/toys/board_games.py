@@ -1,0 +1,203 @@
+"""Turn-based games of two players on a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.envs.spaces import Spaces
+from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
+from rlrun.toys.hex_game import HexArrays
+from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
+from rlrun.worlds.array_game import ArrayGame
+from rlrun.worlds.symmetries import OBSERVATION
+from rlrun.worlds.world import World, WorldStep
+from rlrun.worlds.world_view import WorldClock
+
+_PIXELS = 24
+_FRAME = 40
+_EMPTY = (235, 235, 235)
+_BLUE, _ORANGE, _RED, _YELLOW = (40, 90, 200), (220, 120, 30), (210, 50, 50), (240, 200, 40)
+
+
+class BoardGame(World):
+    """Two players put pieces on a board in turn, by the rules of a game.
+
+    Args:
+        rules: The rules.
+        players: Ids of both players; the first one begins.
+        colors: Colors (red, green, blue) of both players' pieces.
+
+    Attributes:
+        rules: The rules.
+        mover: Which player's turn it is, 0 or 1.
+    """
+
+    clock: WorldClock = "per_agent"
+
+    def __init__(self, rules: BoardRules, players: tuple[str, str], colors: Sequence[tuple[int, int, int]]) -> None:
+        self.rules = rules
+        self.possible_agents = players
+        self.mover = 0
+        observation = Dict(
+            {
+                OBSERVATION: Box(0.0, 1.0, (rules.rows, rules.columns, 2)),
+                ACTION_MASK: MultiBinary(rules.num_actions),
+            },
+        )
+        self._spaces = Spaces(observation, Discrete(rules.num_actions))
+        self._pieces = [0, 0]
+        self._colors = np.array([_EMPTY, *colors], np.uint8)
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the spaces that both players have."""
+        return self._spaces
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Empties the board; there is no chance in the game."""
+        self._pieces = [0, 0]
+        self.mover = 0
+        return {self.possible_agents[0]: self._seen_by(0, goes_on=True)}
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Puts the mover's piece.
+
+        Raises:
+            ValueError: If the action is illegal.
+        """
+        mover, agent = self.mover, self.possible_agents[self.mover]
+        first, second = self._pieces
+        piece = self.rules.piece_of(int(actions[agent]), mover, first | second)
+        if not piece:
+            raise ValueError(f"action {actions[agent]} of {agent} is illegal")
+        self._pieces[mover] |= piece
+        self.mover = 1 - mover
+        wins = self.rules.wins(self._pieces[mover], mover)
+        if wins or first | second | piece == self.rules.full:
+            return self._end(mover, 1.0 if wins else 0.0)
+        seen = self._seen_by(self.mover, goes_on=True)
+        return WorldStep({self.possible_agents[self.mover]: seen}, {}, {}, {}, {}, False)
+
+    def cell_of(self, action: int) -> tuple[int, int] | None:
+        """Returns the row and the column of the cell that an action of the mover fills; None if it is illegal."""
+        first, second = self._pieces
+        piece = self.rules.piece_of(action, self.mover, first | second)
+        return self.rules.cell_of(piece) if piece else None
+
+    def board(self) -> NDArray[np.int8]:
+        """Returns who has a piece on each cell: 1 and 2 for the players, 0 where it is empty, [rows, columns]."""
+        first, second = self._pieces
+        planes = self.rules.planes(first, second, player=0).astype(np.int8)
+        found: NDArray[np.int8] = planes[..., 0] + 2 * planes[..., 1]
+        return found
+
+    def render(self) -> NDArray[np.uint8]:
+        """Returns a picture of the board; each cell is a square of one color in a dark frame."""
+        return _drawn(self.board(), self._colors)
+
+    def _end(self, mover: int, reward: float) -> WorldStep:
+        """Pays who moved last, and the other one the opposite."""
+        players = self.possible_agents
+        return WorldStep(
+            {player: self._seen_by(index, goes_on=False) for index, player in enumerate(players)},
+            {players[mover]: reward, players[1 - mover]: -reward},
+            dict.fromkeys(players, True),
+            {},
+            {},
+            True,
+        )
+
+    def _seen_by(self, player: int, *, goes_on: bool) -> dict[str, Any]:
+        first, second = self._pieces
+        own, other = (second, first) if player else (first, second)
+        legal = self.rules.legal(player, own | other) if goes_on else np.zeros(self.rules.num_actions, np.int8)
+        return {OBSERVATION: self.rules.planes(own, other, player), ACTION_MASK: legal}
+
+
+class TicTacToe(BoardGame):
+    """Three in a row on a board of 3 x 3.
+
+    Observation: {observation: the own and the other player's pieces, [3, 3, 2]; action_mask: [9]}, shown to the player
+    whose turn it is. Actions: Discrete(9), the cell, row by row. Rewards: 1 to the winner and -1 to the loser at
+    the end, 0 to both in a draw. Ends: for both, with three in a row or a full board. `x` begins. The game is a draw if
+    both play perfectly (`rlrun.toys.board_players.Minimax`).
+    """
+
+    def __init__(self) -> None:
+        super().__init__(TIC_TAC_TOE, ("x", "o"), (_BLUE, _ORANGE))
+
+    def array_game(self) -> ArrayGame:
+        """Returns tic-tac-toe as arrays."""
+        return TicTacToeArrays()
+
+
+class ConnectFour(BoardGame):
+    """Four in a row on a board of 6 x 7 whose pieces fall to the lowest empty cell of their column.
+
+    Observation: {observation: the own and the other player's pieces, [6, 7, 2]; action_mask: [7]}, shown to the player
+    whose turn it is. Actions: Discrete(7), the column. Rewards: 1 to the winner and -1 to the loser at the end, 0 to
+    both in a draw. Ends: for both, with four in a row or a full board. `red` begins.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(CONNECT_FOUR, ("red", "yellow"), (_RED, _YELLOW))
+
+    def array_game(self) -> ArrayGame:
+        """Returns connect four as arrays."""
+        return ConnectFourArrays()
+
+
+class Hex(BoardGame):
+    """Hex (Hein, 1942): two players connect opposite sides of a board of n x n hexagons.
+
+    `x` begins and connects the top with the bottom, `o` the left with the right. Each player is shown the board with
+    its own sides at the top and the bottom: `o` sees it transposed. A cell's neighbours are those beside it in its row
+    and its column, the one above to the right, and the one below to the left.
+
+    Observation: {observation: the own and the other player's pieces, [n, n, 2]; action_mask: [n * n]}, shown to the
+    player whose turn it is. Actions: Discrete(n * n), the cell, row by row of what the player is shown. Rewards: 1 to
+    the winner and -1 to the loser at the end. Ends: for both, with a connection; there are no draws. The first player
+    wins if both play perfectly.
+
+    Args:
+        size: n, from 4 to 26. What players see of a game tells which one it is, and 3 x 3 is tic-tac-toe.
+
+    Raises:
+        ValueError: The board is smaller or larger.
+    """
+
+    def __init__(self, size: int = 5) -> None:
+        if not 4 <= size <= 26:
+            raise ValueError(f"a board of Hex has 4 to 26 rows, not {size}")
+        super().__init__(HexRules(size), ("x", "o"), (_BLUE, _ORANGE))
+
+    def array_game(self) -> ArrayGame:
+        """Returns Hex as arrays."""
+        return HexArrays(self.rules.rows)
+
+    def render(self) -> NDArray[np.uint8]:
+        """Returns a picture of the board: rows of squares, each half a square further right, and the players' sides."""
+        framed = np.pad(self.board(), 1)
+        framed[[0, -1], 1:-1] = 1
+        framed[1:-1, [0, -1]] = 2
+        upright = _drawn(framed, self._colors)
+        half = _PIXELS // 2
+        width = upright.shape[1] + half * (len(framed) - 1)
+        picture = np.full((len(upright), width, 3), _EMPTY, np.uint8)
+        for row in range(len(framed)):
+            lines = slice(row * _PIXELS, (row + 1) * _PIXELS)
+            picture[lines, row * half : row * half + upright.shape[1]] = upright[lines]
+        return picture
+
+
+def _drawn(board: NDArray[np.int8], colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Returns a picture of a board [rows, columns] by the colors of its numbers."""
+    squares = np.kron(board, np.ones((_PIXELS, _PIXELS), np.int8))
+    picture: NDArray[np.uint8] = colors[squares]
+    picture[::_PIXELS] = picture[:, ::_PIXELS] = _FRAME
+    return picture

@@ -1,0 +1,277 @@
+"""Players of board games that nobody has to train: one move ahead, minimax, and Monte Carlo tree search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.errors import UsageError
+from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
+from rlrun.worlds.symmetries import OBSERVATION
+
+EXACT_CELLS = 9
+"""Most cells of a board whose game is solved to its end unless told otherwise."""
+
+PLIES = 3
+"""Moves that minimax looks ahead on larger boards unless told otherwise."""
+
+_WIN = 1000
+"""Value of a win on the last cell; one with k cells left is worth k more."""
+
+_INFINITE = 10 * _WIN
+_GAMES = "this player knows tic-tac-toe, connect four and Hex"
+
+
+class Position(NamedTuple):
+    """A position as the player sees it whose turn it is, who then is player 0.
+
+    Attributes:
+        rules: The game's rules.
+        own: The player's pieces.
+        other: The other one's.
+    """
+
+    rules: BoardRules
+    own: int
+    other: int
+
+    def pieces(self) -> list[int]:
+        """Returns the pieces that may be put."""
+        return self.rules.pieces(self.own | self.other)
+
+
+def position_of(observation: Any) -> Position:
+    """Returns the position that a board game of rlrun shows to the player whose turn it is.
+
+    Raises:
+        UsageError: It is none of these games.
+    """
+    if not isinstance(observation, Mapping) or not {OBSERVATION, ACTION_MASK} <= observation.keys():
+        raise UsageError(f"{_GAMES}, whose observations hold a board and an action mask")
+    planes = np.asarray(observation[OBSERVATION])
+    rules = _rules_of(planes.shape, len(observation[ACTION_MASK]))
+    own, other = (rules.bits(planes[..., plane] > 0.5) for plane in (0, 1))
+    return Position(rules, own, other)
+
+
+@cache
+def _rules_of(shape: tuple[int, ...], num_actions: int) -> BoardRules:
+    """Returns the rules of the game whose observations and actions have a shape."""
+    for rules in (TIC_TAC_TOE, CONNECT_FOUR):
+        if (shape, num_actions) == ((rules.rows, rules.columns, 2), rules.num_actions):
+            return rules
+    if len(shape) == 3 and shape == (shape[0], shape[0], 2) and num_actions == shape[0] ** 2:
+        return HexRules(shape[0])
+    raise UsageError(f"{_GAMES}, and not a board {list(shape)} with {num_actions} actions")
+
+
+class OnePly:
+    """Plays with one move in mind: it wins if it can, else blocks if it must, else does anything legal.
+
+    Args:
+        seed: Seed of what it draws.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def __call__(self, observation: Mapping[str, Any]) -> int:
+        """Returns an action."""
+        position = position_of(observation)
+        rules, own, other = position
+        pieces = position.pieces()
+        winning = (piece for piece in pieces if rules.wins(own | piece, 0))
+        blocking = (piece for piece in pieces if rules.wins(other | piece, 1))
+        chosen = next(winning, None) or next(blocking, None) or self._random.choice(pieces)
+        return rules.action_of_piece(chosen, 0)
+
+
+class Minimax:
+    """Plays by minimax: one of the moves with the best result against an opponent that plays by it too.
+
+    It prefers quick wins and late losses. Games on a board of up to 9 cells are solved to their end, with a memory.
+    Larger ones are searched to a depth, with alpha-beta pruning (Knuth and Moore, 1975, "An analysis of alpha-beta
+    pruning"); behind it counts who stands better: lines that are still open, or the pieces that a connection lacks.
+
+    Args:
+        seed: Seed of its choice among equally good moves.
+        depth: Moves of both players that it looks ahead; 0 for the game's end on a board of up to 9 cells, and 3 moves
+            on larger ones.
+
+    Raises:
+        ValueError: The depth is negative.
+    """
+
+    def __init__(self, seed: int, depth: int = 0) -> None:
+        if depth < 0:
+            raise ValueError(f"depth must not be negative: {depth}")
+        self._random = Random(seed)
+        self._depth = depth
+
+    def __call__(self, observation: Mapping[str, Any]) -> int:
+        """Returns an action."""
+        position = position_of(observation)
+        best, chosen = -_INFINITE, []
+        for piece in position.pieces():
+            value = self._value(position, piece, best - 1)
+            if value > best:
+                best, chosen = value, [piece]
+            elif value == best:
+                chosen.append(piece)
+        return position.rules.action_of_piece(self._random.choice(chosen), 0)
+
+    def _value(self, position: Position, piece: int, alpha: int) -> int:
+        """Returns what putting a piece is worth, at most alpha if it is not worth more."""
+        rules, own, other = position
+        if self._depth == 0 and rules.full.bit_count() <= EXACT_CELLS:
+            return _solved(rules, own | piece, other, 0)
+        return _searched(rules, own | piece, other, 0, self._depth or PLIES, alpha, _INFINITE)
+
+
+@cache
+def _solved(rules: BoardRules, own: int, other: int, player: int) -> int:
+    """Returns what a position is worth to a player who has just moved, if both play perfectly from now on."""
+    if rules.wins(own, player):
+        return _win(rules, own | other)
+    replies = (_solved(rules, other | piece, own, 1 - player) for piece in rules.pieces(own | other))
+    return -max(replies, default=0)
+
+
+def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, alpha: int, beta: int) -> int:
+    """Returns what a position is worth to a player who has just moved; exactly, if it is between alpha and beta.
+
+    Args:
+        rules: The game's rules.
+        own: The player's pieces.
+        other: Those of the other one, whose turn it is.
+        player: Who the player is.
+        depth: Moves that are looked at, that of the player among them.
+        alpha: What is worth no more need not be known.
+        beta: What is worth no less need not be known.
+    """
+    if rules.wins(own, player):
+        return _win(rules, own | other)
+    if depth == 1:
+        return rules.advantage(own, other, player)
+    value = _INFINITE
+    for piece in rules.pieces(own | other):
+        value = min(value, -_searched(rules, other | piece, own, 1 - player, depth - 1, -min(beta, value), -alpha))
+        if value <= alpha:
+            break
+    return 0 if value == _INFINITE else value  # a full board that nobody has won
+
+
+def _win(rules: BoardRules, taken: int) -> int:
+    return _WIN + (rules.full & ~taken).bit_count()
+
+
+@dataclass(slots=True)
+class _Node:
+    """A position in the tree.
+
+    Attributes:
+        piece: The piece by which it was reached.
+        own: The pieces of the player whose turn it is.
+        other: The other one's.
+        player: Whose turn it is.
+        untried: The pieces that lead to positions which are not in the tree yet, in random order.
+        ending: How the game has ended, for player 0: 1, 0 or -1; None while it goes on.
+        children: The positions in the tree that follow.
+        visits: Simulations that went through it.
+        total: What they came to, summed up, for the player who moved last.
+    """
+
+    piece: int
+    own: int
+    other: int
+    player: int
+    untried: list[int]
+    ending: float | None
+    children: list[_Node] = field(default_factory=list)
+    visits: int = 0
+    total: float = 0.0
+
+
+class TreeSearch:
+    """Monte Carlo tree search with random rollouts (UCT; Kocsis and Szepesvari, 2006).
+
+    Each simulation goes down the tree along the moves with the highest mean + c sqrt(ln N / n), where N and n are the
+    visits of a position and of the one behind it. It adds one position, and plays on from there at random. The most
+    visited move is played.
+
+    Args:
+        seed: Seed of what it draws.
+        simulations: Simulations of each move.
+        exploration: c.
+
+    Raises:
+        ValueError: There are no simulations.
+    """
+
+    def __init__(self, seed: int, simulations: int = 100, exploration: float = math.sqrt(2.0)) -> None:
+        if simulations < 1:
+            raise ValueError(f"simulations must be at least 1: {simulations}")
+        self._random = Random(seed)
+        self._simulations = simulations
+        self._exploration = exploration
+
+    def __call__(self, observation: Mapping[str, Any]) -> int:
+        """Returns an action."""
+        rules, own, other = position_of(observation)
+        root = self._node(rules, 0, own, other, 0)
+        for _ in range(self._simulations):
+            self._simulate(rules, root)
+        return rules.action_of_piece(max(root.children, key=lambda child: child.visits).piece, 0)
+
+    def _node(self, rules: BoardRules, piece: int, own: int, other: int, player: int) -> _Node:
+        """Returns the position behind a move of the other player's."""
+        won = piece != 0 and rules.wins(other, 1 - player)
+        untried = [] if won else rules.pieces(own | other)
+        self._random.shuffle(untried)
+        ending = _points(1 - player) if won else None if untried else 0.0
+        return _Node(piece, own, other, player, untried, ending)
+
+    def _simulate(self, rules: BoardRules, root: _Node) -> None:
+        node, path = root, [root]
+        while node.ending is None and not node.untried:
+            node = self._chosen(node)
+            path.append(node)
+        if node.ending is None:
+            piece = node.untried.pop()
+            child = self._node(rules, piece, node.other, node.own | piece, 1 - node.player)
+            node.children.append(child)
+            path.append(child)
+            node = child
+        points = self._rollout(rules, node) if node.ending is None else node.ending
+        for passed in path:
+            passed.visits += 1
+            passed.total += points if passed.player else -points
+
+    def _chosen(self, node: _Node) -> _Node:
+        logarithm = math.log(node.visits)
+        return max(
+            node.children,
+            key=lambda child: child.total / child.visits + self._exploration * math.sqrt(logarithm / child.visits),
+        )
+
+    def _rollout(self, rules: BoardRules, node: _Node) -> float:
+        """Returns how a game of random moves ended for player 0."""
+        own, other, player = node.own, node.other, node.player
+        while pieces := rules.pieces(own | other):
+            own |= pieces[int(self._random.random() * len(pieces))]
+            if rules.wins(own, player):
+                return _points(player)
+            own, other, player = other, own, 1 - player
+        return 0.0
+
+
+def _points(winner: int) -> float:
+    """Returns what player 0 gets."""
+    return -1.0 if winner else 1.0

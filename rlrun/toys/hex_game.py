@@ -1,0 +1,126 @@
+"""Hex as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.worlds.array_game import Flags, Floats, States
+from rlrun.worlds.symmetries import OBSERVATION, Indices, Symmetries
+
+_TOP, _BOTTOM = 1, 2
+_FIRST_GROUP = 3
+
+
+class HexArrays:
+    """Two players connect opposite sides of a board of k x k hexagons; whoever moves sees its own at top and bottom.
+
+    A position is a row [n, k * k + 2]: a number for each cell, row by row as the mover sees it, then the mover, 1 or
+    -1, then 1 if the other player has won, else 0. A cell is 0 where it is empty, else the number of the group of
+    connected pieces that it belongs to: positive of the mover's pieces, negative of the other's. Groups that touch a
+    side have the side's number. So a piece wins that touches groups of both sides, and nobody looks for a way across.
+
+    A cell's neighbours are those beside it in its row and its column, the one above to the right and the one below to
+    the left.
+
+    Args:
+        size: Rows and columns of the board, k, at least 2.
+    """
+
+    def __init__(self, size: int = 5) -> None:
+        cells = size * size
+        board = np.arange(cells).reshape(size, size)
+        turned = board[::-1, ::-1]
+        self.num_actions = cells
+        self.symmetries = Symmetries.of_boards([board, turned], [board.ravel(), turned.ravel()])
+        self.size = size
+        self._transposed = board.T.ravel()
+        self._neighbours = _neighbours(board)
+        self._sides = np.zeros(cells, np.int16)
+        self._sides[:size], self._sides[-size:] = _TOP, _BOTTOM
+        self._mover, self._lost = cells, cells + 1
+
+    def first(self, number: int, seed: int = 0) -> States:
+        """Returns empty boards."""
+        states = np.zeros((number, self.num_actions + 2), np.int16)
+        states[:, self._mover] = 1
+        return states
+
+    def legal(self, states: States) -> Flags:
+        """Returns which cells are empty, [n, k * k]."""
+        empty: Flags = states[:, : self.num_actions] == 0
+        return empty
+
+    def play(self, states: States, actions: Indices) -> States:
+        """Puts the movers' pieces, joins the groups that they touch, and turns the boards to the other players."""
+        rows, cells = np.arange(len(states)), states[:, : self.num_actions].copy()
+        touched = np.zeros((len(states), 8), np.int16)
+        around = self._neighbours[actions]
+        touched[:, :6] = np.where(around >= 0, cells[rows[:, None], around], 0)
+        touched[:, 6] = self._sides[actions]
+        touched[:, 7] = actions + _FIRST_GROUP
+        touched = np.maximum(touched, 0)
+        joined = np.where(touched > 0, touched, np.iinfo(np.int16).max).min(1)
+        belongs = ((cells[:, :, None] == touched[:, None, :]) & (cells[:, :, None] > 0)).any(2)
+        cells = np.where(belongs, joined[:, None], cells)
+        cells[rows, actions] = joined
+        played = np.empty_like(states)
+        played[:, : self.num_actions] = -cells[:, self._transposed]
+        played[:, self._mover] = -states[:, self._mover]
+        played[:, self._lost] = (touched == _TOP).any(1) & (touched == _BOTTOM).any(1)
+        return played
+
+    def results(self, states: States) -> tuple[Flags, Floats]:
+        """Returns which movers have lost; there are no draws."""
+        lost = states[:, self._lost].astype(np.float32)
+        return lost != 0, -lost
+
+    def movers(self, states: States) -> Floats:
+        """Returns 1 where the first player is the mover, -1 where the second is."""
+        return states[:, self._mover].astype(np.float32)
+
+    def observe(self, states: States) -> dict[str, NDArray[Any]]:
+        """Returns what the movers see, as in `rlrun.toys.board_games`."""
+        cells = states[:, : self.num_actions]
+        board = np.stack([cells > 0, cells < 0], -1).reshape(len(states), self.size, self.size, 2)
+        return {OBSERVATION: board.astype(np.float32), ACTION_MASK: self.legal(states).astype(np.int8)}
+
+    def positions(self, observations: dict[str, NDArray[Any]]) -> States:
+        """Returns positions from what their movers see: the first player is the mover where there are as many pieces.
+
+        Whoever is shown its own connection has won.
+        """
+        pieces = observations[OBSERVATION].reshape(-1, self.num_actions, 2) > 0
+        states = self.first(len(pieces))
+        own, other = self._groups(pieces[..., 0]), self._groups(pieces[:, self._transposed, 1])
+        states[:, : self.num_actions] = own - other[:, self._transposed]
+        bottom = slice(-self.size, None)
+        states[:, self._lost] += (other[:, bottom] == _TOP).any(1)
+        states[:, self._lost] -= (own[:, bottom] == _TOP).any(1)
+        states[:, self._mover] = np.where(pieces[..., 0].sum(1) == pieces[..., 1].sum(1), 1, -1)
+        return states
+
+    def _groups(self, pieces: Flags) -> NDArray[np.int16]:
+        """Returns the number of each piece's group, [n, k * k], of who has its sides at top and bottom."""
+        nobody = np.int16(np.iinfo(np.int16).max)
+        alone = np.where(self._sides > 0, self._sides, np.arange(self.num_actions) + _FIRST_GROUP)
+        groups = np.full((len(pieces), self.num_actions + 1), nobody, np.int16)
+        groups[:, :-1] = np.where(pieces, alone, nobody)
+        while True:
+            least = groups[:, self._neighbours].min(2)
+            joined = np.where(pieces, np.minimum(groups[:, :-1], least), nobody)
+            if (joined == groups[:, :-1]).all():
+                return np.where(pieces, joined, np.int16(0))
+            groups[:, :-1] = joined
+
+
+def _neighbours(board: Indices) -> Indices:
+    """Returns the neighbours of each cell, -1 where the board ends, [k * k, 6]."""
+    padded = np.pad(board, 1, constant_values=-1)
+    size = len(board)
+    moves = ((0, -1), (0, 1), (-1, 0), (1, 0), (-1, 1), (1, -1))
+    around = [padded[1 + down : 1 + down + size, 1 + right : 1 + right + size] for down, right in moves]
+    return np.stack(around, -1).reshape(-1, 6)

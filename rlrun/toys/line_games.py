@@ -1,0 +1,143 @@
+"""Games as arrays in which whoever has enough of its pieces in a row wins: boards of at most 63 cells, as bits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.worlds.array_game import Flags, Floats, States
+from rlrun.worlds.symmetries import OBSERVATION, Indices, Symmetries
+
+_OWN, _OTHER, _MOVER = 0, 1, 2
+_DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+
+
+class LineGameArrays:
+    """Two players put pieces on a board in turn; the first with enough of its own in a row wins.
+
+    A position is a row of three numbers [n, 3]: the mover's pieces, those of the other player, as bits of the cells row
+    by row, and the mover, 1 or -1. Nobody sees who began: positions are seen by their mover.
+
+    Args:
+        rows: Rows of the board.
+        columns: Columns of the board.
+        length: Pieces in a row that win.
+        num_actions: Actions of a player, A.
+        symmetries: What turns positions into others of the same value.
+    """
+
+    def __init__(self, rows: int, columns: int, length: int, num_actions: int, symmetries: Symmetries) -> None:
+        self.num_actions = num_actions
+        self.symmetries = symmetries
+        self.rows, self.columns = rows, columns
+        self._cells = np.arange(rows * columns)
+        self._lines = _lines(rows, columns, length)
+        self._full = (1 << rows * columns) - 1
+
+    @abstractmethod
+    def cells_of(self, taken: Indices, actions: Indices) -> Indices:
+        """Returns the cells that legal actions put pieces on, where `taken` has the bits of all pieces, [n]."""
+
+    @abstractmethod
+    def legal(self, states: States) -> Flags:
+        """Returns the legal actions of each position, [n, A]."""
+
+    def first(self, number: int, seed: int = 0) -> States:
+        """Returns empty boards."""
+        states = np.zeros((number, 3), np.int64)
+        states[:, _MOVER] = 1
+        return states
+
+    def play(self, states: States, actions: Indices) -> States:
+        """Puts the movers' pieces; the other players are the movers then."""
+        taken = np.bitwise_or(states[:, _OWN], states[:, _OTHER])
+        cells = self.cells_of(taken, actions)
+        played = np.empty_like(states)
+        played[:, _OWN] = states[:, _OTHER]
+        played[:, _OTHER] = states[:, _OWN] | 1 << cells
+        played[:, _MOVER] = -states[:, _MOVER]
+        return played
+
+    def results(self, states: States) -> tuple[Flags, Floats]:
+        """Returns who has lost, as the last piece was the other player's, and which boards are full."""
+        other = states[:, _OTHER]
+        lost = ((other[:, None] & self._lines) == self._lines).any(1)
+        full = (states[:, _OWN] | other) == self._full
+        return lost | full, -lost.astype(np.float32)
+
+    def movers(self, states: States) -> Floats:
+        """Returns 1 where the first player is the mover, -1 where the second is."""
+        return states[:, _MOVER].astype(np.float32)
+
+    def observe(self, states: States) -> dict[str, NDArray[np.float32 | np.int8]]:
+        """Returns what the movers see, as in `rlrun.toys.board_games`."""
+        planes = (states[:, None, :2] >> self._cells[:, None] & 1).astype(np.float32)
+        board = planes.reshape(len(states), self.rows, self.columns, 2)
+        return {OBSERVATION: board, ACTION_MASK: self.legal(states).astype(np.int8)}
+
+    def positions(self, observations: dict[str, NDArray[np.float32 | np.int8]]) -> States:
+        """Returns positions from what their movers see: the first player is the mover where there are as many pieces.
+
+        As the boards of games that went on in turn show it.
+        """
+        board = observations[OBSERVATION]
+        bits = board.reshape(len(board), -1, 2).astype(np.int64)
+        states = np.empty((len(board), 3), np.int64)
+        states[:, :2] = (bits << self._cells[:, None]).sum(1)
+        states[:, _MOVER] = np.where(bits[..., _OWN].sum(1) == bits[..., _OTHER].sum(1), 1, -1)
+        return states
+
+
+class TicTacToeArrays(LineGameArrays):
+    """Three in a row on a board of 3 x 3; an action is a cell."""
+
+    def __init__(self) -> None:
+        board = np.arange(9).reshape(3, 3)
+        turned = [np.rot90(side, turns) for side in (board, board.T) for turns in range(4)]
+        super().__init__(3, 3, 3, 9, Symmetries.of_boards(turned, [side.ravel() for side in turned]))
+
+    def cells_of(self, taken: Indices, actions: Indices) -> Indices:
+        """Returns the actions themselves."""
+        return actions
+
+    def legal(self, states: States) -> Flags:
+        """Returns which cells are empty, [n, 9]."""
+        empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._cells & 1 == 0
+        return empty
+
+
+class ConnectFourArrays(LineGameArrays):
+    """Four in a row on a board of 6 x 7 whose pieces fall to the lowest empty cell of their column, the action."""
+
+    def __init__(self) -> None:
+        board, columns = np.arange(42).reshape(6, 7), np.arange(7)
+        symmetries = Symmetries.of_boards([board, board[:, ::-1]], [columns, columns[::-1]])
+        super().__init__(6, 7, 4, 7, symmetries)
+        self._tops = columns
+        self._column = 7 * np.arange(6)
+
+    def cells_of(self, taken: Indices, actions: Indices) -> Indices:
+        """Returns the lowest empty cell of each column."""
+        pieces: Indices = (taken[:, None] >> (self._column + actions[:, None]) & 1).sum(1)
+        return 7 * (5 - pieces) + actions
+
+    def legal(self, states: States) -> Flags:
+        """Returns which columns are not full, [n, 7]."""
+        empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._tops & 1 == 0
+        return empty
+
+
+def _lines(rows: int, columns: int, length: int) -> Indices:
+    """Returns all lines of a board as bits of their cells, [lines]."""
+    found = []
+    for row in range(rows):
+        for column in range(columns):
+            for down, right in _DIRECTIONS:
+                last_row, last_column = row + (length - 1) * down, column + (length - 1) * right
+                if last_row < rows and 0 <= last_column < columns:
+                    cells = [(row + i * down) * columns + column + i * right for i in range(length)]
+                    found.append(sum(1 << cell for cell in cells))
+    return np.array(found, np.int64)

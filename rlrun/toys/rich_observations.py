@@ -1,0 +1,110 @@
+"""Small worlds that show sets of entities or several images, and whose best value is known exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rlrun.toys.known_optimum import Step
+
+KINDS = 3
+"""Kinds of entities."""
+
+FRONT, REAR = (24, 20, 3), (36, 40, 1)
+"""Shapes of the images that two cameras take."""
+
+
+class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # gymnasium is not type-checked
+    """Shows entities in any order and pays 1 for the kind of the one with the highest value, in episodes of 10 steps.
+
+    Observation: a Dict. `entities`: a value between 0 and 1 and the kind as a one-hot vector, [K, 4]. `entity_mask`: 1
+    for each row that holds an entity, else 0, [K]. There are one to K entities; the other rows hold entities that count
+    for nothing. Actions: Discrete(3). The best return is 10, that of a random policy 10 / 3.
+    """
+
+    def __init__(self, num_entities: int = 8, episode_len: int = 10) -> None:
+        """Makes the world, with up to `num_entities` entities; K."""
+        self.observation_space = spaces.Dict(
+            entities=spaces.Box(0.0, 1.0, (num_entities, 1 + KINDS)), entity_mask=spaces.MultiBinary(num_entities)
+        )
+        self.action_space = spaces.Discrete(KINDS)
+        self._num_entities = num_entities
+        self._episode_len = episode_len
+        self._elapsed = 0
+        self._best = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Shows the first entities."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        return self._show(), {}
+
+    def step(self, action: int) -> Step:
+        """Pays for the kind and shows the next entities."""
+        self._elapsed += 1
+        reward = float(action == self._best)
+        return self._show(), reward, self._elapsed >= self._episode_len, False, {}
+
+    def _show(self) -> dict[str, NDArray[Any]]:
+        number = self._num_entities
+        values = self.np_random.random(number, np.float32)
+        kinds = self.np_random.integers(KINDS, size=number)
+        is_there = self.np_random.permutation(number) < 1 + self.np_random.integers(number)
+        self._best = int(kinds[np.where(is_there, values, -1.0).argmax()])
+        entities = np.concatenate([values[:, None], np.eye(KINDS, dtype=np.float32)[kinds]], -1)
+        return {"entities": entities, "entity_mask": is_there.astype(np.int8)}
+
+
+class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
+    """Shows two images of different sizes and a number, and pays for what an action says of each image.
+
+    Observation: a Dict. `front`: bytes [24, 20, 3]. `rear`: bytes [36, 40, 1]. Each is bright in its left or in its
+    right half and dark in the other. `turned`: -1 or 1, [1]; where it is 1 the rear image counts the other way.
+    Actions: Discrete(4), 2 f + r: whether the front and the rear image are bright on the right. Rewards: 1/2 for each
+    that is right, in episodes of 10 steps. The best return is 10, that of a random policy 5.
+    """
+
+    def __init__(self, episode_len: int = 10) -> None:
+        """Makes the world."""
+        self.observation_space = spaces.Dict(
+            front=spaces.Box(0, 255, FRONT, np.uint8),
+            rear=spaces.Box(0, 255, REAR, np.uint8),
+            turned=spaces.Box(-1.0, 1.0, (1,)),
+        )
+        self.action_space = spaces.Discrete(4)
+        self._episode_len = episode_len
+        self._elapsed = 0
+        self._right = np.zeros(2, np.int64)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Shows the first images."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        return self._show(), {}
+
+    def step(self, action: int) -> Step:
+        """Pays for both halves and shows the next images."""
+        self._elapsed += 1
+        said = np.array(divmod(int(action), 2))
+        reward = float(np.mean(said == self._right))
+        return self._show(), reward, self._elapsed >= self._episode_len, False, {}
+
+    def _show(self) -> dict[str, NDArray[Any]]:
+        front, rear, turned = self.np_random.integers(2, size=3).tolist()
+        self._right = np.array([front, rear ^ turned])
+        return {
+            "front": self._image(FRONT, bool(front)),
+            "rear": self._image(REAR, bool(rear)),
+            "turned": np.array([2 * turned - 1], np.float32),
+        }
+
+    def _image(self, shape: tuple[int, int, int], on_the_right: bool) -> NDArray[np.uint8]:
+        half = shape[1] // 2
+        image: NDArray[np.uint8] = self.np_random.integers(0, 100, shape, np.uint8)
+        bright = image[:, half:] if on_the_right else image[:, :half]
+        bright += np.uint8(155)
+        return image

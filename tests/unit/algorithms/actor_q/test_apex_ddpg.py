@@ -1,0 +1,65 @@
+import numpy as np
+import torch
+
+from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.python_api import ApexDDPG
+from tests.rounding import rounding_error
+
+PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
+SMALL = {
+    "num_envs_per_worker": 2,
+    "rollout_fragment_length": 5,
+    "model": {"hiddens": [8]},
+    "minibatch_size": 8,
+    "learning_starts": 40,
+    "min_env_steps_per_iteration": 100,
+    "replay": {"capacity": 400, "prioritized": True},
+    "compile": False,
+}
+NEAR = rounding_error(3 + 8 + 4 + 8)  # inputs of the layers of the actor and of the critic
+
+
+def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_actors():
+    with ApexDDPG(PENDULUM, SMALL, seed=1) as algorithm:
+        algorithm.training.start()
+        policy = algorithm.training.trainee.learner.policy
+        generator = np.random.default_rng(0)
+        flat = generator.normal(size=algorithm.training.trainee.learner.flat().shape).astype(np.float32)
+        behavior = policy.behavior()
+        behavior.network.load(flat)
+        behavior.recording.load(flat)
+        batch = SampleBatch(
+            obs=generator.normal(size=(6, 2, 3)).astype(np.float32),
+            actions=generator.uniform(-1, 1, (5, 2, 1)).astype(np.float32),
+            rewards=generator.normal(size=(5, 2)).astype(np.float32),
+            terminateds=np.zeros((5, 2), np.bool_),
+            truncateds=np.zeros((5, 2), np.bool_),
+            valid=np.ones((5, 2), np.bool_),
+        )
+        behavior.postprocess(batch)
+        outputs = policy.outputs(policy.parameters.views(torch.from_numpy(flat)), batch)
+        obs, actions = torch.from_numpy(batch["obs"]), torch.from_numpy(batch["actions"])
+        own = outputs.first_values(obs, outputs.actions(obs)).detach().numpy()
+        taken = outputs.first_values(obs[:-1], actions).detach().numpy()
+        np.testing.assert_allclose(batch["values"], own, rtol=NEAR, atol=NEAR)
+        np.testing.assert_allclose(batch["taken_values"], taken, rtol=NEAR, atol=NEAR)
+        prioritized = InitialPriorities(1, 0.9)(batch)
+        np.testing.assert_allclose(
+            prioritized["priorities"], np.abs(batch["rewards"] + 0.9 * own[1:] - taken), rtol=NEAR, atol=NEAR
+        )
+        assert not {"values", "taken_values"} & prioritized.keys()
+
+
+def test_in_one_process_it_learns_a_minibatch_for_each_fragment_and_goes_on_bit_for_bit(tmp_path):
+    with ApexDDPG(PENDULUM, {**SMALL, "asynchrony": {"weights_age": 1}}, seed=4) as algorithm:
+        algorithm.train()
+        algorithm.save(tmp_path / "checkpoint")
+        expected = algorithm.train()
+        flat = algorithm.training.trainee.learner.flat()
+    with ApexDDPG.restore(tmp_path / "checkpoint") as restored:
+        result = restored.train()
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+    assert result["sgd_steps"] == expected["sgd_steps"] > 10
+    assert abs(result["minibatches_per_env_step"] - 0.1) < 0.03
+    assert np.isfinite(result["learner/critics/loss"])

@@ -1,0 +1,343 @@
+"""DDPG, TD3 and SAC: their losses by hand on networks of one layer, and their learners."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.python_api import DDPG, PPO, SAC, TD3
+from rlrun.registry import algorithm_class
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.rounding import rounding_error
+
+ROWS = 6
+NEAR = rounding_error(3 + 4 + ROWS)  # inputs of the actor and of the critic, and the rows
+
+
+def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
+    model = {
+        "hiddens": list(hiddens),
+        "activation": "relu",
+        "orthogonal_init": False,
+        **({"use_sde": True} if use_sde else {}),
+    }
+    return algorithm(env, {"model": model, "compile": False, **changes})
+
+
+SCHEDULED = {"lr": 3e-4, "critic_lr": 1e-3, "alpha_lr": 3e-4}
+
+
+def factory_of(learning, update_executor="eager"):
+    return AlgorithmLearnerFactory(learning.training.algorithm, learning.training.env, 0, update_executor)
+
+
+def batch_of(learning, rows=ROWS, seed=0):
+    """A minibatch with one invalid row, as the learner would get it."""
+    rng = np.random.default_rng(seed)
+    factory = factory_of(learning)
+    learner, (observations, actions) = factory(), factory.spaces
+    continuous = actions.shape != ()
+    batch = SampleBatch(
+        obs=rng.normal(size=(rows, 1, *observations.shape)).astype(np.float32),
+        actions=rng.uniform(-1, 1, (rows, 1, *actions.shape)).astype(np.float32)
+        if continuous
+        else rng.integers(0, actions.n, (rows, 1)),
+        rewards=rng.normal(size=(rows, 1)).astype(np.float32),
+        discounts=np.where(rng.random((rows, 1)) < 0.3, 0, 0.9).astype(np.float32),
+        next_obs=rng.normal(size=(rows, 1, *observations.shape)).astype(np.float32),
+        valid=np.arange(rows)[:, None] > 0,
+        weights=rng.uniform(0.5, 1, (rows, 1)).astype(np.float32),
+    )
+    return learner, SampleBatch(batch, **learner.policy.draws(rng, rows, 1))
+
+
+def networks(learner, seed):
+    """Networks and target networks with parameters of their own, as torch and as NumPy arrays by name."""
+    generator = torch.Generator().manual_seed(seed)
+    flat, target = (torch.randn(learner.policy.parameters.size, generator=generator) for _ in range(2))
+    table = learner.policy.parameters
+    outputs = learner.policy.outputs(table.views(flat), SampleBatch(), table.views(target))
+    return outputs, table.named(flat.numpy()), table.named(target.numpy())
+
+
+def tensors(batch):
+    return SampleBatch({name: map_tree(torch.as_tensor, column) for name, column in batch.items()})
+
+
+def layer(named, part, x):
+    return x @ named[f"{part}.head.weight"].T + named[f"{part}.head.bias"]
+
+
+def critics(named, observations, actions):
+    x = np.concatenate([observations, actions], -1)
+    return np.stack([layer(named, f"critics.{i}", x)[:, 0] for i in range(2) if f"critics.{i}.head.bias" in named])
+
+
+def rows_of(batch):
+    return {name: column[:, 0] for name, column in batch.items()}
+
+
+def mean_of_valid(x, batch):
+    return x[batch["valid"][:, 0]].mean()
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3])
+def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
+    learning = made(algorithm)
+    learner, batch = batch_of(learning)
+    outputs, named, target = networks(learner, seed=1)
+    row = rows_of(batch)
+    next_actions = np.tanh(layer(target, "actor", row["next_obs"]))
+    if algorithm is TD3:
+        next_actions = np.clip(next_actions + np.clip(0.2 * row["next_noise"], -0.5, 0.5), -1, 1)
+    ahead = critics(target, row["next_obs"], next_actions)
+    assert len(ahead) == (2 if algorithm is TD3 else 1)
+    targets = row["rewards"] + row["discounts"] * ahead.min(0)
+    errors = critics(named, row["obs"], row["actions"]) - targets
+    loss = learning.training.algorithm.critics_loss(outputs, tensors(batch), {})
+    expected = mean_of_valid((errors**2).sum(0) * row["weights"], batch)
+    assert loss.total.item() == pytest.approx(expected, rel=NEAR)
+    np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=NEAR, atol=NEAR)
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3])
+def test_the_deterministic_actor_climbs_the_first_critic(algorithm):
+    learning = made(algorithm)
+    learner, batch = batch_of(learning)
+    outputs, named, _ = networks(learner, seed=1)
+    row = rows_of(batch)
+    values = critics(named, row["obs"], np.tanh(layer(named, "actor", row["obs"])))[0]
+    loss = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    assert loss.total.item() == pytest.approx(-mean_of_valid(values, batch), rel=NEAR)
+
+
+def test_large_target_noise_is_clipped_before_and_after_it_is_added():
+    learning = made(TD3, target_noise=100.0, target_noise_clip=0.25)
+    learner, batch = batch_of(learning)
+    outputs, _, target = networks(learner, seed=1)
+    clean = np.tanh(layer(target, "actor", batch["next_obs"][:, 0]))
+    found = learning.training.algorithm.next_actions(outputs, tensors(batch))[:, 0].numpy()
+    np.testing.assert_allclose(found, np.clip(clean + 0.25 * np.sign(batch["next_noise"][:, 0]), -1, 1), atol=NEAR)
+
+
+def by_hand(named, observations, noise):
+    """Squashed actions and their log-densities by the formula that is unstable, which is good enough here."""
+    means, log_stds = np.split(layer(named, "actor", observations).astype(np.float64), 2, -1)
+    log_stds = np.clip(log_stds, -20, 2)
+    drawn = means + np.exp(log_stds) * noise
+    densities = -0.5 * noise**2 - log_stds - 0.5 * math.log(2 * math.pi) - np.log(1 - np.tanh(drawn) ** 2)
+    return np.tanh(drawn), densities.sum(-1)
+
+
+def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
+    learning = made(SAC, target_entropy=0.25)
+    learner, batch = batch_of(learning)
+    outputs, named, target = networks(learner, seed=2)
+    alpha, row = math.exp(named["log_alpha"][0]), rows_of(batch)
+    next_actions, next_densities = by_hand(named, row["next_obs"], row["next_noise"])
+    ahead = critics(target, row["next_obs"], next_actions).min(0) - alpha * next_densities
+    errors = critics(named, row["obs"], row["actions"]) - (row["rewards"] + row["discounts"] * ahead)
+    loss = learning.training.algorithm.critics_loss(outputs, tensors(batch), {})
+    expected = mean_of_valid(0.5 * (errors**2).sum(0) * row["weights"], batch)
+    assert loss.total.item() == pytest.approx(expected, rel=NEAR)
+    actions, densities = by_hand(named, row["obs"], row["noise"])
+    values = critics(named, row["obs"], actions).min(0)
+    actor = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    assert actor.total.item() == pytest.approx(mean_of_valid(alpha * densities - values, batch), rel=NEAR)
+    assert actor.statistics["entropy"].item() == pytest.approx(-mean_of_valid(densities, batch), rel=NEAR)
+    surplus = -mean_of_valid(densities, batch) - 0.25
+    carried = {"actor/log_probs": actor.carry["log_probs"]}
+    temperature = learner.objectives[-1].loss(outputs, {**tensors(batch), **carried}, {})
+    assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * surplus, rel=NEAR)
+
+
+def test_sac_s_losses_over_choices_are_explicit_sums():
+    learning = made(SAC, "CartPole-v1", target_entropy=0.25)
+    learner, batch = batch_of(learning)
+    outputs, named, target = networks(learner, seed=2)
+    alpha, row = math.exp(named["log_alpha"][0]), rows_of(batch)
+    errors, climbed, entropies = [], [], []
+    for i in range(1, ROWS):
+
+        def probabilities(observation):
+            exponentials = np.exp(layer(named, "actor", observation))
+            return exponentials / exponentials.sum()
+
+        ahead = sum(
+            p * (min(layer(target, f"critics.{c}", row["next_obs"][i])[a] for c in range(2)) - alpha * math.log(p))
+            for a, p in enumerate(probabilities(row["next_obs"][i]))
+        )
+        goal, taken = row["rewards"][i] + row["discounts"][i] * ahead, row["actions"][i]
+        errors.append([layer(named, f"critics.{c}", row["obs"][i])[taken] - goal for c in range(2)])
+        present = probabilities(row["obs"][i])
+        climbed.append(
+            sum(
+                p * (alpha * math.log(p) - min(layer(named, f"critics.{c}", row["obs"][i])[a] for c in range(2)))
+                for a, p in enumerate(present)
+            )
+        )
+        entropies.append(-sum(p * math.log(p) for p in present))
+    squares = 0.5 * (np.array(errors) ** 2).sum(1) * row["weights"][1:]
+    assert learning.training.algorithm.critics_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
+        squares.mean(), rel=NEAR
+    )
+    actor = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    assert actor.total.item() == pytest.approx(np.mean(climbed), rel=NEAR)
+    carried = {"actor/log_probs": actor.carry["log_probs"]}
+    temperature = learner.objectives[-1].loss(outputs, {**tensors(batch), **carried}, {})
+    assert temperature.total.item() == pytest.approx(named["log_alpha"][0] * (np.mean(entropies) - 0.25), rel=NEAR)
+
+
+@pytest.mark.parametrize(("target", "rises"), [(50.0, True), (-50.0, False)])
+def test_the_temperature_rises_while_the_entropy_is_below_its_target_and_falls_while_it_is_above(target, rises):
+    learner, batch = batch_of(made(SAC, target_entropy=target))
+    table = learner.policy.parameters
+    before = table.named(learner.flat())["log_alpha"].item()
+    learner.step(SampleBatch(batch), scheduled=SCHEDULED)
+    assert (table.named(learner.flat())["log_alpha"].item() > before) == rises
+
+
+def test_the_temperature_is_moved_by_the_entropy_that_the_actor_s_objective_has_seen():
+    learner, batch = batch_of(made(SAC, target_entropy=0.5, initial_alpha=0.2))
+    learner.step(SampleBatch(batch), scheduled=SCHEDULED)
+    statistics = learner.take_statistics()
+    expected = math.log(0.2) * (statistics["actor/entropy"] - 0.5)
+    assert statistics["alpha/loss"] == pytest.approx(expected, rel=NEAR)
+
+
+def test_a_temperature_that_is_not_learned_stays_as_it_is():
+    learner, batch = batch_of(made(SAC, learn_alpha=False, initial_alpha=0.2))
+    for _ in range(3):
+        learner.step(SampleBatch(batch), scheduled=SCHEDULED)
+    assert learner.policy.parameters.named(learner.flat())["log_alpha"].item() == pytest.approx(math.log(0.2))
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
+def test_where_an_episode_has_ended_for_good_the_next_observation_does_not_count(algorithm):
+    learning = made(algorithm)
+    learner, batch = batch_of(learning)
+    outputs, *_ = networks(learner, seed=3)
+    other = SampleBatch(batch, next_obs=batch["next_obs"] + 1)
+    first, second = (
+        learning.training.algorithm.critics_loss(outputs, tensors(each), {}).priorities for each in (batch, other)
+    )
+    ended = batch["discounts"][:, 0] == 0
+    assert 0 < ended.sum() < ROWS
+    np.testing.assert_array_equal(first[ended], second[ended])
+    assert (first[~ended] != second[~ended]).all()
+
+
+def moved(learner, before, prefix):
+    table, after = learner.policy.parameters, learner.flat()
+    named_before, named_after = table.named(before), table.named(after)
+    return any((named_before[name] != named_after[name]).any() for name in named_before if name.startswith(prefix))
+
+
+def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
+    learner, batch = batch_of(made(TD3, policy_delay=3))
+    moves = []
+    for _ in range(6):
+        before = learner.flat()
+        learner.step(SampleBatch(batch), scheduled=SCHEDULED)
+        moves.append(
+            (moved(learner, before, "critics.0"), moved(learner, before, "critics.1"), moved(learner, before, "actor"))
+        )
+    assert moves == [(True, True, actor) for actor in (True, False, False, True, False, False)]
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
+def test_each_learning_rate_moves_its_own_part(algorithm):
+    for rate, prefix in (("lr", "actor."), ("critic_lr", "critics."), ("alpha_lr", "log_alpha")):
+        if rate not in algorithm_class(algorithm.algorithm).Config.model_fields:
+            continue
+        learner, batch = batch_of(made(algorithm))
+        before = learner.flat()
+        learner.step(SampleBatch(batch), scheduled={**dict.fromkeys(SCHEDULED, 0.0), rate: 1e-2})
+        table = learner.policy.parameters
+        names = {slot.name for slot in table.slots if moved(learner, before, slot.name)}
+        assert names
+        assert all(name.startswith(prefix) for name in names)
+
+
+@pytest.mark.usefixtures("traced_updates")
+@pytest.mark.parametrize(
+    ("algorithm", "env", "changes"),
+    [(TD3, "Pendulum-v1", {"policy_delay": 1}), (SAC, "Pendulum-v1", {}), (SAC, "CartPole-v1", {})],
+    ids=["td3", "sac", "choices"],
+)
+def test_traced_and_eager_updates_agree(algorithm, env, changes):
+    learning = made(algorithm, env, hiddens=(8,), **changes)
+    learners = [factory_of(learning, compiled)() for compiled in (False, True)]
+    start = learners[0].flat()
+    for seed in range(6):
+        _, batch = batch_of(learning, rows=32, seed=seed)
+        for learner in learners:
+            priorities = learner.step(SampleBatch(batch), scheduled=SCHEDULED)
+            assert priorities.shape == (32,)
+            learner.update_target(0.1)
+    eager, traced = (learner.flat() for learner in learners)
+    assert np.abs(eager - start).max() > 1e-3
+    np.testing.assert_allclose(eager, traced, atol=rounding_error(32 + 6))
+    assert learners[0].take_statistics() == pytest.approx(learners[1].take_statistics(), abs=rounding_error(32 + 6))
+
+
+def numbers(result):
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "changes"),
+    [
+        (DDPG, "Pendulum-v1", {"exploration": "ornstein_uhlenbeck", "normalize_observations": True}),
+        (TD3, "rlrun.toys.known_optimum:AsymmetricBox", {"num_envs_per_worker": 3, "n_step": 3}),
+        (SAC, "Pendulum-v1", {"lr": [[0, 1e-3], [500, 0.0]]}),
+        (SAC, "rlrun.toys.known_optimum:DictCartPole", {"rollout_fragment_length": 4}),
+        (SAC, "Pendulum-v1", {"use_sde": True, "num_envs_per_worker": 2}),
+    ],
+    ids=["ddpg", "td3", "sac", "choices", "sde"],
+)
+def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
+    shared = {
+        "learning_starts": 50,
+        "minibatch_size": 16,
+        "min_env_steps_per_iteration": 40,
+        "training_intensity": 0.5,
+    }
+    with made(algorithm, env, (8,), **shared, **changes) as running:
+        for _ in range(3):
+            result = running.train()
+        running.save(tmp_path / "checkpoint")
+        expected = [numbers(running.train()) for _ in range(2)]
+        weights, target = running.training.trainee.learner.flat(), running.training.trainee.learner.target()
+    assert result["sgd_steps"] == math.floor(0.5 * (result["env_steps"] - 50))
+    assert {metric.name for metric in algorithm_class(algorithm.algorithm).learner_metrics} <= {
+        name.removeprefix("learner/") for name in result
+    }
+    with algorithm.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.train()) for _ in range(2)] == expected
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3])
+def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm):
+    with (
+        made(algorithm, "CartPole-v1") as learning,
+        pytest.raises(UsageError, match="a Box of floats, not in Discrete"),
+    ):
+        learning.train()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_ppo_s_ratios_are_one_under_state_dependent_noise_until_something_is_learned(normalize):
+    shared = {"num_envs_per_worker": 4, "train_batch_size": 256, "num_epochs": 2, "normalize_observations": normalize}
+    with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=0.0) as still:
+        for _ in range(2):
+            result = still.train()
+    assert (abs(result["learner/kl"]) < 1e-6, result["learner/clip_fraction"]) == (True, 0.0)
+    with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=1e-2) as learning:
+        assert learning.train()["learner/kl"] > 1e-4

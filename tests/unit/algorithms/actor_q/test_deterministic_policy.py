@@ -1,0 +1,176 @@
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+
+from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.weights import Weights
+from tests.rounding import rounding_error
+
+NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": MultiDiscrete([2, 3])})
+IMAGES = Dict({"image": Box(0, 255, (36, 36, 3), np.uint8), "speed": Box(-1, 1, (2,))})
+ASYMMETRIC = Box(np.array([[-3.0], [10.0]], np.float32), np.array([[1.0], [14.0]], np.float32))
+NEAR = rounding_error(11 + 16 + 8)  # inputs of all layers: the nested observation, both hidden ones
+
+
+def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=0, noise="gaussian", **changes):
+    model = {"hiddens": (16, 8), "activation": "relu", **changes}
+    return DeterministicPolicy(
+        observation_space,
+        action_space,
+        ModelConfig(**model),
+        normalize_observations=False,
+        seed=5,
+        num_critics=2,
+        uniform_steps=uniform_steps,
+        noise=noise,
+        theta=0.15,
+        draws_noise=True,
+    )
+
+
+def loaded(policy, deviation=0.0, env_steps=0):
+    behavior = pickle.loads(pickle.dumps(policy.behavior()))
+    start, size = policy.acting_range
+    acting = policy.parameters.gather(policy.module).numpy()[start : start + size]
+    behavior.load(Weights(0, acting, {}, env_steps, {"exploration_noise": deviation}))
+    return behavior
+
+
+def observations_of(space, rows, seed=0):
+    space.seed(seed)
+    return map_tree(lambda *leaves: np.stack(leaves), *(space.sample() for _ in range(rows)))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "silu"])
+def test_the_acting_side_equals_the_torch_actor(activation):
+    policy = policy_for(activation=activation)
+    observations = observations_of(NESTED, 50)
+    networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
+    rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
+    expected = policy.action_space.to_env(networks.actions(rows)[:, 0].detach().numpy())
+    np.testing.assert_allclose(loaded(policy).actions(observations, None), expected, atol=NEAR)
+
+
+def test_actors_of_images_act_in_torch_and_equal_their_module():
+    policy = policy_for(IMAGES, hiddens=(8,))
+    observations = observations_of(IMAGES, 4)
+    networks = policy.outputs(dict(policy.module.named_parameters()), SampleBatch())
+    rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
+    with torch.no_grad():
+        expected = networks.actions(rows)[:, 0].numpy()
+        assert networks.values(rows, torch.zeros(4, 1, 2)).shape == (2, 4, 1)
+    np.testing.assert_allclose(
+        np.tanh(loaded(policy).outputs(observations)),
+        expected,
+        atol=rounding_error(192 + 512 + 576 + 64 + 514 + 8, size=float(np.abs(expected).max())),
+    )
+
+
+def test_own_actions_are_rescaled_to_bounds_that_are_not_symmetric_and_differ():
+    behavior = loaded(policy_for())
+    own = np.array([[-1, -1], [0, 0], [1, 1], [0.5, -0.5]], np.float32)
+    expected = np.array([[[-3], [10]], [[-1], [12]], [[1], [14]], [[0], [11]]], np.float32)
+    np.testing.assert_allclose(behavior.env_actions(own), expected, atol=rounding_error(2, size=14.0))
+    assert behavior.env_actions(own).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (Box(-np.inf, np.inf, (3,)), "finite bounds .* for 3 of 3 numbers"),
+        (Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 1.0], np.float32)), "for 1 of 2 numbers"),
+        (Box(0, 5, (2,), np.int64), "a Box of floats"),
+        (Discrete(3), "a Box of floats"),
+    ],
+)
+def test_actions_without_finite_bounds_are_refused(space, message):
+    with pytest.raises(UsageError, match=message):
+        policy_for(action_space=space)
+
+
+def act_all(behavior, noise, starts):
+    record, observations = behavior.allocate_fragment(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    for t, row in enumerate(noise):
+        behavior.act(observations, row, record, t, starts[t])
+    return record["actions"]
+
+
+def test_gaussian_noise_has_the_scheduled_deviation_and_stays_within_the_bounds():
+    policy = policy_for()
+    noise = policy.behavior().noise(np.random.default_rng(0), 400, 50)
+    starts = np.zeros((400, 50), bool)
+    quiet = act_all(loaded(policy), noise, starts)
+    narrow = act_all(loaded(policy, deviation=((0, 0.0), (100, 0.2)), env_steps=50), noise, starts)
+    assert np.std(narrow - quiet) == pytest.approx(0.1, rel=0.02)
+    wide = act_all(loaded(policy, deviation=3.0), noise, starts)
+    assert (wide.min(), wide.max()) == (-1.0, 1.0)
+
+
+def test_before_the_first_steps_are_over_actions_are_uniform_between_the_bounds():
+    policy = policy_for(uniform_steps=100)
+    noise = policy.behavior().noise(np.random.default_rng(0), 1000, 10)
+    starts = np.zeros((1000, 10), bool)
+    before = act_all(loaded(policy, env_steps=99), noise, starts)
+    np.testing.assert_allclose(np.quantile(before, [0.0, 0.25, 0.5, 0.75, 1.0]), [-1, -0.5, 0, 0.5, 1], atol=0.03)
+    after = act_all(loaded(policy, env_steps=100), noise, starts)
+    np.testing.assert_array_equal(after, act_all(loaded(policy_for()), noise, starts))
+
+
+def correlated(behavior, noise, starts):
+    positions = []
+    record, observations = behavior.allocate_fragment(*noise.shape[:2]), observations_of(NESTED, noise.shape[1])
+    for t, row in enumerate(noise):
+        behavior.act(observations, row, record, t, starts[t])
+        positions.append(behavior.state()["action_noise"])
+    return np.array(positions)
+
+
+def test_correlated_noise_has_its_stationary_variance_and_correlation():
+    policy = policy_for(noise="ornstein_uhlenbeck")
+    noise = policy.behavior().noise(np.random.default_rng(1), 400, 200)
+    x = correlated(loaded(policy, deviation=0.2), noise, np.zeros((400, 200), bool))[60:]
+    assert x.var() == pytest.approx(0.2**2 / (0.15 * (2 - 0.15)), rel=0.03)
+    assert np.mean(x[1:] * x[:-1]) / x.var() == pytest.approx(0.85, abs=0.01)
+
+
+def test_correlated_noise_begins_at_zero_in_the_columns_whose_episodes_begin():
+    policy = policy_for(noise="ornstein_uhlenbeck")
+    noise = policy.behavior().noise(np.random.default_rng(1), 5, 2)
+    starts = np.zeros((5, 2), bool)
+    starts[3, 1] = True
+    x = correlated(loaded(policy, deviation=0.2), noise, starts)
+    np.testing.assert_allclose(x[3, 1], 0.2 * noise[3, 1, :2], atol=rounding_error(2))
+    np.testing.assert_allclose(x[3, 0], 0.85 * x[2, 0] + 0.2 * noise[3, 0, :2], atol=rounding_error(2))
+
+
+def test_correlated_noise_goes_on_from_a_state():
+    policy = policy_for(noise="ornstein_uhlenbeck")
+    noise = policy.behavior().noise(np.random.default_rng(1), 10, 3)
+    starts = np.zeros((10, 3), bool)
+    first, second = loaded(policy, deviation=0.3), loaded(policy, deviation=0.3)
+    correlated(first, noise[:5], starts[:5])
+    second.load_state(first.state())
+    np.testing.assert_array_equal(correlated(first, noise[5:], starts[5:]), correlated(second, noise[5:], starts[5:]))
+
+
+def test_orthogonal_networks_say_almost_nothing_at_first():
+    policy = policy_for(orthogonal_init=True)
+    assert np.abs(loaded(policy).outputs(observations_of(NESTED, 20))).max() < 0.1
+
+
+def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_normal_noise():
+    policy = policy_for(noise="ornstein_uhlenbeck")
+    behavior, observations = loaded(policy, deviation=0.1), observations_of(NESTED, 3)
+    drawn = behavior.actions(observations, np.random.default_rng(4))
+    normal = np.random.default_rng(4)
+    normal.random((3, 2), np.float32)
+    shifts = normal.standard_normal((3, 2), np.float32) * 0.1
+    expected = behavior.env_actions(np.tanh(behavior.outputs(observations)) + shifts)
+    np.testing.assert_allclose(drawn, expected, atol=rounding_error(2, size=14.0))

@@ -1,0 +1,164 @@
+"""AlphaZero: its loss by hand, its resume bit for bit, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rlrun
+from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
+from rlrun.algorithms.alphazero.ranked_rewards import BAR
+from rlrun.algorithms.ppo import PPO
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.league.league_settings import SeatSettings
+from rlrun.policy.action_spaces.discrete import Categorical
+from rlrun.training.policies import Policies
+from rlrun.training.training import Training
+from rlrun.worlds.world_config import WorldConfig
+from tests.rounding import rounding_error
+
+WORLD = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+SMALL: dict[str, Any] = {
+    "num_envs_per_worker": 4,
+    "rollout_fragment_length": 5,
+    "simulations": 6,
+    "evaluation_simulations": 6,
+    "learning_starts": 20,
+    "minibatch_size": 16,
+    "min_env_steps_per_iteration": 60,
+    "model": {"hiddens": [8]},
+    "compile": False,
+}
+GATE = {"gate": {"every": 40, "games": 4, "share": 0.4}}
+
+
+def training(**settings: Any) -> Training:
+    return Training(WORLD, AlphaZero(AlphaZeroConfig.parse({**SMALL, **settings})), seed=3)
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+def test_the_loss_is_cross_entropy_to_visits_and_squared_error_to_the_result() -> None:
+    logits = torch.tensor([[[0.0, 1.0, -1e9]], [[2.0, 0.0, 0.0]]])
+    values = torch.tensor([[0.5], [-1.0]])
+    visits = torch.tensor([[[0.25, 0.75, 0.0]], [[0.5, 0.5, 0.0]]])
+    outcomes = torch.tensor([[1.0], [-1.0]])
+    batch = SampleBatch(visits=visits, outcomes=outcomes, valid=torch.ones(2, 1))
+    algorithm = AlphaZero(AlphaZeroConfig(value_coeff=3.0))
+    loss = algorithm.loss(SimpleNamespace(distribution=Categorical(logits), values=values), batch, {})
+    first = -(0.25 * np.log(1 / (1 + np.e)) + 0.75 * np.log(np.e / (1 + np.e)))
+    second = -(0.5 * np.log(np.e**2 / (np.e**2 + 2)) + 0.5 * np.log(1 / (np.e**2 + 2)))
+    squared = ((1 - np.tanh(0.5)) ** 2 + (-1 + np.tanh(1.0)) ** 2) / 2
+    assert loss.statistics["policy_loss"].item() == pytest.approx((first + second) / 2, rel=rounding_error(2 * 3))
+    assert loss.statistics["value_loss"].item() == pytest.approx(squared, rel=rounding_error(2 * 3))
+    assert loss.total.item() == pytest.approx((first + second) / 2 + 3 * squared, rel=rounding_error(2 * 3))
+    entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75) + np.log(0.5)) / 2
+    assert loss.statistics["visits_entropy"].item() == pytest.approx(entropy, rel=rounding_error(2 * 3))
+
+
+@pytest.mark.parametrize("settings", [{}, GATE, {"symmetries": False, "replay": {"capacity": 50}}])
+def test_a_restored_training_goes_on_bit_for_bit(settings: dict[str, Any], tmp_path: Path) -> None:
+    with training(**settings) as first:
+        for _ in range(2):
+            first.step()
+        first.save(tmp_path / "checkpoint")
+        expected = [numbers(first.step()) for _ in range(3)]
+    with Training.restore(tmp_path / "checkpoint") as again:
+        assert [numbers(again.step()) for _ in range(3)] == expected
+    assert expected[-1]["policies/default/sgd_steps"] > 20
+
+
+POLE = WorldConfig(
+    world="rlrun.worlds.searched_env:SearchedEnv", kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole"}
+)
+
+
+def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume_bit_for_bit(tmp_path: Path) -> None:
+    ranks = {"ranked_returns": {"percentile": 50, "newest": 3}}
+    with Training(POLE, AlphaZero(AlphaZeroConfig.parse({**SMALL, **ranks})), seed=3) as first:
+        for _ in range(2):
+            first.step()
+        first.save(tmp_path / "checkpoint")
+        expected = [numbers(first.step()) for _ in range(2)]
+        bar = expected[-1]["policies/default/ranked/bar"]
+        assert bar == first.trainee.filters.moments[BAR].mean > 5  # every pole stands some steps
+        first.search(4)
+        assert first.evaluate(2).mean > 5
+    with Training.restore(tmp_path / "checkpoint", trust=True) as again:
+        assert [numbers(again.step()) for _ in range(2)] == expected
+
+
+def test_ranked_returns_are_for_one_player_and_a_gate_for_two() -> None:
+    with pytest.raises(UsageError, match="leave one out"):
+        AlphaZeroConfig.parse({**GATE, "ranked_returns": {}})
+    with (
+        training(ranked_returns={}) as refused,
+        pytest.raises(UsageError, match="they are for games of one player, and this world has several"),
+    ):
+        refused.check()
+
+
+def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:
+    with training(gate={"every": 60, "games": 4, "share": 1.0}) as never:
+        results = [never.step() for _ in range(3)]
+        version = results[-1]["policies/default/gate/accepted"]
+        sendings = never.trainee.workers.sendings
+    assert 0 <= version <= 2
+    assert sendings == 2 + version  # at the start, the first ones, and those accepted
+    assert 0 <= results[-1]["policies/default/gate/points"] <= 1
+
+
+def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
+    with rlrun.AlphaZero({"world": "rlrun.toys.board_games:TicTacToe"}, SMALL, seed=1) as algorithm:
+        algorithm.train()
+        searched = algorithm.training.versus("minimax", 10)
+        algorithm.training.search(0)
+        alone = algorithm.training.versus("minimax", 10)
+        assert sum(own.games for own in searched.values()) == sum(own.games for own in alone.values()) == 10
+        board = np.zeros((3, 3, 2), np.float32)
+        board[0, :2, 0] = 1
+        board[1, :2, 1] = 1
+        mask = (board.sum(-1) == 0).astype(np.int8).ravel()
+        algorithm.training.search(100)
+        assert algorithm.act({"observation": board, "action_mask": mask}) == 2  # wins at once
+
+
+def test_a_policy_that_does_not_search_says_so() -> None:
+    with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="not search"):
+        ppo.search(10)
+
+
+@pytest.mark.parametrize("world", ["rlrun.toys.matrix_games:TwoStepGame", "rlrun.toys.cartpoles:CartPoles"])
+def test_a_world_that_is_no_game_is_refused(world: str) -> None:
+    refused = Training(WorldConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
+    with pytest.raises(UsageError, match="a game whose rules it can search in"):
+        refused.check()
+
+
+def test_an_env_with_one_agent_is_refused() -> None:
+    with pytest.raises(UsageError, match="a game whose rules it can search in"):
+        rlrun.AlphaZero("CartPole-v1").train()
+
+
+def test_others_beside_it_and_seats_are_refused() -> None:
+    algorithm = AlphaZero(AlphaZeroConfig.parse(SMALL))
+    two = Policies(
+        {"a": algorithm, "b": PPO(PPO.Config(compile=False))}, algorithm.config, mapping={"x": "a", "o": "b"}
+    )
+    seats = Policies(
+        {"a": algorithm},
+        algorithm.config,
+        mapping={"x": "a", "o": "them"},
+        seats={"them": SeatSettings(plays_against="a")},
+    )
+    for policies in (two, seats):
+        with pytest.raises(UsageError, match="makes its experience by itself"):
+            Training(WORLD, policies, seed=0).check()

@@ -1,0 +1,49 @@
+"""Matches of two predictions are counted for the first one, whichever side it plays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.alphazero.matches import points_of
+from rlrun.algorithms.alphazero.tree_search import Predict, SearchSettings
+from rlrun.toys.line_games import TicTacToeArrays
+from rlrun.worlds.array_game import Flags, Floats, States
+from tests.unit.worlds.random_play import RandomPlay, uniform
+
+
+def wrong(states: States, legal: Flags) -> tuple[Floats, Floats]:
+    """Takes what is bad for it for good, and looks hardly anywhere."""
+    priors, values = RandomPlay(TicTacToeArrays(), 0)(states, legal)
+    first = np.zeros_like(priors)
+    first[np.arange(len(legal)), legal.argmax(1)] = 1
+    return 0.999 * first + 0.001 * priors, -values
+
+
+def blind(states: States, legal: Flags) -> tuple[Floats, Floats]:
+    return uniform(legal), np.zeros(len(states), np.float32)
+
+
+def points(mine: Predict, theirs: Predict, simulations: int = 40, exploring_moves: int = 2) -> float:
+    return points_of(
+        mine,
+        theirs,
+        TicTacToeArrays(),
+        40,
+        simulations=simulations,
+        settings=SearchSettings(),
+        temperature=1.0,
+        exploring_moves=exploring_moves,
+        generator=np.random.default_rng(0),
+    )
+
+
+def test_who_searches_well_gets_nearly_all_points_and_the_other_the_rest() -> None:
+    sound = RandomPlay(TicTacToeArrays(), 1, games=4)
+    found = points(sound, wrong), points(wrong, RandomPlay(TicTacToeArrays(), 1, games=4))
+    assert found[0] > 0.85
+    assert found[1] < 0.15
+
+
+def test_the_same_play_on_both_sides_without_chance_is_worth_half() -> None:
+    assert points(blind, blind, simulations=30, exploring_moves=0) == pytest.approx(0.5)

@@ -1,0 +1,89 @@
+"""Games of two whose points sum to 0, recorded while policies move at random: no point is lost or counted twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.dqn.policy import QPolicy
+from rlrun.envs.episode_place import EpisodeSeeds
+from rlrun.envs.spaces import Spaces
+from rlrun.functional.seeding import generator
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.phases import untimed
+from rlrun.rollout.recorder import Recorded
+from rlrun.rollout.slot_recorder import SlotRecorder
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.world_config import WorldConfig
+
+LENGTH = 7
+WORLDS = 16
+PENNIES = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "matching_pennies"}}
+
+
+def mover(spaces: Spaces) -> BehaviorPolicy:
+    """Returns what draws each legal action with the same probability."""
+    policy = QPolicy(*spaces, ModelConfig(hiddens=(4,)), normalize_observations=False, seed=0)
+    behavior = policy.behavior()
+    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 1.0}))
+    return behavior
+
+
+def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
+    """Records fragments of games between two policies until so many have ended."""
+    config = WorldConfig.parse(world)
+    mapping = PolicyMapping(("first", "second"), {"*_0": "first", "x": "first", "red": "first", "*": "second"})
+    worlds = make_vector_world(config, WORLDS, EpisodeSeeds(0, 0), mapping, {})
+    behaviors = {policy: mover(spaces) for policy, spaces in worlds.spaces.items()}
+    recorder = SlotRecorder(worlds, behaviors, seeds=EpisodeSeeds(0, 0), name="games", length=LENGTH, max_replay_s=9.0)
+    draws = generator(0, "moves")
+    made: list[Recorded] = []
+    while sum(len(fragment.episodes) for fragment in made) < games:
+        noise = {policy: own.noise(draws, LENGTH, WORLDS) for policy, own in behaviors.items()}
+        made.append(recorder.record(noise, untimed))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("world", "longest"),
+    [
+        ({"world": "rlrun.toys.board_games:TicTacToe"}, 9),
+        ({"world": "rlrun.toys.board_games:ConnectFour"}, 42),
+        (PENNIES, 1),
+        ({**PENNIES, "clock": "per_agent"}, 1),
+    ],
+    ids=["tic-tac-toe", "connect four", "matching pennies, parallel", "matching pennies, per_agent"],
+)
+def test_returns_and_recorded_rewards_of_two_players_sum_to_0_over_a_thousand_games(
+    world: dict[str, Any], longest: int
+) -> None:
+    fragments = recorded(world, 1000)
+    games = [game for fragment in fragments for game in fragment.episodes]
+    assert [game.episode_return for game in games] == [0.0] * len(games)
+    assert all(1 <= game.length <= longest for game in games)
+    lives = {
+        policy: [life for fragment in fragments for life in fragment.agent_episodes[policy]]
+        for policy in ("first", "second")
+    }
+    points = {policy: [life.episode_return for life in own] for policy, own in lives.items()}
+    assert points["first"] == [-point for point in points["second"]]
+    assert len(points["first"]) == len(games)
+    assert set(Counter(points["first"])) <= {-1.0, 0.0, 1.0}
+    assert min(points["first"].count(1.0), points["second"].count(1.0)) > 100
+    steps = sum(fragment.env_steps for fragment in fragments)
+    for policy, own in lives.items():
+        batches = [fragment.batches[policy] for fragment in fragments]
+        valid = np.concatenate([batch["valid"] for batch in batches])
+        rewards = np.concatenate([batch["rewards"] for batch in batches])
+        assert not rewards[~valid].any()
+        assert rewards.sum() == sum(points[policy])
+        assert sum(life.length for life in own) <= valid.sum() <= steps
+        ends = np.concatenate([batch["terminateds"] for batch in batches])
+        assert ends.sum() == len(own)
+        assert sorted(rewards[ends].tolist()) == sorted(points[policy])

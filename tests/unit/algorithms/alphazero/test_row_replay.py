@@ -1,0 +1,81 @@
+"""A replay of rows keeps the newest of them and draws them alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.alphazero.row_replay import RowReplay, RowReplayConfig
+from rlrun.data.sample_batch import SampleBatch
+
+
+def rows(first: int, number: int) -> SampleBatch:
+    numbers = np.arange(first, first + number)[:, None]
+    return SampleBatch(
+        obs={"board": np.stack([numbers, -numbers], -1).astype(np.float32), "mask": numbers % 2 == 0},
+        outcomes=numbers.astype(np.float32),
+        valid=np.ones((number, 1), np.bool_),
+        weights_version=np.zeros((number, 1), np.int32),
+    )
+
+
+def kept(replay: RowReplay) -> set[float]:
+    return set(replay.sample(2000, 0)["outcomes"].ravel().tolist())
+
+
+def test_rows_come_back_whole() -> None:
+    replay = RowReplay(RowReplayConfig(capacity=50), seed=0)
+    assert replay.add(0, rows(0, 20)) == 20
+    batch = replay.sample(30, 0)
+    assert batch["obs"]["board"].shape == (30, 1, 2)
+    assert (batch["obs"]["board"][..., 0] == batch["outcomes"]).all()
+    assert (batch["obs"]["board"][..., 1] == -batch["outcomes"]).all()
+    assert (batch["obs"]["mask"] == (batch["outcomes"] % 2 == 0)).all()
+    assert batch["valid"].all()
+    assert "weights_version" not in batch
+    assert (batch["indices"] == batch["outcomes"].ravel()).all()
+
+
+@pytest.mark.parametrize("numbers", [[7, 9, 4, 6], [3, 25, 2], [0, 30]])
+def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
+    replay, stored = RowReplay(RowReplayConfig(capacity=10), seed=0), 0
+    for number in numbers:
+        replay.add(0, rows(stored, number))
+        stored += number
+    assert replay.stored_steps == stored
+    assert replay.num_ready == 10
+    assert kept(replay) == set(range(stored - 10, stored))
+
+
+def test_all_rows_are_drawn_alike() -> None:
+    replay = RowReplay(RowReplayConfig(capacity=5), seed=3)
+    replay.add(0, rows(0, 5))
+    counts = np.bincount(replay.sample(20_000, 0)["indices"], minlength=5)
+    np.testing.assert_allclose(counts / 20_000, 0.2, atol=0.01)
+
+
+@pytest.mark.parametrize("numbers", [[], [4], [7, 9, 4]])
+def test_it_goes_on_from_its_state(numbers: list[int]) -> None:
+    config, stored = RowReplayConfig(capacity=10), 0
+    first, second = RowReplay(config, seed=0), RowReplay(config, seed=1)
+    for number in numbers:
+        first.add(0, rows(stored, number))
+        stored += number
+        first.sample(3, 0)
+    second.load_state(first.state())
+    assert (second.stored_steps, second.drawn_batches) == (first.stored_steps, first.drawn_batches)
+    for replay in (first, second):
+        replay.add(0, rows(stored, 3))
+    one, other = first.sample(50, 0), second.sample(50, 0)
+    assert (one["outcomes"] == other["outcomes"]).all()
+    assert (one["obs"]["board"] == other["obs"]["board"]).all()
+
+
+def test_what_is_too_large_or_unwanted_is_not_saved() -> None:
+    replay = RowReplay(RowReplayConfig(capacity=10, save_in_checkpoints=False), seed=0)
+    replay.add(0, rows(0, 4))
+    assert not replay.is_saved
+    assert replay.state()["kept"] is None
+    other = RowReplay(RowReplayConfig(capacity=10), seed=1)
+    other.load_state(replay.state())
+    assert other.num_ready == 0

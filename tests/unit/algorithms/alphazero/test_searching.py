@@ -1,0 +1,104 @@
+"""Acting by a search: what the network says, what the visits say, and rows that nobody has to search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.alphazero.policy import SearchingPolicy
+from rlrun.algorithms.alphazero.searching import SearchingBehavior
+from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.weights import Weights
+from rlrun.toys.board_games import TicTacToe
+from rlrun.toys.line_games import TicTacToeArrays
+from rlrun.worlds.symmetries import OBSERVATION
+from tests.rounding import rounding_error
+
+GAME = TicTacToeArrays()
+
+
+def behavior(simulations: int) -> SearchingBehavior:
+    policy = SearchingPolicy(
+        TicTacToe().spaces("x"),
+        ModelConfig(hiddens=(8,), shared_value=True),
+        GAME,
+        simulations=simulations,
+        search=SearchSettings(),
+        ranks_returns=False,
+        seed=0,
+    )
+    flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
+    made = policy.behavior()
+    made.load(Weights(0, flat))
+    assert isinstance(made, SearchingBehavior)
+    return made
+
+
+def positions(moves: int = 3, number: int = 6) -> np.ndarray:
+    generator, states = np.random.default_rng(1), GAME.first(number)
+    for _ in range(moves):
+        states = GAME.play(states, (generator.random((number, 9)) * GAME.legal(states)).argmax(1))
+    return states
+
+
+def test_predictions_are_masked_probabilities_and_values_between_minus_1_and_1() -> None:
+    own, states = behavior(0), positions()
+    legal = GAME.legal(states)
+    priors, values = own.prediction(states, legal)
+    assert (priors[~legal] == 0).all()
+    np.testing.assert_allclose(priors.sum(1), 1, atol=rounding_error(9))
+    assert (np.abs(values) < 1).all()
+    logits = own.outputs(GAME.observe(states))
+    np.testing.assert_allclose(
+        np.exp(logits[0][legal[0]]) / np.exp(logits[0][legal[0]]).sum(), priors[0][legal[0]], rtol=rounding_error(9)
+    )
+
+
+def test_without_simulations_the_likeliest_action_of_the_network_is_taken() -> None:
+    own, states = behavior(0), positions()
+    priors, _ = own.prediction(states, GAME.legal(states))
+    assert own.actions(GAME.observe(states), None).tolist() == priors.argmax(1).tolist()
+
+
+def test_with_simulations_the_most_visited_action_is_taken_or_drawn_by_visits() -> None:
+    own, states = behavior(60), positions()
+    search = BatchedSearch(GAME, own.prediction, SearchSettings())
+    search.begin(states)
+    search.run(60)
+    assert own.actions(GAME.observe(states), None).tolist() == search.visits.argmax(1).tolist()
+    same = np.repeat(states[:1], 3000, axis=0)
+    own.searching.simulations = 12
+    search.begin(states[:1])
+    search.run(12)
+    drawn = own.actions(GAME.observe(same), np.random.default_rng(0))
+    np.testing.assert_allclose(np.bincount(drawn, minlength=9) / 3000, search.visits[0] / 12, atol=0.03)
+
+
+def test_rows_in_which_nobody_can_move_keep_the_others_as_they_are() -> None:
+    own, seen = behavior(20), GAME.observe(positions())
+    alone = own.actions(seen, None)
+    over = GAME.first(1)
+    for action in (0, 3, 1, 4, 2):
+        over = GAME.play(over, np.array([action]))
+    final = GAME.observe(over)
+    final[ACTION_MASK][:] = 0
+    both = {name: np.concatenate([final[name], seen[name]]) for name in (OBSERVATION, ACTION_MASK)}
+    assert own.actions(both, None)[1:].tolist() == alone.tolist()
+    assert own.actions(final, None).shape == (1,)
+
+
+@pytest.mark.parametrize("simulations", [0, 20])
+def test_copies_of_it_act_alike_once_they_have_weights(simulations: int) -> None:
+    import pickle
+
+    own, seen = behavior(simulations), GAME.observe(positions())
+    copy = pickle.loads(pickle.dumps(own))
+    copy.load(Weights(0, np.random.default_rng(0).normal(size=own_size(own)).astype(np.float32)))
+    assert copy.actions(seen, None).tolist() == own.actions(seen, None).tolist()
+
+
+def own_size(own: SearchingBehavior) -> int:
+    slots = own.prediction.network.slots.values()  # type: ignore[attr-defined]
+    return max(slot.offset + slot.size for slot in slots)

@@ -1,0 +1,154 @@
+"""LinUCB and LinTS: choices by hand, exact resume, regret, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.bandits.linear_arms import LinearArms, PosteriorSampling, UpperConfidenceBound
+from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
+from rlrun.config import SpecError
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError
+from rlrun.policy.weights import Weights
+from rlrun.registry import algorithm_class
+from rlrun.training.training import Training
+from tests.rounding import rounding_error
+
+LINEAR = "rlrun.toys.contextual_bandits:LinearBandit"
+
+
+def training_of(name: str, *, seed: int = 3, env: dict[str, Any] | None = None, **settings: Any) -> Training:
+    cls = algorithm_class(name)
+    where = EnvConfig.parse({"id": LINEAR, **(env or {})})
+    return Training(where, cls(cls.Config.parse({"min_env_steps_per_iteration": 30, **settings})), seed=seed)
+
+
+def loaded(number: int, rows: int, draws: np.random.Generator) -> tuple[LinearArms, RidgeRegressions]:
+    regressions = RidgeRegressions(number, 2, ridge=1.0)
+    for i in range(rows):
+        regressions.add(i % number, draws.standard_normal(2), draws.standard_normal())
+    arms = LinearArms(number, 2)
+    flat = np.concatenate([regressions.coefficients().ravel(), regressions.roots.ravel()])
+    arms.load(flat.astype(np.float32))
+    return arms, regressions
+
+
+@pytest.mark.parametrize("number", [3, 1])
+def test_linucb_takes_the_arm_with_the_largest_bound(number: int) -> None:
+    draws = np.random.default_rng(0)
+    arms, regressions = loaded(number, 7, draws)
+    contexts = draws.standard_normal((20, 2) if number == 3 else (20, 3, 2)).astype(np.float32)
+    exploration = UpperConfidenceBound("alpha")
+    exploration.load(Weights(0, np.zeros(0, np.float32), schedules={"alpha": 1.5}))
+    heads, _ = arms({"obs": contexts})
+    chosen = exploration.sample(heads, draws, None)
+    inverses = regressions.roots @ regressions.roots.transpose(0, 2, 1)
+    for context, arm in zip(contexts, chosen, strict=True):
+        bounds = []
+        for i in range(3):
+            x, which = (context, i) if number == 3 else (context[i], 0)
+            bounds.append(x @ regressions.coefficients()[which] + 1.5 * np.sqrt(x @ inverses[which] @ x))
+        assert arm == np.argmax(bounds)
+
+
+@pytest.mark.parametrize("number", [2, 1])
+def test_lints_draws_from_the_posterior_with_one_draw_for_what_arms_share(number: int) -> None:
+    draws = np.random.default_rng(0)
+    arms, regressions = loaded(number, 5, draws)
+    context = draws.standard_normal((1, 2) if number == 2 else (1, 2, 2)).astype(np.float32)
+    heads, _ = arms({"obs": context})
+    exploration = PosteriorSampling("v", number, 2)
+    spreads = np.repeat(heads["spreads"], 20_000, 0)
+    added = exploration.added(spreads, exploration.noise(draws, 1, 20_000)[0])
+    inverses = regressions.roots @ regressions.roots.transpose(0, 2, 1)
+    if number == 2:
+        expected = np.diag([context[0] @ inverse @ context[0] for inverse in inverses])
+    else:
+        expected = context[0] @ inverses[0] @ context[0].T
+    np.testing.assert_allclose(np.cov(added.T), expected, atol=0.05 * expected.max())
+    np.testing.assert_allclose(added.mean(0), 0.0, atol=0.05)
+
+
+def test_numbers_observed_are_contexts_of_their_own() -> None:
+    training = training_of("linucb", env={"id": "rlrun.toys.bernoulli_bandits:BernoulliBandit"})
+    training.step()
+    coefficients = training.trainee.learner.flat()[:2]
+    assert (coefficients > 0.2).any()
+    assert training.act(0) == coefficients.argmax()
+    training.close()
+
+
+@pytest.mark.parametrize("name", ["linucb", "lints"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, shared: bool, tmp_path: Path) -> None:
+    training = training_of(name, env={"kwargs": {"shared": shared, "pulls": 25}})
+    training.step()
+    training.save(tmp_path / "checkpoint")
+    training.step()
+    expected = training.trainee.learner.flat().tobytes()
+    training.close()
+    restored = Training.restore(tmp_path / "checkpoint")
+    restored.step()
+    assert restored.trainee.learner.flat().tobytes() == expected
+    restored.close()
+
+
+def test_what_several_env_slots_find_is_what_one_regression_of_all_their_pulls_says() -> None:
+    training = training_of("linucb", num_envs_per_worker=3, rollout_fragment_length=4, env={"kwargs": {"pulls": 6}})
+    seen: list[Any] = []
+    flow = training.flow
+    for _ in range(3):
+        item = next(flow)
+        valid, steps = item["valid"], item.steps()
+        seen += zip(steps["obs"][valid], steps["actions"][valid], steps["rewards"][valid], strict=True)
+    whole = RidgeRegressions(5, 10, ridge=1.0)
+    for context, arm, reward in reversed(seen):
+        whole.add(int(arm), context, float(reward))
+    found = training.trainee.learner.flat()[:50].reshape(5, 10)
+    np.testing.assert_allclose(found, whole.coefficients(), atol=rounding_error(1))
+    assert len(seen) == training.workers.counts.env_steps
+    training.close()
+
+
+@pytest.mark.parametrize(("name", "bound"), [("linucb", 12.0), ("lints", 16.0)])
+def test_regret_is_small_and_grows_slowly(name: str, bound: float) -> None:
+    env = {"kwargs": {"pulls": 600, "arms": 3, "features": 5}}
+    training = training_of(name, seed=100, env=env, min_env_steps_per_iteration=600)
+    result = training.step()
+    assert -bound < result["info/minus_regret"] < 0
+    assert result["info/early_regret_share"] > 0.7
+    training.close()
+
+
+def test_what_are_no_arms_and_no_contexts_is_refused() -> None:
+    for env, message in (
+        ("Pendulum-v1", r"arms are a finite number of actions \(Discrete\), not Box"),
+        (
+            "rlrun.toys.known_optimum:DictCartPole",
+            r"features of each of its 2 arms \(a Box \[2, features\]\), not Dict",
+        ),
+    ):
+        training = training_of("linucb", env={"id": env})
+        with pytest.raises(UsageError, match=message):
+            training.step()
+
+
+@pytest.mark.parametrize("length", [1, 7])
+def test_an_env_whose_episodes_are_terminated_after_several_steps_is_warned_of_once(length: int) -> None:
+    training = training_of("linucb", env={"id": "CartPole-v1"}, num_envs_per_worker=2, rollout_fragment_length=length)
+    with pytest.warns(UserWarning, match="terminated after several steps: take q_learning, dqn or ppo"):
+        training.step()
+    training.step()  # a second warning would be an error
+    training.close()
+
+
+def test_settings_of_networks_and_gradients_are_refused_with_the_reason() -> None:
+    config = algorithm_class("lints").Config
+    with pytest.raises(SpecError, match="what is expected of an arm is linear in what is observed"):
+        config.parse({"model": {"hiddens": [8]}})
+    with pytest.raises(SpecError, match="a pull's reward is all that follows from it"):
+        config.parse({"gamma": 0.9})

@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+
+from rlrun.algorithms.ddppo.ddppo import DDPPOConfig
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.errors import SpecError
+from rlrun.python_api import DDPPO, PPO
+from tests.rounding import rounding_error
+
+SMALL = {
+    "num_envs_per_worker": 4,
+    "train_batch_size": 64,
+    "minibatch_size": 32,
+    "num_epochs": 2,
+    "model": {"hiddens": [8]},
+    "normalize_observations": True,
+    "lr": [[0, 1e-2], [2000, 1e-3]],
+    "entropy_coeff": [[0, 0.05], [2000, 0.0]],
+}
+ENVS = {
+    "discrete": "CartPole-v1",
+    "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
+    "dict": "rlrun.toys.known_optimum:DictCartPole",
+}
+
+
+def numbers(result):
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+@pytest.mark.parametrize("kl_target", [None, 1e-4])
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, kl_target):
+    found = []
+    for algorithm_class in (PPO, DDPPO):
+        with algorithm_class(env, {**SMALL, "kl_target": kl_target}, seed=3) as algorithm:
+            results = [numbers(algorithm.train()) for _ in range(4)]
+            found.append(
+                (
+                    algorithm.training.trainee.learner.flat(),
+                    algorithm.training.trainee.learner.optimizer_state(),
+                    results,
+                )
+            )
+    (flat, optimizer, expected), (own_flat, own_optimizer, results) = found
+    np.testing.assert_allclose(own_flat, flat, atol=rounding_error(32))
+    for name, tensor in optimizer.items():
+        near = rounding_error(32)
+        np.testing.assert_allclose(own_optimizer[name], tensor, rtol=near, atol=near)
+    for own, other in zip(results, expected, strict=True):
+        assert [name for name in own if own[name] is None] == [name for name in other if other[name] is None]
+        for name, value in own.items():
+            near = rounding_error(64)
+            assert value is None or value == pytest.approx(other[name], rel=near, abs=near), name
+        assert own.keys() == other.keys()
+
+
+@pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
+def test_a_restored_run_goes_on_bit_for_bit(env, tmp_path):
+    with DDPPO(env, SMALL, seed=4) as algorithm:
+        for _ in range(3):
+            algorithm.train()
+        algorithm.save(tmp_path / "checkpoint")
+        expected = [numbers(algorithm.train()) for _ in range(3)]
+        flat = algorithm.training.trainee.learner.flat()
+    with DDPPO.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.train()) for _ in range(3)] == expected
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+
+
+def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_path):
+    with DDPPO("CartPole-v1", SMALL, seed=1) as other:
+        for _ in range(2):
+            other.train()
+        other.save(tmp_path / "checkpoint")
+        optimizer, flat = other.training.trainee.learner.optimizer_state(), other.training.trainee.learner.flat()
+    with DDPPO("CartPole-v1", {**SMALL, "lr": 0.0}, seed=2) as algorithm:
+        algorithm.train()
+        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        assert algorithm.train()["sgd_steps"] == 12
+        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
+        own = algorithm.training.trainee.learner.optimizer_state()
+        assert own["loss/steps"] == 12.0 == optimizer["loss/steps"] + 4
+        # Adam forgets its running mean of squares by a thousandth in each step.
+        assert (own["loss/second"] >= optimizer["loss/second"] * 0.999**4 - 1e-12).all()
+
+
+def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
+    with DDPPO("CartPole-v1", SMALL, seed=2) as algorithm:
+        algorithm.train()
+        assert algorithm.training.reconfigure(algorithm.config.replace(lr=0.0))
+        algorithm.train()
+        flat = algorithm.training.trainee.learner.flat()
+        algorithm.train()
+        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"asynchronous": True}, "'asynchronous' cannot be set here: the workers learn in step"),
+        ({"num_gpus": 1}, "'num_gpus' cannot be set here: the workers learn, on CPUs"),
+        ({"num_learners": 2}, "'num_learners' cannot be set here: the workers learn, on CPUs"),
+        ({"max_worker_restarts": 1}, "'max_worker_restarts' cannot be set here: the others cannot go on"),
+        ({"num_workers": 70}, r"minibatch_size \(64\) must not be below num_workers"),
+        ({"rollout_fragment_length": 10, "num_workers": 2}, "leave rollout_fragment_length out, or .* to 160"),
+    ],
+    ids=str,
+)
+def test_settings_that_leave_the_step_are_refused(settings, message):
+    with pytest.raises(SpecError, match=message):
+        DDPPOConfig(**settings)
+
+
+def test_the_plan_has_no_learner_in_the_middle():
+    plan = DDPPO("CartPole-v1", {"num_workers": 2}).training.plan().describe()
+    assert [info.name for info in plan] == [
+        "parallel_rollouts",
+        "zip_with_worker",
+        "MirrorReplicas",
+        "MergeFilters",
+        "BroadcastWeights",
+    ]
+    assert [name for name, _ in plan[0].on_workers] == ["ComputeAdvantages", "AllReduceSGD"]

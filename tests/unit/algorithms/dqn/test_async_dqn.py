@@ -1,0 +1,171 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rlrun.algorithms.dqn.async_dqn import AsyncDQNConfig
+from rlrun.algorithms.dqn.gorila import GorilaConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import SpecError
+from rlrun.flow.operators.gradients import ComputeGradients
+from rlrun.python_api import DQN, AsyncDQN, Gorila
+from tests.rounding import rounding_error
+
+LINEAR = {"num_envs_per_worker": 2, "model": {"hiddens": []}, "gamma": 0.9, "max_grad_norm": None, "compile": False}
+REPLAYED = {
+    "model": {"hiddens": [8], "activation": "tanh", "orthogonal_init": True},
+    "minibatch_size": 16,
+    "learning_starts": 30,
+    "training_intensity": 0.25,
+    "rollout_fragment_length": 4,
+    "target_update_interval": 5,
+    "min_env_steps_per_iteration": 100,
+    "epsilon": 0.2,
+    "n_step": 2,
+    "double": True,
+    "replay": {"capacity": 500},
+    "compile": False,
+}
+
+
+def returns_of(rewards, terminateds, valid, best, gamma):
+    """Returns [T, B], step by step from the end; `best` [T + 1, B] holds the values to look ahead to."""
+    length, columns = rewards.shape
+    found = np.zeros((length, columns))
+    for b in range(columns):
+        ahead = best[length, b]
+        for t in reversed(range(length)):
+            if not valid[t, b]:  # the final observation of an episode
+                ahead = best[t, b]
+            else:
+                ahead = found[t, b] = rewards[t, b] + (0.0 if terminateds[t, b] else gamma * ahead)
+    return found
+
+
+def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_came_with_the_weights():
+    generator = np.random.default_rng(3)
+    length, columns = 6, 2
+    obs = generator.normal(size=(length + 1, columns, 4)).astype(np.float32)
+    rewards = generator.normal(size=(length, columns)).astype(np.float32)
+    actions = generator.integers(2, size=(length, columns))
+    terminateds, truncateds, valid = (np.zeros((length, columns), np.bool_) for _ in range(3))
+    valid[:] = True
+    terminateds[1, 0], valid[2, 0] = True, False
+    truncateds[3, 1], valid[4, 1] = True, False
+    batch = SampleBatch(
+        obs=obs, actions=actions, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid
+    )
+    with AsyncDQN("CartPole-v1", LINEAR, seed=1) as algorithm:
+        algorithm.training.start()
+        trainee = algorithm.training.trainee
+        compute = ComputeGradients(trainee.learner_factory, whole_fragments=True)
+        flat = trainee.learner.flat()
+        target = generator.normal(size=flat.shape).astype(np.float32)
+        weights = trainee.weights()
+        compute.set_weights(replace(weights, learning=replace(weights.learning, target=target)))
+        gradients = compute(batch)
+        named = trainee.policy.parameters.named
+        weight, bias = named(flat).values()
+        target_weight, target_bias = named(target).values()
+        best = (obs @ target_weight.T + target_bias).max(-1)
+        weight_gradient, bias_gradient = named(gradients["sums"][: len(flat)] / valid.sum()).values()
+    values = np.take_along_axis(obs[:-1] @ weight.T + bias, actions[..., None], -1)[..., 0]
+    errors = (values - returns_of(rewards, terminateds, valid, best, 0.9)) * valid / valid.sum()
+    chosen = np.eye(2)[actions]
+    np.testing.assert_allclose(
+        bias_gradient,
+        np.einsum("tb,tba->a", errors, chosen),
+        rtol=rounding_error(length * columns),
+        atol=rounding_error(length * columns),
+    )
+    expected = np.einsum("tb,tba,tbo->ao", errors, chosen, obs[:-1])
+    near = rounding_error(length * columns)
+    np.testing.assert_allclose(weight_gradient, expected, rtol=near, atol=near)
+    assert gradients["steps"] == valid.sum()
+
+
+def test_workers_learn_with_the_target_network_of_the_driver():
+    config = {**LINEAR, "rollout_fragment_length": 5, "min_env_steps_per_iteration": 40, "target_update_interval": 3}
+    with AsyncDQN("CartPole-v1", config, seed=1) as algorithm:
+        algorithm.train()
+        assert algorithm.training.trainee.learner.sgd_steps % 3
+        (compute,) = algorithm.training.workers._workers().sampler.postprocessing["default"].operators
+        sent = compute._weights.learning
+        np.testing.assert_array_equal(sent.flat, algorithm.training.trainee.learner.flat())
+        np.testing.assert_array_equal(sent.target, algorithm.training.trainee.learner.target())
+        assert np.abs(sent.flat - sent.target).max() > 0
+
+
+def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
+    for algorithm_class, config in ((AsyncDQN, {**LINEAR, "min_env_steps_per_iteration": 100}), (Gorila, REPLAYED)):
+        with algorithm_class("CartPole-v1", config, seed=4) as algorithm:
+            for _ in range(2):
+                algorithm.train()
+            algorithm.save(tmp_path / algorithm_class.__name__)
+            expected = algorithm.train()
+            flat = algorithm.training.trainee.learner.flat()
+        with algorithm_class.restore(tmp_path / algorithm_class.__name__) as restored:
+            result = restored.train()
+            np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+        for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
+            assert result[name] == expected[name]
+
+
+def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
+    found = []
+    for algorithm_class in (DQN, Gorila):
+        with algorithm_class("CartPole-v1", REPLAYED, seed=3) as algorithm:
+            results = [algorithm.train() for _ in range(4)]
+            found.append(
+                (algorithm.training.trainee.learner.flat(), algorithm.training.trainee.learner.target(), results)
+            )
+    (flat, target, expected), (own_flat, own_target, results) = found
+    assert expected[-1]["sgd_steps"] > 80
+    np.testing.assert_allclose(own_flat, flat, atol=rounding_error(16 + 80))
+    np.testing.assert_allclose(own_target, target, atol=rounding_error(16 + 80))
+    assert abs(results[-1]["sgd_steps"] - expected[-1]["sgd_steps"]) <= 1  # an iteration ends with a gradient here
+    assert results[-1]["gradient_share/worker_0"] == 1.0
+
+
+def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused():
+    for config_class in (AsyncDQNConfig, GorilaConfig):
+        with pytest.raises(
+            SpecError, match="'num_gpus' cannot be set here: gradients are computed on the workers' CPUs"
+        ):
+            config_class(num_gpus=1)
+        with pytest.raises(SpecError, match="'num_learners' cannot be set here"):
+            config_class(num_learners=2)
+        with pytest.raises(
+            SpecError, match="'normalize_observations' cannot be set here: workers learn from observations as they came"
+        ):
+            config_class(normalize_observations=True)
+    with pytest.raises(
+        SpecError,
+        match=r"replay\.prioritized: 'prioritized' cannot be set here: gradients of the workers tell no priorities",
+    ):
+        GorilaConfig(replay={"prioritized": True})
+    with pytest.raises(
+        SpecError, match="'noisy' cannot be set here: gradients of the workers are without noise on parameters"
+    ):
+        GorilaConfig(noisy=True)
+    with pytest.raises(SpecError, match="final_epsilon_shares must give each of final_epsilons a share"):
+        AsyncDQNConfig(final_epsilons=(0.1, 0.2), final_epsilon_shares=(0.5, 0.4))
+
+
+def test_the_plan_tells_what_runs_on_the_workers():
+    plan = Gorila("CartPole-v1", {"num_workers": 2, "replay": {"capacity": 1000}}).training.plan().describe()
+    assert [info.name for info in plan] == [
+        "parallel_rollouts",
+        "each_gradient",
+        "zip_with_worker",
+        "ApplyGradients",
+        "UpdateTargetNetwork",
+        "MergeFilters",
+        "zip_with_worker",
+        "SendWeights",
+    ]
+    (on_workers,) = plan[0].on_workers
+    assert on_workers == (
+        "ComputeReplayedGradients",
+        {"capacity": 500, "minibatch_size": 64, "training_intensity": 0.25},
+    )

@@ -1,0 +1,251 @@
+"""DQN as a whole: what it learns in worlds whose values are known, when it learns, and what it keeps."""
+
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from rlrun.checkpoint.format import read_checkpoint
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.operators.replay import NormalizeObservations
+from rlrun.flow.plan import plan_text
+from rlrun.flow.recipes.replays import local_replay
+from rlrun.policy.observation_filter import EPSILON
+from rlrun.python_api import DQN
+from rlrun.registry import algorithm_class
+from rlrun.training.acting import ActingPolicy
+from tests.rounding import rounding_error
+
+SMALL = {
+    "model": {"hiddens": [8], "activation": "tanh", "orthogonal_init": False},
+    "minibatch_size": 16,
+    "learning_starts": 40,
+    "target_update_interval": 7,
+    "min_env_steps_per_iteration": 50,
+    "epsilon": 0.5,
+}
+TABULAR = {
+    "model": {"hiddens": [], "orthogonal_init": False},
+    "minibatch_size": 32,
+    "learning_starts": 100,
+    "target_update_interval": 20,
+    "training_intensity": 0.5,
+    "min_env_steps_per_iteration": 500,
+    "epsilon": 1.0,
+}
+RAINBOW = {"dueling": True, "noisy": True, "distribution": "c51", "num_atoms": 5, "n_step": 3}
+KINDS = {
+    "plain": {"double": False},
+    "rainbow": RAINBOW,
+    "quantile": {"distribution": "quantile", "num_atoms": 4},
+    "soft": {"exploration": "soft_q"},
+    "parameter noise": {"exploration": "parameter_noise", "normalize_observations": True},
+}
+
+
+def numbers(result):
+    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+
+
+def action_values(algorithm, observations):
+    return ActingPolicy(algorithm.training.trainee).behavior().outputs(np.asarray(observations))
+
+
+class Pictures(gymnasium.Env):
+    """Shows a black or a white picture and pays for saying which, in episodes of five steps."""
+
+    observation_space = Box(0, 255, (36, 36, 1), np.uint8)
+    action_space = Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        """Shows the first picture."""
+        super().reset(seed=seed)
+        self._elapsed = 0
+        return self._show(), {}
+
+    def step(self, action):
+        """Pays, and shows the next one."""
+        self._elapsed += 1
+        reward = float(action == self._white)
+        return self._show(), reward, False, self._elapsed >= 5, {}
+
+    def _show(self):
+        self._white = int(self.np_random.integers(2))
+        return np.full((36, 36, 1), 255 * self._white, np.uint8)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_restored_run_goes_on_bit_for_bit(kind, tmp_path):
+    with DQN("CartPole-v1", {**SMALL, **kind, "num_envs_per_worker": 3}, seed=4) as algorithm:
+        first = [numbers(algorithm.train()) for _ in range(3)]
+        algorithm.save(tmp_path / "checkpoint")
+        expected = [numbers(algorithm.train()) for _ in range(3)]
+        weights = algorithm.training.trainee.learner.flat()
+    assert {f"learner/{metric.name}" for metric in algorithm_class("dqn").learner_metrics} <= set(first[-1])
+    with DQN.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.train()) for _ in range(3)] == expected
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
+
+
+def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due():
+    config = {**SMALL, "learning_starts": 120, "training_intensity": 0.3, "num_envs_per_worker": 3}
+    with DQN("CartPole-v1", config, seed=1) as algorithm:
+        results = [algorithm.train() for _ in range(6)]
+    assert results[1]["env_steps"] < 120 < results[-1]["env_steps"]
+    due = [max(math.floor(0.3 * (result["env_steps"] - 120)), 0) for result in results]
+    assert [result["sgd_steps"] for result in results] == due
+    assert due[:2] == [0, 0]
+    assert due[-1] > 30
+
+
+def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was_adopted(
+    tmp_path,
+):
+    config = {**SMALL, "training_intensity": 0.5}
+    with DQN("CartPole-v1", config, seed=1) as behind:
+        behind.train()
+        behind.save(tmp_path / "checkpoint")
+    with DQN("CartPole-v1", config, seed=2) as ahead:
+        for _ in range(4):
+            before = ahead.train()
+        assert before["minibatches_per_env_step"] == pytest.approx(0.5, abs=0.02)
+        ahead.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
+        taken_over = ahead.training.trainee.clock.env_steps, ahead.training.trainee.learner.sgd_steps
+        assert taken_over < (before["env_steps"], before["sgd_steps"])
+        after = ahead.train()
+    steps, minibatches = after["env_steps"] - taken_over[0], after["sgd_steps"] - taken_over[1]
+    assert after["minibatches_per_env_step"] == minibatches / steps
+
+
+def test_the_target_network_is_the_one_of_the_last_interval_s_end():
+    with DQN("CartPole-v1", SMALL, seed=1) as algorithm:
+        algorithm.training.start()
+        recorded, step = [algorithm.training.trainee.learner.flat()], algorithm.training.trainee.learner.step
+
+        def recording(batch, *, scheduled, objectives):
+            priorities = step(batch, scheduled=scheduled, objectives=objectives)
+            recorded.append(algorithm.training.trainee.learner.flat())
+            return priorities
+
+        algorithm.training.trainee.learner.step = recording
+        for _ in range(4):
+            result = algorithm.train()
+            last = result["sgd_steps"] // 7 * 7
+            np.testing.assert_array_equal(algorithm.training.trainee.learner.target(), recorded[last])
+        assert last > 7
+        assert len({flat.tobytes() for flat in recorded}) == len(recorded)
+
+
+def test_a_truncated_episode_s_value_goes_on_behind_the_cut():
+    env = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 5}}
+    with DQN(env, {**TABULAR, "gamma": 0.8, "n_step": 2, "lr": [[0, 0.2], [1500, 1e-2]]}, seed=0) as algorithm:
+        while algorithm.train()["env_steps"] < 1500:
+            pass
+        np.testing.assert_allclose(action_values(algorithm, [[0.0]]), 1 / (1 - 0.8), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"), [({}, [0, 1]), ({"distribution": "c51", "v_min": -1, "v_max": 2, "num_atoms": 4}, [0, 1])]
+)
+def test_an_episode_that_ends_for_good_is_worth_what_it_has_paid(kind, values):
+    with DQN(
+        "rlrun.toys.known_optimum:ActionReward", {**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}, seed=0
+    ) as algorithm:
+        while algorithm.train()["env_steps"] < 1000:
+            pass
+        np.testing.assert_allclose(action_values(algorithm, [[0.0]])[0], values, atol=0.02)
+        assert algorithm.evaluate(5).mean == 1.0
+
+
+LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SFF", "HFH", "FFG"], "is_slippery": False}}
+
+
+def test_a_small_world_is_solved_to_its_values():
+    """From the start it is four steps to the goal, which alone pays; a hole ends the episode with nothing."""
+    config = {**TABULAR, "gamma": 0.9, "lr": [[0, 0.1], [3000, 1e-2]], "num_envs_per_worker": 4}
+    with DQN(LAKE, config, seed=0) as algorithm:
+        while algorithm.train()["env_steps"] < 3000:
+            pass
+        best = action_values(algorithm, [0, 1, 4, 7]).max(-1)
+        assert algorithm.evaluate(4).returns == [1.0] * 4
+    np.testing.assert_allclose(best, 0.9 ** np.arange(3, -1, -1), atol=0.05)
+
+
+def test_images_are_learned_from():
+    config = {**SMALL, "model": {"hiddens": []}, "lr": 1e-3, "gamma": 0.0, "min_env_steps_per_iteration": 200}
+    with DQN(f"{__name__}:Pictures", config, seed=0) as algorithm:
+        algorithm.train()
+        assert algorithm.training.trainee.learner.last_batch["obs"].dtype == np.uint8
+        assert algorithm.evaluate(20).mean == 5.0
+
+
+def copy_of_the_replay(algorithm):
+    """Returns a replay that holds what the one of a running algorithm holds."""
+    config, state = algorithm.config, algorithm.training.flow.state()["operators"]
+    replay = local_replay(config.replay, algorithm.training.trainee, n_step=config.n_step, gamma=config.gamma)
+    (kept,) = [part for place, part in state.items() if place.endswith("StoreToReplay")]
+    replay.load_state(kept["operator"])
+    return replay
+
+
+def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_is_raw():
+    with DQN("CartPole-v1", {**SMALL, "normalize_observations": True}, seed=1) as algorithm:
+        for _ in range(3):
+            algorithm.train()
+        raw = copy_of_the_replay(algorithm).experience.sample(64, 0)
+        moments = algorithm.training.trainee.filters.moments["observations/"]
+        assert moments.count > 100
+        assert np.abs(algorithm.training.trainee.learner.last_batch["obs"]).mean() > 2 * np.abs(raw["obs"]).mean()
+        found = NormalizeObservations(algorithm.training.trainee)(raw)
+        for name in ("obs", "next_obs"):
+            expected = (raw[name] - moments.mean) / np.sqrt(moments.variance + EPSILON)
+            np.testing.assert_allclose(found[name], expected.clip(-10, 10), atol=rounding_error(4, size=10.0))
+        np.testing.assert_array_equal(found["rewards"], raw["rewards"])
+
+
+def test_gradients_for_another_learner_are_noisy_too():
+    with DQN("CartPole-v1", {**SMALL, **RAINBOW}, seed=1) as algorithm:
+        algorithm.training.start()
+        learner = algorithm.training.trainee.learner
+        size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations stand behind the means
+        rows = np.ones((4, 1), np.float32)
+        batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
+        batch.update(next_obs=batch["obs"], discounts=rows, weights=rows, valid=np.ones((4, 1), bool))
+        gradients = learner.gradients(batch, scheduled={"lr": 1e-3})[: len(learner.flat())]
+        assert np.count_nonzero(gradients[:size]) > 0
+        assert np.count_nonzero(gradients[size:]) > 0
+
+
+def test_the_plan_shows_where_observations_are_normalised():
+    for normalizes in (False, True):
+        plan = plan_text(DQN("CartPole-v1", {"normalize_observations": normalizes}).training.plan().describe())
+        assert ("NormalizeObservations" in plan) == normalizes
+
+
+@pytest.mark.usefixtures("traced_updates")
+@pytest.mark.parametrize("kind", [{}, RAINBOW, KINDS["quantile"]], ids=["means", "rainbow", "quantile"])
+def test_traced_and_eager_updates_agree(kind):
+    learners = []
+    for compiled in (False, True):
+        algorithm = DQN("CartPole-v1", {**SMALL, **kind, "compile": compiled}, seed=2)
+        algorithm.training.start()
+        learners.append(algorithm.training.trainee.learner)
+    generator = np.random.default_rng(0)
+    first = learners[0].flat()
+    for _ in range(10):
+        batch = SampleBatch(
+            obs=generator.normal(size=(16, 1, 4)).astype(np.float32),
+            actions=generator.integers(0, 2, (16, 1)),
+            rewards=generator.normal(size=(16, 1)).astype(np.float32),
+            discounts=generator.choice([0.0, 0.9], (16, 1)).astype(np.float32),
+            next_obs=generator.normal(size=(16, 1, 4)).astype(np.float32),
+            weights=generator.random((16, 1), np.float32),
+            valid=np.ones((16, 1), bool),
+        )
+        eager, other = (learner.step(SampleBatch(batch), scheduled={"lr": 1e-3}) for learner in learners)
+        np.testing.assert_allclose(eager, other, atol=rounding_error(16 * 10))
+    assert np.abs(learners[0].flat() - first).max() > 1e-3
+    np.testing.assert_allclose(learners[0].flat(), learners[1].flat(), atol=rounding_error(16 + 10))
+    assert learners[0].take_statistics() == pytest.approx(learners[1].take_statistics(), rel=rounding_error(16 * 10))

@@ -1,0 +1,304 @@
+"""Q policies: both sides of them, for every kind of head."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from torch import nn
+
+from rlrun.algorithms.dqn.policy import NOISE, QPolicy, q_spec
+from rlrun.algorithms.dqn.return_model import ReturnModel
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule, dueling_sum
+from rlrun.nn.noisy_net import NoisyNet
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
+from rlrun.policy.exploration.parameter_noise import ADAPTATION, FIRST_STD, AdaptiveNoise, factors, standard_normal
+from rlrun.policy.weights import Weights
+from tests.rounding import rounding_error
+
+BOX = Box(-1, 1, (4,))
+NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": Tuple([Discrete(4, start=2), MultiBinary(2)])})
+IMAGE = Box(0, 255, (36, 36, 3), np.uint8)
+ACTIONS = Discrete(3, start=5)
+HEADS = {
+    "means": {},
+    "c51": {"returns": ReturnModel("c51", 11, -3.0, 7.0)},
+    "quantile": {"returns": ReturnModel("quantile", 8)},
+    "dueling": {"dueling": True},
+    "dueling c51": {"dueling": True, "returns": ReturnModel("c51", 11, -3.0, 7.0)},
+    "noisy": {"noisy_sigma": 0.5},
+    "noisy dueling c51": {"noisy_sigma": 0.5, "dueling": True, "returns": ReturnModel("c51", 11, -3.0, 7.0)},
+}
+HEAD_KINDS = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+NEAR = rounding_error(12 + 32 + 16 + 11)  # inputs of all layers, and the atoms of a distribution
+NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # those of three convolutions and the layer after them
+
+
+class OwnNet(nn.Module):
+    """A network of a user's own."""
+
+    def __init__(self, observation_space, num_outputs, model):
+        super().__init__()
+        self.inner = nn.Linear(observation_space.shape[0], 16)
+        self.last = nn.Linear(16, num_outputs, bias=False)
+
+    def forward(self, observations):
+        """Returns outputs [N, num_outputs]."""
+        return self.last(torch.relu(self.inner(observations)))
+
+
+class ActorCriticOfOnesOwn(OwnNet):
+    """One that fits another family."""
+
+    def forward(self, observations):
+        """Returns outputs and values."""
+        return super().forward(observations), observations[:, 0]
+
+
+def policy_for(space=BOX, *, hiddens=(32, 16), normalize=False, module=None, exploration="epsilon_greedy", **head):
+    model = ModelConfig(hiddens=hiddens, activation="relu", orthogonal_init=False, module=module)
+    return QPolicy(space, ACTIONS, model, normalize_observations=normalize, seed=5, exploration=exploration, **head)
+
+
+def observations_of(space, rows, seed=0):
+    space.seed(seed)
+    return map_tree(lambda *parts: np.stack(parts), *(space.sample() for _ in range(rows)))
+
+
+def randomized(policy, seed=0):
+    return np.random.default_rng(seed).normal(size=policy.parameters.size).astype(np.float32) / 3
+
+
+def loaded(policy, flat, *, epsilon=0.0, env_steps=0, **schedules):
+    behavior = pickle.loads(pickle.dumps(policy.behavior()))
+    schedules = {"epsilon": epsilon, "temperature": 1.0, **schedules}
+    behavior.load(Weights(0, flat, env_steps=env_steps, schedules=schedules))
+    return behavior
+
+
+def networks_of(policy, flat, noise=None):
+    views = policy.parameters.views(torch.from_numpy(flat))
+    batch = SampleBatch() if noise is None else SampleBatch({NOISE: torch.from_numpy(noise)})
+    return policy.outputs(views, batch, views)
+
+
+def values_of(policy, flat, observations, noise=None):
+    rows = map_tree(lambda leaf: torch.as_tensor(leaf)[:, None], observations)
+    return networks_of(policy, flat, noise).values(rows)[:, 0].detach().numpy()
+
+
+@pytest.mark.parametrize("space", [BOX, NESTED], ids=["box", "nested"])
+@HEAD_KINDS
+def test_the_numpy_mirror_equals_the_torch_module(space, head):
+    policy = policy_for(space, **head)
+    flat, observations = randomized(policy), observations_of(space, 50)
+    values = loaded(policy, flat).outputs(observations)
+    assert values.shape == (50, 3)
+    np.testing.assert_allclose(values, values_of(policy, flat, observations), atol=NEAR)
+
+
+@pytest.mark.parametrize("head", [HEADS["means"], HEADS["noisy dueling c51"]], ids=["means", "noisy dueling c51"])
+def test_policies_of_images_act_in_torch_and_equal_their_module(head):
+    policy = policy_for(IMAGE, hiddens=(16,), **head)
+    flat, observations = randomized(policy) / 10, observations_of(IMAGE, 3)
+    np.testing.assert_allclose(
+        loaded(policy, flat).outputs(observations), values_of(policy, flat, observations), atol=NEAR_IMAGES
+    )
+
+
+def test_a_network_of_one_s_own_acts_and_may_be_noisy():
+    for head in ({}, {"noisy_sigma": 0.5}, {"returns": ReturnModel("quantile", 8)}):
+        policy = policy_for(module=f"{__name__}:OwnNet", **head)
+        flat, observations = randomized(policy), observations_of(BOX, 5)
+        np.testing.assert_allclose(
+            loaded(policy, flat).outputs(observations),
+            values_of(policy, flat, observations),
+            atol=rounding_error(4 + 16),
+        )
+
+
+def test_a_network_of_one_s_own_that_returns_something_else_is_refused():
+    with pytest.raises(UsageError, match=r"must return outputs \[N, 3\] for a Q policy; for N = 2 it returned tuple"):
+        policy_for(module=f"{__name__}:ActorCriticOfOnesOwn")
+
+
+def test_actions_that_are_no_choice_are_refused():
+    with pytest.raises(UsageError, match="chooses among a finite number of actions"):
+        QPolicy(BOX, Box(-1, 1, (2,)), ModelConfig(), normalize_observations=False, seed=0)
+
+
+def test_advantages_of_a_dueling_network_average_to_nothing():
+    values, advantages = torch.randn(4, 1, 5), torch.randn(4, 3, 5)
+    torch.testing.assert_close(dueling_sum(values, advantages).mean(1), values[:, 0])
+    net = NetworkModule(q_spec(policy_for().leaves, ModelConfig(hiddens=(8, 6)), 3, 1, dueling=True))
+    observations = torch.randn(4, 4)
+    features = net.trunk(observations)
+    assert features.shape == (4, 8)
+    assert net.stream[0].out_features == net.value_stream[0].out_features == 6
+    heads, _ = net({"obs": observations[:, None]})
+    torch.testing.assert_close(heads["outputs"][:, 0].mean(1, keepdim=True), net.value_stream(features))
+
+
+def test_noise_of_nothing_leaves_a_noisy_network_as_the_plain_one():
+    plain, noisy = policy_for(), policy_for(noisy_sigma=0.5)
+    flat, observations = noisy.parameters.gather(noisy.module).numpy(), observations_of(BOX, 6)
+    np.testing.assert_array_equal(flat[: plain.parameters.size], plain.parameters.gather(plain.module).numpy())
+    nothing = np.zeros((1, 3, noisy.module.num_noise), np.float32)
+    expected = values_of(plain, flat[: plain.parameters.size], observations)
+    np.testing.assert_array_equal(values_of(noisy, flat, observations, nothing), expected)
+
+
+def test_noisy_parameters_start_at_sigma_over_the_root_of_their_layer_s_inputs():
+    module = NoisyNet(nn.Sequential(nn.Linear(4, 9), nn.ReLU(), nn.Linear(9, 2, bias=False)), 0.5)
+    assert [tuple(sigmas.shape) for sigmas in module.sigmas] == [(9, 4), (9,), (2, 9)]
+    assert [set(sigmas.detach().flatten().tolist()) for sigmas in module.sigmas[:2]] == [{0.25}, {0.25}]
+    torch.testing.assert_close(module.sigmas[2], torch.full((2, 9), 0.5 / 3))
+    assert module.num_noise == 4 + 9 + 9 + 2
+
+
+def test_noise_varies_a_layer_by_the_product_of_what_its_inputs_and_outputs_draw():
+    module = NoisyNet(nn.Linear(2, 3), 0.5)
+    noise = torch.tensor(factors(np.array([4.0, -9.0, 1.0, 0.0, -1.0], np.float32)))
+    torch.testing.assert_close(noise, torch.tensor([2.0, -3.0, 1.0, 0.0, -1.0]))
+    views = dict(module.named_parameters())
+    drawn, sigma = module.drawn(views, noise), 0.5 / 2**0.5
+    expected = sigma * torch.tensor([[2.0, -3.0], [0.0, 0.0], [-2.0, 3.0]])
+    torch.testing.assert_close(drawn["net.weight"] - views["net.weight"], expected)
+    torch.testing.assert_close(drawn["net.bias"] - views["net.bias"], sigma * torch.tensor([1.0, 0.0, -1.0]))
+
+
+def acted(behavior, observations, noise, *, t=0, starts=None):
+    record = behavior.allocate_fragment(t + 1, len(observations))
+    starts = np.zeros(len(observations), bool) if starts is None else starts
+    actions = behavior.act(observations, noise[t], record, t, starts)
+    np.testing.assert_array_equal(record["actions"][t] + 5, actions)  # the policy's own begin with 0
+    return record["actions"][t]
+
+
+def test_a_worker_acts_with_noise_drawn_for_a_fragment_as_the_learner_would_and_evaluation_without():
+    policy = policy_for(noisy_sigma=4.0)
+    flat, observations = randomized(policy), observations_of(BOX, 40)
+    behavior = loaded(policy, flat)
+    noise = behavior.noise(np.random.default_rng(3), 2, 40)
+    drawn = factors(standard_normal(float(noise[0, 0, 2]), policy.module.num_noise))
+    with_noise = values_of(policy, flat, observations, np.tile(drawn, (1, 3, 1)))
+    without = values_of(policy, flat, observations)
+    assert (with_noise.argmax(-1) != without.argmax(-1)).any()
+    np.testing.assert_array_equal(acted(behavior, observations, noise), with_noise.argmax(-1))
+    np.testing.assert_array_equal(acted(behavior, observations, noise, t=1), with_noise.argmax(-1))
+    np.testing.assert_array_equal(behavior.actions(observations, None) - 5, without.argmax(-1))
+
+
+def test_the_learner_draws_noise_for_each_of_three_passes_and_only_for_noisy_networks():
+    policy = policy_for(noisy_sigma=0.5)
+    drawn = policy.draws(np.random.default_rng(0), 32, 1)[NOISE]
+    assert drawn.shape == (1, 3, policy.module.num_noise)
+    assert len({float(row[0]) for row in drawn[0]}) == 3
+    assert policy_for().draws(np.random.default_rng(0), 32, 1) == {}
+    flat, observations = randomized(policy), torch.zeros(2, 1, 4)
+    networks = networks_of(policy, flat, drawn)
+    assert not torch.equal(networks.values(observations), networks.target_values(observations))
+
+
+def test_the_best_action_is_taken_as_often_as_epsilon_leaves_it():
+    policy = policy_for()
+    flat, observations = randomized(policy), observations_of(BOX, 1).repeat(4000, 0)
+    (best,) = set(values_of(policy, flat, observations).argmax(-1))
+    behavior = loaded(policy, flat, epsilon=((0, 1.0), (100, 0.3)), env_steps=100)
+    actions = acted(behavior, observations, behavior.noise(np.random.default_rng(0), 1, 4000))
+    assert np.mean(actions == best) == pytest.approx(0.7 + 0.3 / 3, abs=0.02)
+    assert (behavior.actions(observations, None) == best + 5).all()
+    explored = behavior.actions(observations, np.random.default_rng(0)) - 5
+    assert np.mean(explored == best) == pytest.approx(0.7 + 0.3 / 3, abs=0.02)
+
+
+@pytest.mark.parametrize(("env_steps", "epsilon"), [(0, 1.0), (50, 0.65), (100, 0.3), (10_000, 0.3)])
+def test_epsilon_follows_the_env_steps_that_weights_arrive_with(env_steps, epsilon):
+    policy = policy_for()
+    behavior = loaded(policy, randomized(policy), epsilon=((0, 1.0), (100, 0.3)), env_steps=env_steps)
+    assert behavior.exploration.epsilon == pytest.approx(epsilon)
+
+
+def test_soft_q_draws_actions_by_the_softmax_of_values_over_temperature():
+    policy = policy_for(exploration="soft_q")
+    flat, observations = randomized(policy), observations_of(BOX, 1).repeat(20_000, 0)
+    values = values_of(policy, flat, observations[:1])[0] / 0.5
+    behavior = loaded(policy, flat, temperature=0.5)
+    noise = behavior.noise(np.random.default_rng(1), 1, 20_000)
+    shares = np.bincount(acted(behavior, observations, noise), minlength=3) / 20_000
+    np.testing.assert_allclose(shares, np.exp(values) / np.exp(values).sum(), atol=0.012)
+
+
+def test_noise_on_parameters_holds_until_an_episode_begins_in_the_first_column():
+    policy = policy_for(exploration="parameter_noise")
+    flat, observations = randomized(policy), observations_of(BOX, 30)
+    behavior = loaded(policy, flat, epsilon=0.2)
+    noise = behavior.noise(np.random.default_rng(3), 3, 30)
+    first, later = np.zeros(30, bool), np.zeros(30, bool)
+    first[0], later[1:] = True, True
+
+    def varied(draw):
+        return flat + np.float32(FIRST_STD) * standard_normal(draw, len(flat))
+
+    for t, starts, draw in ((0, first, noise[0, 0, 2]), (1, later, noise[0, 0, 2]), (2, first, noise[2, 0, 2])):
+        expected = values_of(policy, varied(float(draw)), observations).argmax(-1)
+        np.testing.assert_array_equal(acted(behavior, observations, noise, t=t, starts=starts), expected)
+    again = loaded(policy, flat, epsilon=0.2)
+    again.load_state(behavior.state())
+    expected = values_of(policy, varied(float(noise[2, 0, 2])), observations).argmax(-1)
+    np.testing.assert_array_equal(acted(again, observations, noise), expected)
+
+
+def test_noise_on_parameters_grows_while_it_changes_less_than_epsilon_would_and_shrinks_after():
+    noise = AdaptiveNoise(num_actions=4)
+    noise.load(Weights(0, np.zeros(3, np.float32), schedules={"epsilon": 0.2}))
+    assert noise.bound == pytest.approx(-np.log(0.8 + 0.2 / 4))
+    values = np.array([[0.0, 0.0, 0.0, 0.0]], np.float32)
+    noise.adapt(values, values)
+    assert noise.std == pytest.approx(FIRST_STD * ADAPTATION)
+    far = np.array([[9.0, 0.0, 0.0, 0.0]], np.float32)
+    noise.adapt(values, far)
+    noise.adapt(values, far)
+    assert noise.std == pytest.approx(FIRST_STD / ADAPTATION)
+
+
+def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
+    policy = policy_for(records_values=True)
+    flat, observations = randomized(policy), observations_of(BOX, 6).reshape(3, 2, 4)
+    behavior = loaded(policy, flat, epsilon=1.0)
+    noise, record = behavior.noise(np.random.default_rng(0), 2, 2), behavior.allocate_fragment(2, 2)
+    for t in range(2):
+        behavior.act(observations[t], noise[t], record, t, np.zeros(2, bool))
+    record["obs"] = observations
+    behavior.postprocess(record)
+    expected = values_of(policy, flat, observations.reshape(6, 4)).reshape(3, 2, 3)
+    np.testing.assert_allclose(record["q_values"], expected, atol=NEAR)
+
+
+class Always(EpsilonGreedy):
+    """Takes one action whatever the values; it counts the steps."""
+
+    def __init__(self, num_actions, action):
+        super().__init__(num_actions)
+        self.action, self.steps = action, 0
+
+    def explore(self, run, noise, episode_starts, acts, mask):
+        self.steps += 1
+        return np.full(len(noise), self.action)
+
+
+def test_an_exploration_of_ones_own_acts_in_place_of_rlruns_and_each_acting_side_has_its_own():
+    policy = policy_for(exploration=partial(Always, action=2))
+    behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
+    record = behaviors[0].allocate_fragment(1, 4)
+    noise = behaviors[0].noise(np.random.default_rng(0), 1, 4)
+    taken = behaviors[0].act(observations_of(BOX, 4), noise[0], record, 0, np.zeros(4, bool))
+    assert taken.tolist() == [2 + ACTIONS.start] * 4
+    assert [behavior.exploration.steps for behavior in behaviors] == [1, 0]
+    assert behaviors[0].exploration.num_actions == ACTIONS.n

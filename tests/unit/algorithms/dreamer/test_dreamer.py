@@ -1,0 +1,317 @@
+"""DreamerV3: its losses by hand, what it reports and refuses, that it resumes, and that it learns a tiny model."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import rlrun
+from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig, balanced_kl, percentiles
+from rlrun.algorithms.dreamer.policy import DreamerNetworks
+from rlrun.algorithms.dreamer.world_model import States
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import SpecError
+from rlrun.learner.local_learner import LocalLearner
+from rlrun.report.page import write_report
+from tests.rounding import rounding_error
+
+LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SF", "HG"], "is_slippery": False}}
+TINY: dict[str, Any] = {
+    "model": {"size": "nano"},
+    "num_bins": 31,
+    "minibatch_size": 4,
+    "horizon": 5,
+    "learning_starts": 40,
+    "num_envs_per_worker": 2,
+    "training_intensity": 0.05,
+    "min_env_steps_per_iteration": 60,
+    "replay": {"length": 8, "stride": 2, "capacity": 2000},
+}
+SCHEDULED = {"lr": 1e-3, "actor_lr": 1e-3, "critic_lr": 1e-3, "entropy_coeff": 3e-4}
+
+
+NUMBERS = Spaces(gymnasium.spaces.Box(-np.inf, np.inf, (3,)), gymnasium.spaces.Discrete(2))
+
+
+def learner_of(spaces: Spaces = NUMBERS, **settings: Any) -> LocalLearner:
+    algorithm = Dreamer(DreamerConfig.parse({**TINY, **settings}))
+    policy = algorithm.policy(spaces, 0)
+    return LocalLearner(
+        policy,
+        algorithm.objectives(policy),
+        device="cpu",
+        update_executor="eager",
+        identity=None,
+        seed=0,
+        has_target=True,
+    )
+
+
+def sequences(learner: LocalLearner, rows: int = 4, length: int = 8) -> SampleBatch:
+    drawn = np.random.default_rng(0)
+    starts = np.zeros((rows, length + 1), np.bool_)
+    starts[:, 0] = True
+    return SampleBatch(
+        obs=drawn.normal(size=(rows, length + 1, 3)).astype(np.float32),
+        episode_starts=starts,
+        state=np.zeros((rows, learner.policy.spec.state_size), np.float32),
+        actions=drawn.integers(2, size=(rows, length)),
+        rewards=drawn.normal(size=(rows, length)).astype(np.float32),
+        discounts=np.full((rows, length), 0.997, np.float32),
+        valid=np.ones((rows, length), np.bool_),
+    )
+
+
+def gradients(scales: tuple[float, float], free_nats: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients over posterior and prior logits, and finite differences of the divergence over both."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 4, generator=generator, dtype=torch.float64)
+
+    def divergence(both: Tensor) -> Tensor:
+        first, second = both.softmax(-1)
+        return (first * (first.log() - second.log())).sum()
+
+    differences = torch.zeros_like(logits)
+    for place in np.ndindex(*logits.shape):
+        step = torch.zeros_like(logits)
+        step[place] = 1e-6
+        differences[place] = (divergence(logits + step) - divergence(logits - step)) / 2e-6
+    leaf = logits.clone().requires_grad_()
+    posterior, prior = leaf.softmax(-1)
+    (found,) = torch.autograd.grad(balanced_kl(posterior, prior, scales, free_nats), leaf)
+    return found[0], found[1], differences[0], differences[1]
+
+
+def test_the_divergence_moves_prior_and_posterior_by_their_own_weights() -> None:
+    posterior, prior, of_posterior, of_prior = gradients((1.0, 0.1), 0.0)
+    torch.testing.assert_close(posterior, 0.1 * of_posterior, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(prior, 1.0 * of_prior, rtol=1e-6, atol=1e-8)
+
+
+def test_a_divergence_within_the_free_nats_moves_nothing() -> None:
+    posterior, prior, _, _ = gradients((1.0, 0.1), 100.0)
+    assert posterior.abs().max() == prior.abs().max() == 0
+
+
+def test_percentiles_are_of_the_rows_that_count() -> None:
+    returns = torch.tensor([[0.0, 10.0], [500.0, -500.0], [20.0, 30.0]])
+    found = percentiles(returns, torch.tensor([1.0, 0.0, 1.0]), (0.05, 0.5, 0.95))
+    np.testing.assert_allclose(found, np.percentile([0, 10, 20, 30], [5, 50, 95]), rtol=rounding_error(4))
+
+
+def test_the_range_of_returns_moves_by_a_hundredth_of_the_way_and_is_descended_by_nobody() -> None:
+    learner = learner_of()
+    learner.step(sequences(learner), scheduled=SCHEDULED)
+    slot = learner.policy.parameters.slot("return_range")
+    first = learner.flat()[slot.offset : slot.offset + 2]
+    # Rewards and values are 0 at first, whatever is imagined, and so are all returns.
+    np.testing.assert_allclose(first, [0, 0], atol=1e-4)
+    for _ in range(20):
+        learner.step(sequences(learner), scheduled=SCHEDULED)
+    low, high = learner.flat()[slot.offset : slot.offset + 2]
+    assert low < high
+    near = rounding_error(2 * 4)  # roundings of each end, and of their difference
+    assert learner.last_statistics()["actor/return_range"] == pytest.approx(high - low, rel=near)
+
+
+@pytest.mark.parametrize("range_before", [0.01, 50.0])
+def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_returns_down_alone(
+    range_before: float,
+) -> None:
+    """Sums over single steps, in double precision, against the loss (arXiv:2301.04104, eqs. 11 and 12)."""
+    algorithm = Dreamer(DreamerConfig.parse({**TINY, "gamma": 0.8, "horizon": 3}))
+    policy = algorithm.policy(NUMBERS, 0)
+    learner = LocalLearner(
+        policy, algorithm.objectives(policy), device="cpu", update_executor="eager", identity=None, seed=0
+    )
+    drawn = np.random.default_rng(1)
+    flat = torch.from_numpy(drawn.normal(scale=0.2, size=policy.parameters.size).astype(np.float32))
+    views = policy.parameters.views(flat)
+    views["return_range"].copy_(torch.tensor([0.0, range_before]))
+    for head in ("world_model.reward", "critic"):  # rewards and values of about 0: the bins beside it are at 2.8
+        views[f"{head}.output.bias"].copy_(-3.0 * torch.arange(-15.0, 16.0).square())
+    batch = sequences(learner, rows=2, length=3)
+    batch["discounts"][0, 1] = 0.0  # nothing is imagined from the observation behind it
+    batch |= policy.draws(drawn, 2, 3)
+    batch = batch.map(torch.from_numpy)
+    outputs = policy.outputs(views, batch)
+    carried = algorithm.world_model_loss(outputs, batch, {}).carry
+    batch |= {f"world_model/{name}": tensor for name, tensor in carried.items()}
+    loss = algorithm.actor_loss(outputs, batch, {"entropy_coeff": torch.tensor(0.3)})
+
+    alive = carried["alive"].flatten().double()
+    assert alive.tolist() == [1, 1, 0, 1, 1, 1, 1, 1]
+    noise = (batch[name].flatten(0, 1) for name in ("imagined_noise", "action_noise"))
+    imagined = outputs.imagine(carried["features"].flatten(0, 1), *noise)
+    values, described = outputs.values(imagined.features), outputs.actor_outputs(imagined.features[:, :3])
+    log_probs, entropy = outputs.actions.log_prob(described, imagined.actions), outputs.actions.entropy(described)
+    returns, moved = loss.carry["returns"], loss.assign["return_range"]
+    spread = float(moved[1] - moved[0])
+    assert (spread < 1) == (range_before < 1)
+    total, weights = 0.0, np.zeros((8, 3))
+    for n, t in np.ndindex(8, 3):
+        reached = np.prod([0.8 * float(imagined.continues[n, before]) for before in range(t)])
+        weights[n, t] = float(alive[n]) * reached / (7 * 3)
+        gain = float(log_probs[n, t]) * float(returns[n, t] - values[n, t]) / max(1.0, spread)
+        total -= weights[n, t] * (gain + 0.3 * float(entropy[n, t]))
+    np.testing.assert_allclose(loss.carry["weights"].detach(), weights, rtol=1e-5)
+    assert loss.total.item() == pytest.approx(total, rel=1e-4)
+
+
+def test_each_loss_moves_its_own_parameters_and_no_others() -> None:
+    learner = learner_of()
+    policy, before = learner.policy, learner.flat()
+    learner.step(sequences(learner), scheduled={**SCHEDULED, "actor_lr": 0.0, "critic_lr": 0.0})
+    start, size = policy.parameters.range_under("world_model.")
+    moved = np.flatnonzero(learner.flat() != before)
+    inside = (moved >= start) & (moved < start + size)
+    others = {slot.name for slot in policy.parameters.slots if (slot.offset == moved[~inside, None]).any()}
+    assert inside.any()
+    assert others <= {"return_range"}
+
+
+def test_a_sequence_that_holds_nothing_changes_no_loss() -> None:
+    one, other = learner_of(), learner_of()
+    batch = sequences(one, rows=4)
+    batch["valid"][3] = False
+    garbage = SampleBatch({name: column.copy() for name, column in batch.items()})
+    garbage["obs"][3], garbage["rewards"][3] = 7.0, 100.0
+    one.step(batch, scheduled=SCHEDULED)
+    other.step(garbage, scheduled=SCHEDULED)
+    np.testing.assert_array_equal(one.flat(), other.flat())
+
+
+def test_imagined_steps_enter_no_count_of_real_ones() -> None:
+    with rlrun.Dreamer("Pendulum-v1", TINY, seed=100) as algorithm:
+        result = [algorithm.train() for _ in range(2)][-1]
+        minibatches = algorithm.training.trainee.learner.sgd_steps
+    assert result["env_steps"] == 128  # 8 fragments of 8 steps of 2 envs
+    assert minibatches == int(0.05 * (result["env_steps"] - 40))
+
+
+def test_without_a_discount_no_step_is_taken_for_an_end() -> None:
+    with rlrun.Dreamer("Pendulum-v1", {**TINY, "gamma": 0.0}, seed=100) as algorithm:
+        algorithm.train()
+        learner = algorithm.training.trainee.learner
+        assert learner.last_batch is not None
+        batch = SampleBatch(learner.last_batch, **learner.policy.draws(np.random.default_rng(0), 4, 8))
+        assert learner.evaluate(continues, batch).min() == 1  # no episode of Pendulum terminates
+
+
+def continues(outputs: DreamerNetworks, batch: SampleBatch) -> Tensor:
+    return outputs.rows(batch).continues
+
+
+def test_a_trial_keeps_a_picture_of_its_dreams_that_its_report_shows(tmp_path: Path) -> None:
+    entry = {
+        "algorithm": "dreamer",
+        "env": LAKE,
+        "stop": {"iteration": 2},
+        "config": TINY,
+        "evaluation": {"every": 2, "episodes": 1},
+    }
+    (trial,) = rlrun.run({"lake": entry}, runs_dir=tmp_path)
+    (picture,) = trial.directory.glob("picture_*.svg")
+    write_report([tmp_path / "lake"], tmp_path / "page.html")
+    held = base64.b64encode(picture.read_bytes()).decode()
+    assert f"data:image/svg+xml;base64,{held}" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("env", ["Pendulum-v1", LAKE])
+def test_a_resumed_run_goes_on_to_the_last_bit(env: Any, tmp_path: Path) -> None:
+    with rlrun.Dreamer(env, TINY, seed=100) as one:
+        one.train()
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()
+        weights, slow = one.training.trainee.learner.flat(), one.training.trainee.learner.target()
+    with rlrun.Dreamer.restore(checkpoint) as other:
+        result = other.train()
+        assert result["learner/world_model/loss"] == expected["learner/world_model/loss"]
+        assert result["episode_return_mean"] == expected["episode_return_mean"]
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        assert slow is not None
+        np.testing.assert_array_equal(other.training.trainee.learner.target(), slow)
+
+
+MOVES = {(0, 1): 2, (0, 2): 1, (2, 2): 3, (2, 3): 0}
+"""Where an action leads on the lake: down 1, right 2 and up 3; 1 is a hole and 3 the goal."""
+
+
+def walks(learner: LocalLearner, drawn: np.random.Generator, rows: int = 12, length: int = 6) -> SampleBatch:
+    """Random walks on the lake, whose final observations are rows of their own."""
+    obs, starts = np.zeros((rows, length + 1), np.int64), np.zeros((rows, length + 1), np.bool_)
+    actions = drawn.choice(4, p=[0.1, 0.4, 0.4, 0.1], size=(rows, length))
+    valid, ends = np.ones((rows, length), np.bool_), np.zeros((rows, length), np.bool_)
+    starts[:, 0] = True
+    for row in range(rows):
+        for t in range(length):
+            if obs[row, t] in (1, 3):
+                valid[row, t], starts[row, t + 1] = False, True
+                continue
+            obs[row, t + 1] = MOVES.get((int(obs[row, t]), int(actions[row, t])), obs[row, t])
+            ends[row, t] = obs[row, t + 1] in (1, 3)
+    return SampleBatch(
+        obs=obs,
+        episode_starts=starts,
+        state=np.zeros((rows, learner.policy.spec.state_size), np.float32),
+        actions=actions,
+        rewards=(valid & (obs[:, 1:] == 3)).astype(np.float32),
+        discounts=np.where(ends, 0.0, 0.9).astype(np.float32),
+        valid=valid,
+    )
+
+
+def imagined_rewards(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Tensor]:
+    """What two actions [S, 2] are imagined to give behind the first observation, and whether it goes on there."""
+    rows = outputs.rows(batch)
+    states, _ = outputs.observe(batch, rows)
+    state = States(states.recurrent[:, 0], states.latent[:, 0])
+    given, lasts = [], []
+    for t in range(2):
+        action = outputs.actions.recorded(batch["actions"][:, t])
+        state = outputs.model.imagine(state, action, batch["latent_noise"][:, t])
+        given.append(outputs.rewards(state.features))
+        lasts.append(outputs.continue_logits(state.features).sigmoid())
+    return {"rewards": torch.stack(given, 1), "continues": torch.stack(lasts, 1)}
+
+
+def test_imagined_rewards_on_a_tiny_lake_are_the_true_ones_within_0_05() -> None:
+    lake = Spaces(gymnasium.spaces.Discrete(4), gymnasium.spaces.Discrete(4))
+    learner = learner_of(lake, model={"size": "nano", "hiddens": [32]}, free_nats=0.0)
+    drawn = np.random.default_rng(0)
+    for step in range(200):
+        settings = {**SCHEDULED, "lr": 1e-2 if step < 150 else 2e-3}
+        learner.step(walks(learner, drawn), scheduled=settings, objectives={"world_model"})
+    asked = walks(learner, drawn, rows=4)
+    asked["actions"][:, :2] = [[1, 2], [0, 2], [1, 0], [2, 0]]
+    asked["latent_noise"] = drawn.random((4, 7, 4), np.float32)
+    found = learner.evaluate(imagined_rewards, asked)
+    # Down and right is the goal; right is a hole, from which nothing is asked.
+    np.testing.assert_allclose(found["rewards"][:3], [[0, 1], [0, 0], [0, 0]], atol=0.05)
+    np.testing.assert_allclose(found["continues"][:3], [[1, 0], [1, 0], [1, 1]], atol=0.05)
+    assert found["continues"][3, 0] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"num_bins": 64}, "odd number"),
+        ({"compile": True}, "step by step"),
+        ({"replay": {"burn_in": 5}}, "stored with its first step"),
+        ({"replay": {"prioritized": True}}, "sampled uniformly"),
+        ({"model": {"core": "lstm"}}, "latent state is its core"),
+        ({"normalize_observations": True}, "symlog"),
+    ],
+)
+def test_settings_that_mean_nothing_here_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        DreamerConfig.parse(setting)

@@ -1,0 +1,86 @@
+"""Pictures of what a world model observes and imagines."""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+import zlib
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
+from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of, png_of
+from rlrun.algorithms.dreamer.policy import DreamerPolicy
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from tests.rounding import rounding_error
+
+VECTOR = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+IMAGE = gymnasium.spaces.Box(0, 255, (48, 48, 1), np.uint8)
+LENGTH = 9
+
+
+def found_for(space: gymnasium.Space[Any], start_at: int | None = None) -> tuple[SampleBatch, dict[str, Any]]:
+    policy = DreamerPolicy(
+        space, gymnasium.spaces.Discrete(2), DreamerModelConfig(size="nano"), num_bins=15, horizon=2, seed=0
+    )
+    generator = torch.Generator().manual_seed(0)
+    starts = torch.zeros(1, LENGTH + 1, dtype=torch.bool)
+    if start_at is not None:
+        starts[0, start_at] = True
+    obs = torch.randn(1, LENGTH + 1, 2, generator=generator)
+    batch = SampleBatch(
+        obs=obs if space is VECTOR else (obs[..., :1, None, None] * 40 + 120).to(torch.uint8).expand(-1, -1, 48, 48, 1),
+        valid=torch.ones(1, LENGTH, dtype=torch.bool),
+        rewards=torch.randn(1, LENGTH, generator=generator),
+        discounts=torch.full((1, LENGTH), 0.9),
+        actions=torch.zeros(1, LENGTH, dtype=torch.int64),
+        episode_starts=starts,
+        state=torch.zeros(1, policy.spec.state_size),
+        latent_noise=torch.rand(1, LENGTH + 1, 4, generator=generator),
+    )
+    views = policy.parameters.views(policy.parameters.gather(policy.module))
+    with torch.no_grad():
+        found = observed_and_imagined(policy.outputs(views, batch), batch)
+    return batch, map_tree(lambda leaf: leaf.numpy(), found)
+
+
+def test_what_was_observed_is_shown_as_it_was() -> None:
+    batch, found = found_for(VECTOR)
+    shown, expected = found["numbers"]
+    np.testing.assert_allclose(shown, batch["obs"][0], rtol=rounding_error(4))
+    assert expected.shape == shown.shape
+    np.testing.assert_allclose(found["rewards"][1:], batch["rewards"][0])
+    assert found["is_known"].all()
+
+
+def test_nothing_is_drawn_of_an_episode_that_begins_while_imagining() -> None:
+    _, found = found_for(VECTOR, start_at=7)
+    assert found["is_known"].tolist() == [True] * 7 + [False] * 3
+
+
+@pytest.mark.parametrize("space", [VECTOR, IMAGE])
+def test_a_picture_is_a_small_svg(space: gymnasium.Space[Any]) -> None:
+    _, found = found_for(space)
+    picture = picture_of(found)
+    root = ElementTree.fromstring(picture)
+    assert root.tag.endswith("svg")
+    assert len(picture) < 100_000
+    assert len(re.findall("<polyline", picture)) == (9 if space is VECTOR else 3)
+    assert len(re.findall("<image", picture)) == (0 if space is VECTOR else 1)
+
+
+def test_a_png_holds_its_pixels() -> None:
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    data = png_of(pixels)
+    assert struct.unpack(">II", data[16:24]) == (3, 2)
+    size = struct.unpack(">I", data[33:37])[0]
+    lines = np.frombuffer(zlib.decompress(data[41 : 41 + size]), np.uint8).reshape(2, 10)
+    np.testing.assert_array_equal(lines[:, 1:].reshape(2, 3, 3), pixels)
+    assert base64.b64encode(data).startswith(b"iVBOR")

@@ -1,0 +1,197 @@
+"""DreamerV3's policy: which reward belongs to which observation, and who acts is who learns."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
+from rlrun.algorithms.dreamer.policy import DreamerNetworks, DreamerPolicy
+from rlrun.algorithms.dreamer.world_model import States
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.nn.observation_leaves import described_leaves
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.weights import Weights
+from tests.rounding import rounding_error
+
+VECTOR = gymnasium.spaces.Box(-np.inf, np.inf, (3,))
+IMAGE = gymnasium.spaces.Box(0, 255, (48, 48), np.uint8)
+BOTH = gymnasium.spaces.Dict(image=IMAGE, where=gymnasium.spaces.Discrete(4))
+CHOICES = gymnasium.spaces.Discrete(3, start=5)
+BOX = gymnasium.spaces.Box(-2.0, 2.0, (2,))
+SUMS = 16 * (1 + 2 + 4 + 8) + 16 + 6 + 12  # of four convolutions, the hidden layers and both parts of the state
+
+
+def policy_for(observations: gymnasium.Space[Any] = VECTOR, actions: gymnasium.Space[Any] = CHOICES) -> DreamerPolicy:
+    model = DreamerModelConfig(size="nano", latents=3, classes=4, recurrent_width=6)
+    policy = DreamerPolicy(observations, actions, model, num_bins=15, horizon=4, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in policy.module.parameters():
+        parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
+    return policy
+
+
+def networks_of(policy: DreamerPolicy) -> DreamerNetworks:
+    views = policy.parameters.views(policy.parameters.gather(policy.module))
+    return policy.outputs(views, SampleBatch())
+
+
+def acting(policy: DreamerPolicy) -> BehaviorPolicy:
+    behavior = pickle.loads(pickle.dumps(policy.behavior()))
+    start, size = policy.acting_range
+    behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy()[start : start + size]))
+    return behavior
+
+
+def drawn_observations(space: gymnasium.Space[Any], length: int, slots: int) -> Any:
+    drawn = np.random.default_rng(1)
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {key: drawn_observations(part, length, slots) for key, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return drawn.integers(space.n, size=(length, slots))
+    if space.dtype == np.uint8:
+        return drawn.integers(256, size=(length, slots, *space.shape), dtype=np.uint8)
+    return drawn.normal(size=(length, slots, *space.shape)).astype(np.float32)
+
+
+def test_rewards_and_ends_stand_at_the_observation_that_their_step_leads_to() -> None:
+    # An episode that begins in row 1 ends for good with the step in row 2; row 3 is its final observation.
+    batch = SampleBatch(
+        valid=torch.tensor([[True, True, True, False, True]]),
+        rewards=torch.tensor([[1.0, 2.0, 3.0, 99.0, 5.0]]),
+        discounts=torch.tensor([[0.9, 0.9, 0.0, 0.9, 0.9]]),
+        actions=torch.tensor([[0, 1, 2, 1, 0]]),
+        episode_starts=torch.tensor([[False, True, False, False, True, False]]),
+        state=torch.cat([torch.zeros(1, 18), torch.tensor([[0.0, 1.0, 0.0]])], 1),
+    )
+    rows = networks_of(policy_for()).rows(batch)
+    assert rows.counts.tolist() == [[1, 1, 1, 1, 1, 1]]
+    assert rows.is_behind.tolist() == [[0, 1, 1, 1, 0, 1]]
+    assert rows.rewards.tolist() == [[0, 1, 2, 3, 0, 5]]
+    assert rows.continues.tolist() == [[1, 1, 1, 0, 1, 1]]
+    taken = [1, 0, 1, 2, None, 0]  # the first is what the stored state remembers; row 3 began no step
+    assert rows.actions[0].tolist() == [[float(i == own) for i in range(3)] for own in taken]
+
+
+def test_a_row_that_holds_nothing_does_not_count() -> None:
+    batch = SampleBatch(
+        valid=torch.tensor([[False, True, False]]),
+        rewards=torch.zeros(1, 3),
+        discounts=torch.ones(1, 3),
+        actions=torch.zeros(1, 3, dtype=torch.int64),
+        episode_starts=torch.tensor([[False, True, False, False]]),
+        state=torch.zeros(1, 21),
+    )
+    assert networks_of(policy_for()).rows(batch).counts.tolist() == [[0, 1, 1, 0]]
+
+
+@pytest.mark.parametrize("actions", [CHOICES, BOX])
+@pytest.mark.parametrize("space", [VECTOR, BOTH])
+def test_who_acts_has_the_states_and_outputs_of_who_learns(
+    space: gymnasium.Space[Any], actions: gymnasium.Space[Any]
+) -> None:
+    policy, length, slots = policy_for(space, actions), 12, 4
+    behavior, networks = acting(policy), networks_of(policy)
+    observations = drawn_observations(space, length, slots)
+    noise = behavior.noise(np.random.default_rng(2), length, slots)
+    starts = np.zeros((length, slots), np.bool_)
+    starts[0] = starts[5, 1] = starts[9, 3] = True
+    record = behavior.allocate_fragment(length, slots)
+    states = []
+    for t in range(length):
+        seen = {key: leaf[t] for key, leaf in observations.items()} if space is BOTH else observations[t]
+        acted = behavior.act(seen, noise[t], record, t, starts[t])
+        assert all(actions.contains(each) for each in acted)
+        states.append(behavior.memory()["recurrent_state"])
+
+    def rows(leaf: Any) -> Any:
+        return torch.from_numpy(np.ascontiguousarray(np.moveaxis(leaf, 0, 1)))
+
+    tree = {key: rows(leaf) for key, leaf in observations.items()} if space is BOTH else rows(observations)
+    model, recorded = networks.model, networks.actions.recorded(rows(record["actions"]))
+    taken = torch.cat([torch.zeros_like(recorded[:, :1]), recorded[:, :-1]], 1)
+    first = States(torch.zeros(slots, 6), torch.zeros(slots, 12))
+    found, _ = model.observe(model.encode(tree), taken, rows(starts).float(), first, rows(noise[..., :3]))
+    expected = np.moveaxis(np.array(states), 0, 1)
+    np.testing.assert_allclose(found.features.numpy(), expected[..., :18], atol=rounding_error(SUMS))
+    np.testing.assert_allclose(recorded.numpy(), expected[..., 18:], atol=rounding_error(2))
+    raw = model.head("actor", found.features)
+    np.testing.assert_allclose(
+        networks.actions.outputs_of(raw).numpy(), networks.actions.outputs(raw.numpy()), atol=rounding_error(SUMS)
+    )
+    assert record["state"].shape == (length, slots, policy.spec.state_size)
+    np.testing.assert_array_equal(record["state"][1], np.where(starts[1][:, None], 0, states[0]))
+
+
+def test_evaluation_takes_the_likeliest_latents_and_actions_and_draws_them_where_it_explores() -> None:
+    policy = policy_for()
+    observations = drawn_observations(VECTOR, 1, 64)[0]
+
+    def actions(generator: np.random.Generator | None) -> list[int]:
+        behavior = acting(policy)
+        behavior.begin_episodes(np.ones(64, np.bool_))
+        chosen: list[int] = behavior.actions(observations, generator).tolist()
+        return chosen
+
+    assert actions(None) == actions(None)
+    assert set(actions(np.random.default_rng(0))) == {5, 6, 7}
+
+
+def test_who_is_told_of_other_actions_remembers_those() -> None:
+    behavior = acting(policy_for())
+    behavior.begin_episodes(np.ones(2, np.bool_))
+    behavior.actions(drawn_observations(VECTOR, 1, 2)[0], None)
+    before = behavior.memory()["recurrent_state"]
+    behavior.take_actions(np.array([5, 7]))
+    after = behavior.memory()["recurrent_state"]
+    np.testing.assert_array_equal(after[:, :18], before[:, :18])
+    assert after[:, 18:].tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_imagination_begins_with_the_given_states_and_needs_no_gradient() -> None:
+    policy = policy_for(actions=BOX)
+    networks = networks_of(policy)
+    noise = policy.draws(np.random.default_rng(0), 5, 2)
+    assert noise["latent_noise"].shape == (5, 3, 3)
+    features = torch.rand(15, 18, requires_grad=True)
+    drawn = [torch.from_numpy(noise[name]).flatten(0, 1) for name in ("imagined_noise", "action_noise")]
+    imagined = networks.imagine(features, *drawn)
+    assert imagined.features.shape == (15, 5, 18)
+    assert imagined.actions.shape == (15, 4, 2)
+    assert imagined.rewards.shape == imagined.continues.shape == (15, 4)
+    assert not imagined.features.requires_grad
+    torch.testing.assert_close(imagined.features[:, 0], features.detach())
+    state = States(imagined.features[:, 1, :6], imagined.features[:, 1, 6:])
+    following = networks.model.imagine(state, imagined.actions[:, 1].clamp(-1, 1), drawn[0][:, 1])
+    torch.testing.assert_close(following.features, imagined.features[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("space", "actions", "message"),
+    [
+        (VECTOR, gymnasium.spaces.MultiDiscrete([2, 2]), "acts in Discrete or in a Box"),
+        (VECTOR, gymnasium.spaces.Box(-np.inf, np.inf, (1,)), "finite bounds"),
+        (gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8), CHOICES, "multiples of 16.*not 84x84"),
+        (
+            gymnasium.spaces.Dict(x=VECTOR, action_mask=gymnasium.spaces.MultiBinary(3)),
+            gymnasium.spaces.Discrete(3),
+            "no action masks",
+        ),
+    ],
+)
+def test_what_a_world_model_cannot_imagine_is_refused(
+    space: gymnasium.Space[Any], actions: gymnasium.Space[Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        policy_for(space, actions)
+
+
+def test_a_plan_says_that_images_enter_through_convolutions_of_its_own() -> None:
+    said = dict(described_leaves(policy_for(BOTH).leaves))
+    assert said["image"] == "image 48x48 through convolutions of its own, scaled by 1/255"

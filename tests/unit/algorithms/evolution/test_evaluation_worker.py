@@ -1,0 +1,72 @@
+"""What evolution says of envs whose observations or episodes nobody can learn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.evolution.ars import ARS
+from rlrun.algorithms.evolution.cem import CEM
+from rlrun.algorithms.evolution.cmaes import CMAES
+from rlrun.algorithms.evolution.es import ES
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import interrupt_wanted
+from rlrun.envs.vector_env import EnvError
+from rlrun.rollout import endless_episodes
+from rlrun.training.training import Training
+
+
+class Blinks(gymnasium.Env[Any, Any]):
+    """Episodes of 20 steps; in its third one an env shows NaN behind the fourth step."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    episodes = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.episodes, self.steps = self.episodes + 1, 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        blind = (self.episodes, self.steps) == (3, 4)
+        return np.full(2, np.nan if blind else 0.0, np.float32), 1.0, self.steps == 20, False, {}
+
+
+def trained(kind: type[Algorithm[Any]], env: EnvConfig) -> None:
+    with Training(env, kind(kind.Config.parse({"num_envs_per_worker": 2}))) as training:
+        for _ in range(3):
+            training.step()
+
+
+@pytest.mark.parametrize("kind", [ES, ARS, CMAES, CEM])
+def test_an_observation_that_is_no_number_is_named_with_its_place(kind: type[Algorithm[Any]]) -> None:
+    told = r"Blinks: worker 0, env \d, episode \d+ with seed \d+, step 4: the observation contains NaN"
+    with pytest.raises(EnvError, match=told):
+        trained(kind, EnvConfig(id=f"{__name__}:Blinks"))
+
+
+def test_an_episode_that_does_not_end_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
+    monkeypatch.setattr(endless_episodes, "LONGEST_EPISODE", 100)
+    endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
+    with (
+        pytest.warns(UserWarning, match="worker 0: an episode has not ended after"),
+        pytest.raises(EnvError, match="not ended after 100 steps"),
+    ):
+        trained(ES, endless)
+
+
+def test_who_wants_the_end_does_not_wait_for_an_episode_that_may_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 30)
+    endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
+    interrupt_wanted.set()
+    try:
+        with pytest.warns(UserWarning, match="has not ended after 30 steps"), pytest.raises(KeyboardInterrupt):
+            trained(ES, endless)
+    finally:
+        interrupt_wanted.clear()

@@ -1,0 +1,218 @@
+"""ES, ARS and CMA-ES: the same run with any envs side by side, their steps by hand, exact resume, refusals."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import rlrun
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.evolution.ars import ARS, ARSConfig, FollowBestPairs
+from rlrun.algorithms.evolution.candidates import MirroredPairs, perturbation
+from rlrun.algorithms.evolution.cmaes import CMAES, CMAESConfig
+from rlrun.algorithms.evolution.es import ES, ESConfig, FollowRanks
+from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
+from rlrun.algorithms.evolution.evaluation_worker import EvaluationWorker
+from rlrun.config import SpecError
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError
+from rlrun.rollout.rewards import RewardSettings
+from rlrun.rollout.worker_config import WorkerConfig
+from rlrun.training.training import Training
+from tests.rounding import rounding_error
+
+ALGORITHMS: dict[str, tuple[type[Algorithm[Any]], type[Any], dict[str, Any]]] = {
+    "es": (ES, ESConfig, {"num_pairs": 4, "model": {"hiddens": [4]}, "normalize_observations": True}),
+    "ars": (ARS, ARSConfig, {"num_pairs": 4, "top_pairs": 2}),
+    "cmaes": (CMAES, CMAESConfig, {"population_size": 6}),
+}
+
+
+def training_of(name: str, env: str = "CartPole-v1", **settings: Any) -> Training:
+    algorithm, config, own = ALGORITHMS[name]
+    return Training(EnvConfig(id=env), algorithm(config.parse({**own, **settings})), seed=3)
+
+
+def parameters(training: Training, iterations: int) -> bytes:
+    for _ in range(iterations):
+        training.step()
+    return training.trainee.learner.flat().tobytes()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_run_does_not_depend_on_how_many_envs_are_side_by_side(name: str) -> None:
+    found = []
+    for num_envs in (1, 3, 16):
+        training = training_of(name, num_envs_per_worker=num_envs)
+        found.append(parameters(training, 3))
+        training.close()
+    assert found[0] == found[1] == found[2]
+
+
+class Quadratic(gymnasium.Env[Any, Any]):
+    """One step, which costs the squared distance of four actions from 0.9, near their bound of 1."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(1, np.float32), -float(np.square(action - 0.9).sum()), True, False, {}
+
+
+def test_cmaes_comes_back_from_where_actions_are_clipped() -> None:
+    found = []
+    for num_envs in (3, 8):
+        training = training_of("cmaes", f"{__name__}:Quadratic", sigma=3.0, num_envs_per_worker=num_envs)
+        found.append(parameters(training, 5))
+        if num_envs == 8:
+            parameters(training, 150)
+            assert training.step()["generation/return_max"] > -1e-5
+        training.close()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_is_evaluated_is_the_present_policy(name: str, tmp_path: Path) -> None:
+    training = training_of(name)
+    for _ in range(3):
+        training.step()
+        found = training.evaluate(3)
+    training.save(tmp_path / "checkpoint")
+    training.close()
+    restored = Training.restore(tmp_path / "checkpoint")
+    assert restored.evaluate(3).returns == found.returns
+    restored.close()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, tmp_path: Path) -> None:
+    training = training_of(name)
+    parameters(training, 2)
+    training.save(tmp_path / "checkpoint")
+    expected = parameters(training, 2)
+    training.close()
+    restored = Training.restore(tmp_path / "checkpoint")
+    assert parameters(restored, 2) == expected
+    restored.close()
+
+
+def test_a_step_of_ars_follows_the_best_pairs_over_the_deviation_of_their_returns() -> None:
+    training = training_of("ars", lr=0.5)
+    trainee = training.trainee
+    before = trainee.learner.flat()
+    returns = np.array([1.0, 2.0, 9.0, 5.0, 0.0, 3.0, 4.0, 6.0])
+    FollowBestPairs(trainee, 2)(Returns(7, np.arange(8, dtype=np.int32), returns))
+    # Pairs 1 (9 and 5) and 3 (4 and 6) have the highest returns.
+    noise = [perturbation(trainee.seed, 7, pair, len(before)) for pair in (1, 3)]
+    expected = 0.5 / (2 * np.std([9.0, 5.0, 4.0, 6.0])) * ((9 - 5) * noise[0] + (4 - 6) * noise[1])
+    np.testing.assert_allclose(trainee.learner.flat() - before, expected, atol=rounding_error(8))
+    training.close()
+
+
+def test_ars_stays_where_all_returns_are_equal() -> None:
+    training = training_of("ars")
+    before = training.trainee.learner.flat()
+    FollowBestPairs(training.trainee, 4)(Returns(0, np.arange(8, dtype=np.int32), np.full(8, 10.0)))
+    np.testing.assert_array_equal(training.trainee.learner.flat(), before)
+    training.close()
+
+
+def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> None:
+    training = training_of("es", lr=0.01, weight_decay=0.0)
+    trainee = training.trainee
+    before = trainee.learner.flat()
+    FollowRanks(trainee, 0.0)(Returns(2, np.arange(8, dtype=np.int32), np.array([1e6, 0, 1, 2, 3, 4, 5, 6])))
+    ranks = np.array([3.5, -3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5]).reshape(4, 2) / 7
+    direction = sum(
+        (up - down) * perturbation(trainee.seed, 2, pair, len(before)) for pair, (up, down) in enumerate(ranks)
+    )
+    # Adam's first step is lr in each number, in the direction of the gradient.
+    np.testing.assert_allclose(trainee.learner.flat() - before, 0.01 * np.sign(direction), atol=1e-5)
+    training.close()
+
+
+def test_weight_decay_pulls_parameters_to_zero_where_ranks_say_nothing() -> None:
+    training = training_of("es", lr=0.01)
+    trainee = training.trainee
+    before = trainee.learner.flat()
+    FollowRanks(trainee, 0.005)(Returns(0, np.arange(8, dtype=np.int32), np.zeros(8)))
+    moved = trainee.learner.flat() - before
+    large = np.abs(before) > 1e-3
+    np.testing.assert_array_equal(np.sign(moved[large]), -np.sign(before[large]))
+    training.close()
+
+
+@pytest.mark.parametrize("hiddens", [(4,), (256, 256)])
+def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_network(hiddens: tuple[int, ...]) -> None:
+    training = training_of("es", num_pairs=64, model={"hiddens": list(hiddens)}, normalize_observations=False)
+    trainee = training.trainee
+    env = EnvConfig(id="CartPole-v1")
+    common = WorkerConfig(env, 16, 1, 3, {"default": trainee.policy.behavior()}, {"default": RewardSettings(0.99)})
+    worker = EvaluationWorker(EvaluationConfig(**vars(common), candidates=MirroredPairs(64)))
+    worker.set_weights({"default": trainee.weights()})
+    rollout = worker.sample()
+    assert len(pickle.dumps(rollout)) <= 64 * 128
+    worker.close()
+    training.close()
+
+
+def test_observations_are_normalised_by_all_that_was_acted_on_in_earlier_generations() -> None:
+    training = training_of("ars")
+    result = training.step()
+    (moments,) = training.trainee.filters.moments.values()
+    assert moments.count == result["env_steps"]
+    training.close()
+
+
+def test_candidates_act_in_every_kind_of_action_space() -> None:
+    for env in ("Pendulum-v1", "rlrun.toys.masked_envs:MaskedGrid"):
+        training = training_of("es", env=env)
+        assert np.isfinite(training.step()["generation/return_mean"])
+        training.close()
+
+
+def test_networks_with_memory_begin_each_episode_without_any() -> None:
+    found = []
+    for num_envs in (1, 5):
+        training = training_of("es", num_envs_per_worker=num_envs, model={"hiddens": [4], "core": "gru"})
+        found.append(parameters(training, 2))
+        training.close()
+    assert found[0] == found[1]
+
+
+def test_more_top_pairs_than_pairs_and_too_few_candidates_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"top_pairs \(9\) must not exceed num_pairs \(8\)"):
+        ARSConfig.parse({"top_pairs": 9})
+    with pytest.raises(SpecError, match=r"population_size \(3\) must be at least 4"):
+        CMAESConfig.parse({"population_size": 3})
+
+
+def test_cmaes_refuses_networks_whose_covariance_would_be_too_large() -> None:
+    training = training_of("cmaes", model={"hiddens": [64, 64]})
+    with pytest.raises(UsageError, match=r"at most 1,000 of them; this network has 4,610"):
+        training.step()
+    training.close()
+
+
+def test_settings_of_losses_are_refused_with_the_reason() -> None:
+    with pytest.raises(SpecError, match="no loss is differentiated"):
+        ESConfig.parse({"max_grad_norm": 1.0})
+    with pytest.raises(SpecError, match="returns of whole episodes are compared"):
+        ESConfig.parse({"gamma": 0.9})
+
+
+def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
+    # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
+    env = {"id": "rlrun.toys.two_lanes:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
+    with rlrun.ES(env, {"num_pairs": 4, "num_envs_per_worker": 3}, seed=3) as algorithm:
+        result = algorithm.train()
+    assert result["episode_return_mean"] > 10.0
+    assert result["episode_columns/cost_mean"] == pytest.approx(0.2 * (result["episode_return_mean"] - 10.0))

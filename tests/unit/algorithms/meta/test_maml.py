@@ -1,0 +1,191 @@
+"""MAML: what a fragment holds, what is learned from it, that it helps, and resumes to the last bit."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rlrun
+from rlrun.algorithms.meta.adaptation import AdaptablePolicy, adapted_flat
+from rlrun.algorithms.meta.adapting_worker import AdaptingWorker, behind_first_end
+from rlrun.algorithms.meta.maml import MAML
+from rlrun.algorithms.meta.tasks import task_rows
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError
+from rlrun.policy.weights import Weights
+from rlrun.rollout.rewards import RewardSettings
+from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker_config import WorkerConfig
+from tests.rounding import rounding_error
+
+GOALS = {"id": "rlrun.toys.point_goals:PointGoals", "kwargs": {"episode_len": 8}}
+SMALL: dict[str, Any] = {
+    "num_envs_per_worker": 3,
+    "rollout_fragment_length": 8,
+    "tasks_per_update": 2,
+    "inner_lr": 0.3,
+    "num_epochs": 2,
+    "model": {"hiddens": [8], "log_std_init": -0.7},
+}
+
+
+def made(**settings: Any) -> rlrun.MAML:
+    return rlrun.MAML(GOALS, {**SMALL, **settings}, seed=100)
+
+
+def worker_of(algorithm: MAML, policy: AdaptablePolicy, worker_index: int = 1) -> AdaptingWorker:
+    config = WorkerConfig(
+        env=EnvConfig.parse(GOALS),
+        num_envs=3,
+        fragment_length=8,
+        seed=4,
+        behaviors={DEFAULT_POLICY: policy.behavior()},
+        rewards={DEFAULT_POLICY: RewardSettings(0.99)},
+        worker_index=worker_index,
+    )
+    return AdaptingWorker(pickle.loads(pickle.dumps(algorithm.worker_config(config))))
+
+
+def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_policy() -> None:
+    with made() as algorithm:
+        meta, spaces = algorithm.training.policies.first, algorithm.training.trainee.spaces
+    assert isinstance(meta, MAML)
+    policy = meta.policy(spaces, 1)
+    assert isinstance(policy, AdaptablePolicy)
+    worker = worker_of(meta, policy)
+    flat = policy.parameters.gather(policy.module)
+    worker.set_weights({DEFAULT_POLICY: Weights(7, flat.numpy())})
+    goals = []
+    for fragment in range(2):
+        rollout = worker.sample()
+        batch = rollout.batches[DEFAULT_POLICY]
+        assert (rollout.fragment, rollout.weights_versions) == (fragment, {DEFAULT_POLICY: 7})
+        assert batch["valid"].shape == (8, 6)
+        assert batch["valid"].all()
+        assert not batch["obs"][0].any()
+        assert len(rollout.episodes) == 3
+        goals.append(the_goal(batch))
+        before, after = (
+            SampleBatch({name: column[:, part] for name, column in batch.steps().items()})
+            for part in (slice(0, 3), slice(3, 6))
+        )
+        returns = sorted(episode.episode_return for episode in rollout.episodes)
+        np.testing.assert_allclose(returns, sorted(after["rewards"].sum(0)), rtol=rounding_error(8))
+        moved = adapted_flat(policy, flat, before.rows(1).map(torch.from_numpy), 0.3)
+        for part, acted in ((before, flat), (after, moved)):
+            rows = part.rows(1).map(torch.from_numpy)
+            outputs = policy.outputs(policy.parameters.views(acted), rows)
+            logp = outputs.run(outputs.views, rows).distribution.log_prob(rows["actions"])
+            near = rounding_error(2 + 8)
+            torch.testing.assert_close(logp, rows["logp"], rtol=near, atol=near)
+    assert np.abs(goals[0] - goals[1]).max() > 0.01
+    again = worker_of(meta, policy)
+    again.set_weights({DEFAULT_POLICY: Weights(7, flat.numpy())})
+    assert again.load_state(pickle.loads(pickle.dumps(worker.state()))) == 0
+    expected, found = worker.sample().batches[DEFAULT_POLICY], again.sample().batches[DEFAULT_POLICY]
+    for name, column in expected.items():
+        np.testing.assert_array_equal(found[name], column, err_msg=name)
+
+
+def the_goal(batch: SampleBatch) -> np.ndarray:
+    """Returns the goal that all of a batch's rewards are told by: -r = |p|^2 - 2 p g + |g|^2."""
+    places, costs = batch["obs"][1:].reshape(-1, 2).astype(np.float64), -batch["rewards"].reshape(-1)
+    features = np.concatenate([-2 * places, np.ones((len(places), 1))], 1)
+    found, *_ = np.linalg.lstsq(features, costs - (places**2).sum(1), rcond=None)
+    goal: np.ndarray = found[:2]
+    np.testing.assert_allclose(((places - goal) ** 2).sum(1), costs, atol=rounding_error(4))
+    return goal
+
+
+def test_steps_behind_the_first_end_of_a_column_count_nowhere() -> None:
+    ends = np.array([[0, 1], [1, 0], [0, 0], [1, 1]], np.bool_)
+    assert behind_first_end(ends).tolist() == [[False, False], [False, True], [True, True], [True, True]]
+
+
+def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other() -> None:
+    """Of 2 tasks with 2 phases of 3 episodes of 4 steps; the number of a cell tells task, phase, episode and step."""
+    numbers = np.arange(48).reshape(2, 2, 3, 4).transpose(3, 0, 1, 2).reshape(4, 12)
+    columns = {name: numbers.astype(np.float32) for name in ("actions", "logp", "advantages")}
+    closed = np.concatenate([numbers, numbers[:1]])[..., None]
+    rows = task_rows(SampleBatch(obs=closed, valid=numbers >= 0, rewards=numbers, **columns), 6)
+    assert "rewards" not in rows
+    np.testing.assert_array_equal(rows["logp"], np.arange(48).reshape(2, 24))
+    np.testing.assert_array_equal(rows["obs"][..., 0], rows["logp"])
+
+
+@pytest.mark.parametrize("settings", [{}, {"inner_steps": 2}])
+def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, Any]) -> None:
+    with made(num_epochs=1, **settings) as algorithm:
+        result = algorithm.train()
+    assert abs(result["learner/kl"]) < 1e-6
+    assert result["learner/clip_fraction"] == 0
+    assert result["env_steps"] == 8 * 3 * 2 * (settings.get("inner_steps", 1) + 1)
+
+
+def test_full_and_first_order_meta_gradients_lead_elsewhere() -> None:
+    found = []
+    for first_order in (False, True):
+        with made(first_order=first_order) as algorithm:
+            algorithm.train()
+            found.append(algorithm.training.trainee.learner.flat())
+    assert not np.array_equal(*found)
+
+
+def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning() -> None:
+    """Who knows nothing of the goal does best to stay, which costs 1/6 a step: 1.33 in eight."""
+    learns = {"num_envs_per_worker": 8, "tasks_per_update": 6, "lr": 1e-2, "num_epochs": 3, "max_grad_norm": None}
+    with made(**learns) as algorithm:
+        results = [algorithm.train() for _ in range(12)][-6:]
+    after = np.mean([result["adaptation/return_after"] for result in results])
+    assert after > -0.9
+    assert after > np.mean([result["adaptation/return_before"] for result in results]) + 0.3
+
+
+def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    with made() as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()["adaptation/return_after"]
+        weights = one.training.trainee.learner.flat()
+    with rlrun.MAML.restore(checkpoint) as other:
+        assert other.train()["adaptation/return_after"] == expected
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+
+
+@pytest.mark.parametrize("length", [8, 21])
+def test_only_steps_of_chosen_episodes_are_env_steps_so_that_a_resumed_run_counts_the_same(
+    tmp_path: Path, length: int
+) -> None:
+    env = {"id": "CartPole-v1", "max_episode_steps": 8}
+    with rlrun.MAML(env, {**SMALL, "rollout_fragment_length": length}, seed=100) as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()
+    with rlrun.MAML.restore(checkpoint) as other:
+        found = other.train()
+    assert found["env_steps"] == expected["env_steps"] == 2 * 2 * 2 * 3 * 8  # iterations, tasks, phases, slots, steps
+
+
+def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
+    lanes = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
+    with rlrun.MAML(lanes, {**SMALL, "rollout_fragment_length": 40}, seed=100) as algorithm:
+        result = algorithm.train()
+    assert np.isfinite(result["adaptation/return_after"])
+    assert result["episode_columns/cost_mean"] > 0.0
+
+
+def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() -> None:
+    with rlrun.MAML("rlrun.toys.masked_envs:MaskedConsole", SMALL, seed=100) as algorithm:
+        assert np.isfinite(algorithm.train()["adaptation/return_after"])
+
+
+def test_a_world_of_many_agents_is_refused() -> None:
+    algorithm = MAML(MAML.Config.parse({}))
+    with pytest.raises(UsageError, match="one agent"):
+        algorithm.policy_in_world(None, None, 0)  # type: ignore[arg-type]

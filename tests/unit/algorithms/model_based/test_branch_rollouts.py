@@ -1,0 +1,129 @@
+"""Branched rollouts and the replay that they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlrun
+from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts
+from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.mbpo import actor_outputs
+from rlrun.algorithms.model_based.model_replay import ModelReplay
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.replay.replay_buffer import ReplayBuffer
+from tests.rounding import rounding_error
+
+Make = Callable[..., rlrun.MBPO]
+
+
+def branch_of(algorithm: rlrun.MBPO) -> BranchRollouts:
+    config, trainee = algorithm.config, algorithm.training.trainee
+    replay = ReplayBuffer(config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
+    fit = FitModel(trainee, replay, config.dynamics, learning_starts=0)
+    imagined, clip = ModelReplay(2, seed=1), config.clip_rewards
+    return BranchRollouts(trainee, fit, imagined, actor_outputs, number=6, gamma=0.9, clip_rewards=clip)
+
+
+def right_half_ends(obs: Any, actions: Any, next_obs: Any) -> Any:
+    return obs[:, 0] > 0
+
+
+def all_end(obs: Any, actions: Any, next_obs: Any) -> Any:
+    return np.ones(len(obs), np.bool_)
+
+
+def reward_by_hand(obs: Any, actions: Any, next_obs: Any) -> Any:
+    assert np.abs(actions).max() > 1  # those of the env, whose bounds are 2
+    return obs[:, 0] + 10 * actions[:, 0] + 100 * next_obs[:, 0]
+
+
+def test_a_branch_whose_episode_ends_goes_no_further_and_is_worth_nothing_behind(mbpo: Make) -> None:
+    branch = branch_of(mbpo({"terminated": f"{__name__}:right_half_ends"}))
+    starts = np.array([[1, 0, 0], [-1e6, 0, 0], [1, 0, 0], [-1e6, 0, 0], [-1e6, 0, 0]], np.float32)
+    found = branch.roll_out(starts, 3)
+    assert len(found["valid"]) == 5 + 3 + 3
+    np.testing.assert_array_equal(np.sort(found["discounts"].flatten()), np.float32([0, 0, *[0.9] * 9]))
+    np.testing.assert_array_equal(found["discounts"] == 0, found["obs"][..., 0] > 0)
+
+
+def test_rollouts_end_before_their_length_where_all_episodes_do(mbpo: Make) -> None:
+    found = branch_of(mbpo({"terminated": f"{__name__}:all_end"})).roll_out(np.zeros((7, 3), np.float32), 3)
+    assert len(found["valid"]) == 7
+
+
+def test_each_step_begins_where_one_before_it_led(mbpo: Make) -> None:
+    found = branch_of(mbpo({"terminated": "never"})).roll_out(np.eye(3, dtype=np.float32), 2)
+    np.testing.assert_array_equal(np.sort(found["next_obs"][:3], axis=0), np.sort(found["obs"][3:], axis=0))
+    np.testing.assert_array_equal(np.sort(found["obs"][:3], axis=0), np.sort(np.eye(3)[:, None], axis=0))
+
+
+def test_a_reward_by_rule_sees_the_actions_of_the_env(mbpo: Make) -> None:
+    found = branch_of(mbpo({"reward": f"{__name__}:reward_by_hand"})).roll_out(np.ones((64, 3), np.float32), 1)
+    by_hand = found["obs"][..., 0] + 20 * found["actions"][..., 0] + 100 * found["next_obs"][..., 0]
+    np.testing.assert_allclose(found["rewards"], by_hand, rtol=rounding_error(3))
+
+
+def test_a_reward_by_rule_is_clipped_as_collected_ones_are(mbpo: Make) -> None:
+    rule, starts = {"reward": f"{__name__}:reward_by_hand"}, np.ones((64, 3), np.float32)
+    raw = branch_of(mbpo(rule)).roll_out(starts, 1)["rewards"]
+    found = branch_of(mbpo(rule, clip_rewards=20.0)).roll_out(starts, 1)["rewards"]
+    np.testing.assert_array_equal(found, raw.clip(-20, 20))
+    assert raw.min() < -20 < 20 < raw.max()
+
+
+def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_the_schedule(mbpo: Make) -> None:
+    algorithm = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
+    result = algorithm.train()
+    assert result["env_steps"] == 60
+    assert result["model_steps"] == 2 * 40  # behind 40 and 60 steps
+    assert result["minibatches_per_env_step"] == pytest.approx(0.5 * 20 / 60)
+    result = algorithm.train()
+    assert result["env_steps"] == 120
+    assert result["model_steps"] == 40 * (1 + 1 + 1 + 2 + 3)  # lengths 1.97, 2.93 and 3.9 behind 80, 100 and 120
+    assert result["model_replay/steps"] == 40 * (2 + 3)
+    assert result["minibatches_per_env_step"] == pytest.approx(0.5)
+
+
+def numbered(first: int, number: int) -> SampleBatch:
+    column = np.arange(first, first + number)[:, None]
+    return SampleBatch(obs=column[..., None].astype(np.float64), rewards=column, valid=np.ones_like(column, np.bool_))
+
+
+def test_a_model_replay_keeps_the_latest_rounds_whatever_their_size() -> None:
+    replay = ModelReplay(2, seed=1)
+    sizes = []
+    for first, number in ((0, 4), (10, 2), (20, 3)):
+        replay.add(numbered(first, number))
+        sizes.append(len(replay))
+    assert sizes == [4, 6, 5]
+    assert set(replay.sample(200)["rewards"].flatten()) == {10, 11, 20, 21, 22}
+
+
+def test_a_model_replay_goes_on_to_draw_what_it_would_have_drawn() -> None:
+    one, other = ModelReplay(2, seed=1), ModelReplay(2, seed=2)
+    one.add(numbered(0, 9))
+    one.sample(3)
+    other.load_state(one.state(whole=True))
+    np.testing.assert_array_equal(one.sample(20)["rewards"], other.sample(20)["rewards"])
+
+
+def test_a_model_replay_refuses_columns_of_another_length() -> None:
+    replay = ModelReplay(2, seed=1)
+    replay.add(numbered(0, 9))
+    with pytest.raises(ValueError, match="another length"):
+        ModelReplay(2, seed=1).load_state({**replay.state(whole=True), "sizes": [8]})
+
+
+def test_a_minibatch_has_the_collected_transitions_first_and_then_the_imagined_ones() -> None:
+    imagined = ModelReplay(1, seed=1)
+    imagined.add(numbered(100, 5))
+    collected = SampleBatch(numbered(0, 3), indices=np.array([4, 5, 6]))
+    found = AddImagined(imagined, 7)(collected)
+    assert found["rewards"].shape == (10, 1)
+    assert found["rewards"][:3, 0].tolist() == [0, 1, 2]
+    assert (found["rewards"][3:] >= 100).all()
+    assert found["indices"].tolist() == [4, 5, 6]

@@ -1,0 +1,213 @@
+"""MBMPO: tasks that a model imagines, MAML's own loss on them, who collects, and resuming to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import rlrun
+from rlrun.algorithms.meta.adaptation import AdaptablePolicy, adapted_acting
+from rlrun.algorithms.meta.maml import MAML
+from rlrun.algorithms.meta.tasks import task_rows
+from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.imagined_tasks import BehindFits, ImagineTasks, SendAdapted
+from rlrun.algorithms.model_based.mbmpo import MBMPO
+from rlrun.algorithms.model_based.policy import AGENT, ModelBasedPolicy
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import SpecError, UsageError
+from rlrun.flow.nodes import Delivered, Pending
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.rounding import rounding_error
+
+DYNAMICS = {
+    "num_members": 3,
+    "num_elites": 3,
+    "hiddens": [8],
+    "minibatch_size": 32,
+    "max_epochs": 3,
+    "fit_interval": 40,
+    "reward": "one_a_step",
+}
+SMALL: dict[str, Any] = {
+    "compile": False,
+    "rollout_fragment_length": 20,
+    "min_env_steps_per_iteration": 40,
+    "num_epochs": 2,
+    "meta_updates": 2,
+    "imagined_episodes": 4,
+    "imagined_length": 6,
+    "model": {"hiddens": [8]},
+    "dynamics": DYNAMICS,
+}
+NEAR = rounding_error(3 + 8)  # inputs of both layers
+
+
+def made(**settings: Any) -> rlrun.MBMPO:
+    return rlrun.MBMPO("CartPole-v1", {**SMALL, **settings}, seed=100)
+
+
+def half_end(obs: Any, actions: Any, next_obs: Any) -> Any:
+    return np.arange(len(obs)) % 2 == 0
+
+
+def replay_of(algorithm: rlrun.MBMPO) -> ReplayBuffer:
+    rng = np.random.default_rng(1)
+    replay = ReplayBuffer(algorithm.config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
+    replay.add(
+        0,
+        SampleBatch(
+            obs=rng.uniform(-0.1, 0.1, (31, 1, 4)).astype(np.float32),
+            actions=rng.integers(0, 2, (30, 1)),
+            rewards=np.ones((30, 1), np.float32),
+            terminateds=np.zeros((30, 1), np.bool_),
+            truncateds=np.zeros((30, 1), np.bool_),
+            valid=np.ones((30, 1), np.bool_),
+        ),
+    )
+    return replay
+
+
+def imagination_of(algorithm: rlrun.MBMPO) -> ImagineTasks:
+    trainee = algorithm.training.trainee
+    return ImagineTasks(
+        trainee,
+        FitModel(trainee, replay_of(algorithm), algorithm.config.dynamics, learning_starts=0),
+        inner_steps=1,
+        inner_lr=0.5,
+        episodes=4,
+        length=6,
+        gamma=0.9,
+        clip_rewards=algorithm.config.clip_rewards,
+    )
+
+
+def log_probs(policy: AdaptablePolicy, acting: np.ndarray[Any, Any], batch: SampleBatch) -> np.ndarray[Any, Any]:
+    network = policy.behavior().network
+    network.load(acting)
+    rows = batch["obs"].reshape(-1, 4)
+    actions = batch["actions"].reshape(-1)
+    found = policy.action_space.log_prob(network({"obs": rows})[0]["outputs"], actions)
+    return cast("np.ndarray[Any, Any]", found).reshape(batch["actions"].shape)
+
+
+def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies_act_in_the_second() -> None:
+    with made() as algorithm:
+        trainee = algorithm.training.trainee
+        agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
+        batch = imagination_of(algorithm)(0)
+        assert batch["valid"].shape == (6, 3 * 2 * 4)
+        acting = trainee.learner.acting_flat()
+        for task in range(3):
+            before, after = (
+                batch.map(lambda leaf, start=start: leaf[:, start : start + 4]) for start in (8 * task, 8 * task + 4)
+            )
+            np.testing.assert_allclose(before["logp"], log_probs(agent, acting, before), atol=NEAR)
+            adapted = adapted_acting(agent, acting, before, 0.5)
+            np.testing.assert_allclose(after["logp"], log_probs(agent, adapted, after), atol=NEAR)
+            assert not np.allclose(after["logp"], log_probs(agent, acting, after), atol=1e-5)
+
+
+def test_nothing_counts_behind_an_episodes_end() -> None:
+    with made(dynamics={**DYNAMICS, "terminated": f"{__name__}:half_end"}) as algorithm:
+        valid = imagination_of(algorithm)(0)["valid"]
+    np.testing.assert_array_equal(valid[0], True)
+    assert not (valid[1:] & ~valid[:-1]).any()
+    # Rows of a step are tasks within episodes: 12 of 3 tasks, of which each second ends at once, and all others never.
+    assert np.count_nonzero(valid) == 12 * 1 + 12 * 6
+
+
+def test_imagined_rewards_by_a_rule_are_clipped_as_collected_ones_are() -> None:
+    with made(dynamics={**DYNAMICS, "reward": "one_a_step"}, clip_rewards=0.5) as algorithm:
+        np.testing.assert_array_equal(imagination_of(algorithm)(0)["rewards"], 0.5)
+
+
+def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model() -> None:
+    env = EnvConfig(id="CartPole-v1")
+    shared = {name: SMALL[name] for name in ("model", "num_epochs", "compile")}
+    with made() as algorithm:
+        rows = task_rows(imagination_of(algorithm)(0), 8)
+    ours = AlgorithmLearnerFactory(MBMPO(MBMPO.Config.parse(SMALL)), env, 1, "eager")()
+    theirs = AlgorithmLearnerFactory(MAML(MAML.Config.parse(shared)), env, 1, "eager")()
+    before, scheduled = ours.flat(), {"lr": 1e-2, "clip_param": 0.2, "dynamics_lr": 1e-3}
+    size = rows["valid"].size
+    ours.learn(rows, num_epochs=2, minibatch_size=size, scheduled=scheduled, objectives=("loss",))
+    theirs.learn(rows, num_epochs=2, minibatch_size=size, scheduled=scheduled)
+    start, size = ours.policy.parameters.range_under(AGENT)
+    np.testing.assert_array_equal(ours.flat()[start : start + size], theirs.flat())
+    np.testing.assert_array_equal(ours.flat()[start + size :], before[start + size :])
+    assert not np.array_equal(ours.flat()[start : start + size], before[start : start + size])
+
+
+def test_so_many_updates_follow_each_fit() -> None:
+    with made() as algorithm:
+        fit = FitModel(algorithm.training.trainee, replay_of(algorithm), algorithm.config.dynamics, learning_starts=0)
+        updates = BehindFits(fit, 2)
+        assert isinstance(updates.next_item(), Pending)
+        fit.num_fits = 2
+        assert [updates.next_item() for _ in range(4)] == [Delivered(number) for number in range(4)]
+        assert isinstance(updates.next_item(), Pending)
+
+
+def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_other() -> None:
+    with made() as algorithm:
+        trainee = algorithm.training.trainee
+        agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
+        batch = imagination_of(algorithm)(0)
+        send = SendAdapted(trainee, every=2, inner_steps=1, inner_lr=0.5, episodes=4)
+        sent = []
+        for _ in range(8):
+            send(batch)
+            sent.append(send.state()["sent"])
+        assert sent[0] == []
+        acting = trainee.learner.acting_flat()
+        for round_, task in enumerate((0, 1, 2, 0)):
+            ((worker, found),) = sent[2 * round_ + 1]
+            own = batch.map(lambda leaf, start=8 * task: leaf[:, start : start + 4])
+            assert worker == 0
+            np.testing.assert_array_equal(found, adapted_acting(agent, acting, own, 0.5))
+
+
+def test_env_steps_are_those_that_were_collected() -> None:
+    with made() as algorithm:
+        result = algorithm.train()
+        assert result["env_steps"] < 60
+        assert result["model_steps"] > 100
+        assert result["learner/dynamics/loss"] != 0
+
+
+def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    with made() as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()
+        weights = one.training.trainee.learner.flat()
+    with rlrun.MBMPO.restore(checkpoint) as other:
+        result = other.train()
+        for name in ("adaptation/return_after", "episode_return_mean", "model_steps", "dynamics/holdout_error"):
+            assert result[name] == expected[name]
+        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+
+
+def test_continuous_actions_are_adapted_too() -> None:
+    with rlrun.MBMPO("Pendulum-v1", {**SMALL, "dynamics": {**DYNAMICS, "reward": None}}, seed=100) as algorithm:
+        assert np.isfinite(algorithm.train()["adaptation/return_after"])
+
+
+def test_the_number_of_tasks_is_that_of_the_networks() -> None:
+    with pytest.raises(SpecError, match="each network of the model is a task"):
+        MBMPO.Config.parse({"tasks_per_update": 4})
+
+
+def test_a_model_of_no_transitions_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"dynamics\.fit_interval: a model is fitted to 20 transitions"):
+        MBMPO.Config.parse({"dynamics": {"fit_interval": 5}})
+
+
+def test_a_world_of_many_agents_is_refused() -> None:
+    with pytest.raises(UsageError, match="one agent"):
+        MBMPO(MBMPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

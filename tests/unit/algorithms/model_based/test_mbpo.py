@@ -1,0 +1,131 @@
+"""MBPO: SAC's own losses on both kinds of transitions, what travels, and resuming to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlrun
+from rlrun.algorithms.actor_q.sac import SAC
+from rlrun.algorithms.model_based.mbpo import MBPO
+from rlrun.algorithms.model_based.policy import AGENT, DYNAMICS
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import SpecError, UsageError
+from rlrun.training.learner_factory import AlgorithmLearnerFactory
+
+SMALL: dict[str, Any] = {
+    "compile": False,
+    "minibatch_size": 32,
+    "learning_starts": 40,
+    "min_env_steps_per_iteration": 60,
+    "training_intensity": 0.5,
+    "rollouts_per_env_step": 2,
+    "real_ratio": 0.1,
+    "model": {"hiddens": [8]},
+    "dynamics": {"num_members": 3, "num_elites": 2, "hiddens": [8], "max_epochs": 2, "fit_interval": 25},
+}
+SCHEDULED = {"lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 1e-3, "dynamics_lr": 1e-3}
+
+
+def made(env: str = "Pendulum-v1", **settings: Any) -> rlrun.MBPO:
+    return rlrun.MBPO(env, {**SMALL, **settings}, seed=100)
+
+
+def minibatch() -> SampleBatch:
+    rng = np.random.default_rng(3)
+    columns = {"obs": (32, 1, 3), "next_obs": (32, 1, 3), "actions": (32, 1, 1), "rewards": (32, 1)}
+    return SampleBatch(
+        {name: rng.standard_normal(shape, np.float32).clip(-0.9, 0.9) for name, shape in columns.items()},
+        discounts=np.full((32, 1), 0.9, np.float32),
+        weights=np.ones((32, 1), np.float32),
+        valid=np.ones((32, 1), np.bool_),
+    )
+
+
+def test_a_minibatch_moves_the_agent_as_it_moves_sac_and_leaves_the_model() -> None:
+    env = EnvConfig(id="Pendulum-v1")
+    shared = {"model": SMALL["model"], "minibatch_size": 32}
+    model_based = MBPO(MBPO.Config.parse({**SMALL, **shared}))
+    ours = AlgorithmLearnerFactory(model_based, env, 1, "eager")()
+    theirs = AlgorithmLearnerFactory(SAC(SAC.Config.parse(shared)), env, 1, "eager")()
+    before = ours.flat()
+    for _ in range(2):
+        ours.step(minibatch(), scheduled=SCHEDULED, objectives=("critics", "actor", "alpha"))
+        theirs.step(minibatch(), scheduled=SCHEDULED)
+        ours.update_target(0.1, f"{AGENT}critics.")
+        theirs.update_target(0.1, "critics.")
+    start, size = ours.policy.parameters.range_under(AGENT)
+    np.testing.assert_array_equal(ours.flat()[start : start + size], theirs.flat())
+    start, size = ours.policy.parameters.range_under(DYNAMICS)
+    np.testing.assert_array_equal(ours.flat()[start : start + size], before[start : start + size])
+
+
+def test_workers_are_sent_the_actor_and_nothing_else() -> None:
+    with made() as algorithm, rlrun.SAC("Pendulum-v1", {"model": SMALL["model"]}, seed=100) as sac:
+        weights = algorithm.training.trainee.weights().acting
+        np.testing.assert_array_equal(weights, sac.training.trainee.weights().acting)
+
+
+def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    with made() as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = one.train()
+        learner = one.training.trainee.learner
+        parts = learner.flat(), learner.target(), *learner.optimizer_state().values()
+    with rlrun.MBPO.restore(checkpoint) as other:
+        result = other.train()
+        again = other.training.trainee.learner
+        for name in ("model_steps", "dynamics/holdout_error", "learner/critics/loss", "sgd_steps"):
+            assert result[name] == expected[name]
+        for part, same in zip(parts, (again.flat(), again.target(), *again.optimizer_state().values()), strict=True):
+            np.testing.assert_array_equal(part, same)
+
+
+def test_a_run_whose_replay_is_not_saved_collects_and_imagines_anew(tmp_path: Path) -> None:
+    with made(replay={"save_in_checkpoints": False}) as one:
+        one.train()
+        checkpoint = one.save(tmp_path / "checkpoint")
+    with rlrun.MBPO.restore(checkpoint) as other:
+        assert other.train()["model_replay/steps"] > 0
+
+
+def test_choices_are_learned_with_ends_that_are_predicted() -> None:
+    with made("CartPole-v1") as algorithm:
+        assert np.isfinite(algorithm.train()["dynamics/holdout_error"])
+
+
+def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
+    with made(learn_alpha=False, initial_alpha=0.1) as algorithm:
+        assert "learner/alpha/alpha" not in algorithm.train()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"real_ratio": 0.01}, "real_ratio: 0.01 of 32 transitions is none"),
+        ({"replay": {"prioritized": True}}, "drawn uniformly"),
+        ({"model": {"core": "gru"}}, "have recurrent networks"),
+        ({"learning_starts": 5}, "learning_starts: a model is fitted to 20 transitions"),
+        ({"n_step": 3}, "imagined transitions are of single steps"),
+        ({"normalize_observations": True}, "normalises them itself"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_reason(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        MBPO.Config.parse({**SMALL, **settings})
+
+
+def test_the_share_of_collected_transitions_is_rounded_to_whole_ones() -> None:
+    assert MBPO.Config.parse({"minibatch_size": 256}).real_rows == 13
+    assert MBPO.Config.parse({"minibatch_size": 32, "real_ratio": 0.1}).real_rows == 3
+    assert MBPO.Config.parse({"real_ratio": 1.0}).real_rows == 256
+
+
+def test_a_world_of_many_agents_is_refused() -> None:
+    with pytest.raises(UsageError, match="one agent"):
+        MBPO(MBPO.Config.parse({})).policy_in_world(None, None, 0)  # type: ignore[arg-type]

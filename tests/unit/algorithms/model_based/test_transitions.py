@@ -1,0 +1,76 @@
+"""How transitions enter an ensemble, and which envs are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
+from rlrun.dynamics import rules
+
+from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
+from rlrun.algorithms.model_based.transitions import by_rule, transition_form
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import SpecError, TrainingFailed, UsageError
+
+VECTOR = Box(-1, 1, (2,))
+
+
+def form_of(observation: gymnasium.Space[Any] = VECTOR, action: gymnasium.Space[Any] = VECTOR, **settings: Any) -> Any:
+    return transition_form(Spaces(observation, action), DynamicsConfig.parse(settings))
+
+
+def test_choices_enter_one_hot_and_changes_are_what_is_predicted() -> None:
+    form = form_of(action=Discrete(3, start=5))
+    obs, next_obs = np.array([[1.0, 2.0]]), np.array([[1.5, 1.0]])
+    np.testing.assert_array_equal(form.inputs(obs, np.array([6])), [[1, 2, 0, 1, 0]])
+    np.testing.assert_array_equal(form.targets(obs, next_obs, np.array([7.0])), [[0.5, -1, 7]])
+    assert (form.num_inputs, form.num_targets) == (5, 3)
+
+
+def test_continuous_actions_stand_behind_the_observation_and_a_known_reward_is_not_predicted() -> None:
+    form = form_of(reward="one_a_step")
+    obs = np.array([[1.0, 2.0]])
+    np.testing.assert_array_equal(form.inputs(obs, np.array([[3.0, 4.0]])), [[1, 2, 3, 4]])
+    np.testing.assert_array_equal(form.targets(obs, obs + 1, np.array([7.0])), [[1, 1]])
+
+
+@pytest.mark.parametrize("observation", [Box(0, 255, (8, 8, 3), np.uint8), Dict({"a": VECTOR}), Discrete(4)])
+def test_observations_that_are_no_vectors_are_refused(observation: gymnasium.Space[Any]) -> None:
+    with pytest.raises(UsageError, match="vectors"):
+        form_of(observation)
+
+
+def test_actions_of_several_parts_are_refused() -> None:
+    with pytest.raises(UsageError, match="Box or in Discrete"):
+        form_of(action=MultiDiscrete([2, 2]))
+
+
+def test_a_rule_that_there_is_not_is_named() -> None:
+    with pytest.raises(UsageError, match=r"rule of terminated 'rlrun.algorithms.model_based.rules:nevr'.*never"):
+        form_of(terminated="nevr")
+
+
+def test_a_rule_that_answers_for_something_else_than_each_transition_is_refused() -> None:
+    with pytest.raises(TrainingFailed, match=r"dynamics.reward .* \(3,\), not \(3, 2\)"):
+        by_rule("reward", lambda obs, actions, next_obs: obs, np.zeros((3, 2)), np.zeros(3), np.zeros((3, 2)))
+
+
+def test_more_elites_than_members_are_refused() -> None:
+    with pytest.raises(SpecError, match="num_elites"):
+        DynamicsConfig.parse({"num_members": 2, "num_elites": 3})
+
+
+def test_rules_agree_with_the_envs_that_they_are_for() -> None:
+    env = gymnasium.make("CartPole-v1")
+    env.action_space.seed(1)
+    obs, _ = env.reset(seed=1)
+    for _ in range(200):
+        action = env.action_space.sample()
+        next_obs, reward, terminated, _, _ = env.step(action)
+        seen = obs[None], np.array([action]), next_obs[None]
+        assert rules.cartpole_fell(*seen).tolist() == [terminated]
+        assert rules.one_a_step(*seen).tolist() == [reward]
+        obs = env.reset()[0] if terminated else next_obs

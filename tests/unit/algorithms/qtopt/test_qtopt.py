@@ -1,0 +1,140 @@
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from rlrun.algorithms.qtopt.policy import NOISE, CriticsPolicy
+from rlrun.algorithms.qtopt.qtopt import QTOptConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import SpecError, UsageError
+from rlrun.nn.model_config import ModelConfig
+from rlrun.python_api import QTOpt
+from tests.rounding import rounding_error
+
+PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
+SMALL = {
+    "model": {"hiddens": [8]},
+    "minibatch_size": 12,
+    "learning_starts": 30,
+    "min_env_steps_per_iteration": 60,
+    "cem_samples": 16,
+    "cem_elites": 3,
+    "compile": False,
+}
+
+
+def policy_and_flat(algorithm):
+    policy = algorithm.training.trainee.learner.policy
+    return policy, algorithm.training.trainee.learner.flat()
+
+
+def minibatch(generator, rows):
+    return SampleBatch(
+        obs=generator.normal(size=(rows, 1, 3)).astype(np.float32),
+        next_obs=generator.normal(size=(rows, 1, 3)).astype(np.float32),
+        actions=generator.uniform(-1, 1, (rows, 1, 1)).astype(np.float32),
+        rewards=generator.normal(size=(rows, 1)).astype(np.float32),
+        discounts=np.full((rows, 1), 0.9, np.float32),
+        weights=np.linspace(0.5, 1, rows, dtype=np.float32)[:, None],
+        valid=np.ones((rows, 1), np.bool_),
+    )
+
+
+def test_it_acts_as_its_first_critic_values_actions():
+    with QTOpt(PENDULUM, {**SMALL, "cem_samples": 64, "cem_elites": 6}, seed=1) as algorithm:
+        algorithm.training.start()
+        policy, flat = policy_and_flat(algorithm)
+        flat = flat * 3
+        behavior = policy.behavior()
+        start, size = policy.acting_range
+        behavior.network.load(flat[start : start + size])
+        obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+        grid = np.linspace(-1, 1, 401, dtype=np.float32)
+        views = policy.parameters.views(torch.from_numpy(flat))
+        repeated = torch.from_numpy(obs).repeat_interleave(401, 0)[:, None]
+        actions = torch.from_numpy(np.tile(grid, 5))[:, None, None]
+        values = policy.outputs(views, SampleBatch()).values(repeated, actions)[0].view(5, 401).numpy()
+        own = behavior.outputs(obs)
+        at = np.abs(grid[None] - own).argmin(-1)
+        assert (values.max(-1) - values[np.arange(5), at] <= 0.02 * np.ptp(values, axis=-1)).all()
+        env_actions = behavior.actions(obs, None)
+        np.testing.assert_allclose(env_actions, 2 * own, rtol=rounding_error(2))  # Pendulum's bounds are -2 and 2
+        np.testing.assert_array_equal(behavior.actions(obs, None), env_actions)
+
+
+def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the_first_one_chooses():
+    generator = np.random.default_rng(4)
+    with QTOpt(PENDULUM, SMALL, seed=1) as algorithm:
+        algorithm.training.start()
+        policy, flat = policy_and_flat(algorithm)
+        batch = minibatch(generator, 6)
+        batch[NOISE] = generator.standard_normal((6, 1, 2, 16, 1)).astype(np.float32)
+        views, target_views = (
+            policy.parameters.views(torch.from_numpy(vector)) for vector in (flat, np.float32(2) * flat[::-1].copy())
+        )
+        tensors = batch.map(torch.from_numpy)
+        outputs = policy.outputs(views, tensors, target_views)
+        loss = algorithm.training.algorithm.loss(outputs, tensors, {})
+        next_actions = outputs.target_greedy_actions(tensors["next_obs"], tensors[NOISE])
+        assert next_actions.shape == (6, 1, 1)
+        next_values = outputs.target_values(tensors["next_obs"], next_actions).numpy()
+        values = outputs.values(tensors["obs"], tensors["actions"]).numpy()
+        targets = batch["rewards"] + 0.9 * next_values.min(0)
+        errors = values - targets
+        expected = ((errors**2).sum(0) * batch["weights"]).mean()
+        assert float(loss.total) == pytest.approx(expected, rel=rounding_error(6))
+        np.testing.assert_allclose(loss.priorities.numpy(), np.abs(errors).mean(0)[:, 0], rtol=rounding_error(6))
+
+
+@pytest.mark.usefixtures("traced_updates")
+def test_traced_updates_are_those_of_eager_ones():
+    flats = []
+    for compiled in (False, True):
+        with QTOpt(PENDULUM, {**SMALL, "compile": compiled}, seed=2) as algorithm:
+            result = algorithm.train()
+            flats.append(algorithm.training.trainee.learner.flat())
+    assert result["sgd_steps"] >= 30
+    np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(12 + 30))
+
+
+def test_a_restored_run_goes_on_bit_for_bit(tmp_path):
+    with QTOpt(PENDULUM, SMALL, seed=4) as algorithm:
+        algorithm.train()
+        algorithm.save(tmp_path / "checkpoint")
+        expected = algorithm.train()
+        flat = algorithm.training.trainee.learner.flat()
+    with QTOpt.restore(tmp_path / "checkpoint") as restored:
+        result = restored.train()
+        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+    for name in ("env_steps", "sgd_steps", "learner/loss"):
+        assert result[name] == expected[name]
+
+
+def test_images_are_acted_on_in_torch():
+    spaces = gymnasium.spaces.Box(0, 255, (36, 36, 4), np.uint8), gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    policy = CriticsPolicy(
+        *spaces,
+        ModelConfig(hiddens=(8,)),
+        normalize_observations=False,
+        seed=0,
+        num_critics=2,
+        iterations=2,
+        samples=8,
+        elites=2,
+        uniform_steps=0,
+    )
+    behavior = policy.behavior()
+    start, size = policy.acting_range
+    behavior.network.load(policy.parameters.gather(policy.module).numpy()[start : start + size])
+    images = np.random.default_rng(0).integers(0, 256, (3, 36, 36, 4), np.uint8)
+    assert behavior.actions(images, None).shape == (3, 2)
+
+
+def test_actions_without_bounds_to_look_between_are_refused():
+    with pytest.raises(UsageError, match="a policy of critics acts in a Box of floats"):
+        QTOpt("CartPole-v1", SMALL, seed=1).training.start()
+
+
+def test_more_elites_than_samples_are_refused():
+    with pytest.raises(SpecError, match=r"cem_elites \(9\) must not exceed cem_samples \(8\)"):
+        QTOptConfig(cem_samples=8, cem_elites=9)

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import torch
+
+from rlrun.algorithms.recurrent_q.value_rescaling import EPSILON, rescaled, unrescaled
+from tests.rounding import rounding_error
+
+VALUES = torch.cat([torch.linspace(-2000, 2000, 4001), torch.linspace(-1, 1, 2001)])
+
+
+def test_the_inverse_returns_every_value() -> None:
+    near = rounding_error(2 * 6)  # roundings of a function and of its inverse
+    torch.testing.assert_close(unrescaled(rescaled(VALUES)), VALUES, rtol=near, atol=near)
+    torch.testing.assert_close(rescaled(unrescaled(VALUES / 20)), VALUES / 20, rtol=near, atol=near)
+
+
+def test_larger_values_stay_larger_and_0_stays_0() -> None:
+    ordered = VALUES.double().sort().values.unique()
+    assert (rescaled(ordered).diff() > 0).all()
+    assert (unrescaled(ordered).diff() > 0).all()
+    assert rescaled(torch.zeros(1)).item() == unrescaled(torch.zeros(1)).item() == 0.0
+
+
+def test_a_value_is_scaled_by_its_root() -> None:
+    found = rescaled(torch.tensor([99.0, -3.0]))
+    torch.testing.assert_close(found, torch.tensor([9.0 + 99 * EPSILON, -1.0 - 3 * EPSILON]))

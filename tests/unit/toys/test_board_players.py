@@ -1,0 +1,174 @@
+"""Players of board games play as well as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlrun.errors import UsageError
+from rlrun.toys.board_games import BoardGame, ConnectFour, Hex, TicTacToe
+from rlrun.toys.board_players import Minimax, OnePly, TreeSearch
+from rlrun.toys.scripted_players import RandomLegal
+
+Player = Callable[[Any], int]
+
+
+def play(world: BoardGame, players: tuple[Player, Player]) -> float:
+    """Returns what the first player is paid in a game."""
+    shown = world.reset(0)
+    while True:
+        ((agent, seen),) = shown.items()
+        step = world.step({agent: players[world.possible_agents.index(agent)](seen)})
+        if step.ended:
+            return step.rewards[world.possible_agents[0]]
+        shown = step.observations
+
+
+def points(world: BoardGame, player: Player, other: Player, games: int) -> list[float]:
+    """Returns what a player is paid in so many games on each side."""
+    as_first = [play(world, (player, other)) for _ in range(games)]
+    return as_first + [-play(world, (other, player)) for _ in range(games)]
+
+
+def shown(pieces: list[str], *, falls: bool = False) -> dict[str, Any]:
+    """Returns what a player sees whose pieces are o, beside the other's x."""
+    board = np.array([list(row) for row in pieces])
+    planes = np.stack([board == "o", board == "x"], -1).astype(np.float32)
+    return {"observation": planes, "action_mask": (board[0] == "." if falls else board.ravel() == ".").astype(np.int8)}
+
+
+EMPTY = ["......."] * 2
+
+
+def connect_four(pieces: list[str]) -> dict[str, Any]:
+    return shown(pieces, falls=True)
+
+
+def test_minimax_draws_tic_tac_toe_with_itself_and_never_loses_by_whatever_way_it_chooses() -> None:
+    world = TicTacToe()
+    assert points(world, Minimax(0), Minimax(1), 10) == [0.0] * 20
+    results = points(world, Minimax(0), RandomLegal(0), 100)
+    assert min(results) >= 0.0
+    assert sum(results[:100]) > 80
+
+
+def test_minimax_chooses_among_equally_good_moves_by_its_seed() -> None:
+    nothing = shown(["...", "...", "..."])
+    assert {Minimax(seed)(nothing) for seed in range(60)} == set(range(9))  # all draw
+    corner = shown(["x..", "...", "..."])
+    assert {Minimax(seed)(corner) for seed in range(20)} == {4}  # any other move loses
+
+
+def test_minimax_prefers_the_quicker_win_and_the_later_loss() -> None:
+    assert {Minimax(seed)(shown(["oo.", "o.x", ".xx"])) for seed in range(10)} == {2, 6}
+    seen = connect_four([*EMPTY, ".......", ".......", ".......", "..xx..."])  # two open ends
+    assert {Minimax(seed, depth=4)(seen) for seed in range(10)} <= {1, 4}
+
+
+LINES = ["012", "345", "678", "036", "147", "258", "048", "246"]
+
+
+def brute_force(board: list[int], player: int) -> int:
+    """Returns the value of a position of tic-tac-toe to the player whose turn it is."""
+    if has_won(board, -player):
+        return -1
+    values = []
+    for cell in (cell for cell in range(9) if not board[cell]):
+        board[cell] = player
+        values.append(-brute_force(board, -player))
+        board[cell] = 0
+    return max(values, default=0)
+
+
+def has_won(board: list[int], player: int) -> bool:
+    return any(all(board[int(cell)] == player for cell in line) for line in LINES)
+
+
+def test_a_move_of_minimax_is_worth_as_much_as_the_best_one_of_a_search_of_everything() -> None:
+    generator = np.random.default_rng(0)
+    looked_at = 0
+    while looked_at < 20:
+        pieces = int(generator.integers(3, 8))
+        board, player = [0] * 9, 1 if pieces % 2 == 0 else -1
+        for turn, cell in enumerate(generator.permutation(9)[:pieces].tolist()):
+            board[cell] = 1 if turn % 2 == 0 else -1
+        if has_won(board, 1) or has_won(board, -1):
+            continue
+        text = "".join({player: "o", -player: "x", 0: "."}[cell] for cell in board)
+        best = brute_force(board, player)
+        board[Minimax(0)(shown([text[:3], text[3:6], text[6:]]))] = player
+        assert -brute_force(board, -player) == best
+        looked_at += 1
+
+
+def test_alpha_beta_to_the_end_is_worth_what_the_memory_of_all_positions_says() -> None:
+    for rows in (["ox.", ".x.", "o.."], ["x..", ".o.", "..x"], ["oxo", "x..", ".x."]):
+        exact = {Minimax(seed)(shown(rows)) for seed in range(30)}
+        assert {Minimax(seed, depth=9)(shown(rows)) for seed in range(30)} == exact
+
+
+def test_minimax_of_one_move_wins_hex_if_it_can_and_of_three_it_beats_one_ply() -> None:
+    world = Hex(4)
+    almost = shown([".o..", ".ox.", ".o.x", "...x"])
+    assert Minimax(0, depth=1)(almost) in (12, 13)
+    assert sum(points(world, Minimax(0), OnePly(1), 2)) == 4.0
+
+
+def test_minimax_sees_a_win_two_moves_ahead_that_one_ply_does_not_see() -> None:
+    assert sum(points(ConnectFour(), Minimax(0), OnePly(1), 5)) >= 6.0
+
+
+def test_a_one_ply_player_wins_if_it_can_even_where_it_might_block() -> None:
+    seen = connect_four([*EMPTY, ".......", "o.....x", "o.....x", "o.....x"])
+    assert OnePly(0)(seen) == 0
+    assert OnePly(0)(shown(["oo.", "xx.", "..."])) == 2
+
+
+def test_a_one_ply_player_blocks_if_it_must_in_every_direction() -> None:
+    player = OnePly(0)
+    assert player(connect_four([*EMPTY, ".......", "......x", "oo....x", "oo....x"])) == 6
+    assert player(connect_four([*EMPTY, ".......", ".......", ".......", "oxx.xo."])) == 3
+    diagonal = [*EMPTY, ".......", "..xo...", ".xox...", "xoox..."]
+    assert player(connect_four(diagonal)) == 3
+    assert player(connect_four([row[::-1] for row in diagonal])) == 3
+    assert player(shown(["....", "xx.x", "o...", "o..."])) == 6  # of Hex: the other connects left and right
+
+
+def test_a_one_ply_player_beats_a_random_one() -> None:
+    assert sum(points(ConnectFour(), OnePly(1), RandomLegal(2), 20)) >= 32
+
+
+def test_tree_search_is_better_with_more_simulations() -> None:
+    replies = [TreeSearch(seed, 1000)(shown(["x..", "...", "..."])) for seed in range(2)]
+    assert replies == [4, 4]  # any other one loses
+    assert sum(points(ConnectFour(), TreeSearch(0, 100), TreeSearch(1, 4), 2)) >= 3.0
+
+
+def test_tree_search_wins_and_blocks_at_once() -> None:
+    assert TreeSearch(0, 200)(shown(["oo.", "xx.", "..."])) == 2
+    assert TreeSearch(0, 400)(shown(["o..", "xx.", "..o"])) in (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("observation", "said"),
+    [
+        ({"action_mask": np.ones(9)}, "tic-tac-toe, connect four and Hex, whose observations hold a board"),
+        (
+            {"observation": np.zeros((8, 8, 2)), "action_mask": np.ones(60)},
+            r"and not a board \[8, 8, 2\] with 60 actions",
+        ),
+    ],
+)
+def test_players_of_board_games_refuse_other_observations(observation: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        OnePly(0)(observation)
+
+
+def test_a_player_that_looks_nowhere_is_refused() -> None:
+    with pytest.raises(ValueError, match="depth must not be negative: -1"):
+        Minimax(0, depth=-1)
+    with pytest.raises(ValueError, match="simulations must be at least 1: 0"):
+        TreeSearch(0, simulations=0)

@@ -1,0 +1,83 @@
+"""Contextual bandits: rewards and regret by hand, problems that stay, change or are drawn anew."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from rlrun.toys.contextual_bandits import LinearBandit, WheelBandit
+from tests.rounding import rounding_error
+
+
+def test_regret_is_what_the_best_arms_would_have_brought_more() -> None:
+    env = LinearBandit(arms=3, features=2, noise=0.0, pulls=4)
+    env.reset(seed=5)
+    regrets, info = [], {}
+    for _ in range(4):
+        means = env._means.copy()
+        _, reward, terminated, truncated, info = env.step(1)
+        assert reward == means[1]
+        regrets.append(means.max() - means[1])
+        assert not terminated
+    assert truncated
+    assert info["minus_regret"] == pytest.approx(-sum(regrets))
+    assert info["early_regret_share"] == pytest.approx(sum(regrets[:2]) / sum(regrets))
+
+
+def test_contexts_and_coefficients_are_unit_vectors_and_rewards_linear_in_them() -> None:
+    env = LinearBandit(noise=0.0)
+    context, _ = env.reset(seed=0)
+    assert env.observation_space.contains(context)
+    np.testing.assert_allclose(np.linalg.norm(env._coefficients, axis=1), 1.0)
+    assert np.linalg.norm(context) == pytest.approx(1.0)
+    assert env.step(3)[1] == pytest.approx(env._coefficients[3] @ context, abs=rounding_error(len(context)))
+
+
+def test_arms_with_features_of_their_own_share_coefficients() -> None:
+    env = LinearBandit(arms=4, features=3, noise=0.0, shared=True)
+    features, _ = env.reset(seed=0)
+    assert features.shape == (4, 3)
+    assert env.step(2)[1] == pytest.approx(features[2] @ env._coefficients[0], abs=rounding_error(3))
+
+
+def test_a_problem_stays_over_episodes_where_it_is_named_and_is_drawn_anew_otherwise() -> None:
+    for problem, stays in ((7, True), (None, False)):
+        env = LinearBandit(problem=problem)
+        env.reset(seed=0)
+        first = env._coefficients
+        env.reset(seed=1)
+        assert (first == env._coefficients).all() == stays
+
+
+def test_coefficients_change_after_so_many_pulls() -> None:
+    env = LinearBandit(changes_every=3)
+    env.reset(seed=0)
+    seen = [env._coefficients]
+    for _ in range(7):
+        env.step(0)
+        seen.append(env._coefficients)
+    same = [bool((a == b).all()) for a, b in itertools.pairwise(seen)]
+    assert same == [True, True, False, True, True, False, True]
+
+
+def test_the_best_arm_of_the_wheel_is_the_first_near_the_middle_and_that_of_the_quadrant_near_the_rim() -> None:
+    env = WheelBandit(delta=0.5, pulls=100)
+    context, _ = env.reset(seed=0)
+    quadrants = {(True, True): 1, (True, False): 2, (False, True): 3, (False, False): 4}
+    best_arms = set()
+    for _ in range(100):
+        x, y = context
+        best = 0 if np.hypot(x, y) <= 0.5 else quadrants[bool(x > 0), bool(y > 0)]
+        assert env._means.argmax() == best
+        best_arms.add(best)
+        context, reward, _, _, _ = env.step(best)
+        assert reward == pytest.approx(1.2 if best == 0 else 50.0, abs=0.1)
+    assert best_arms == {0, 1, 2, 3, 4}
+
+
+def test_the_wheel_is_of_uniform_points_of_the_disc() -> None:
+    env = WheelBandit(delta=0.5)
+    env.reset(seed=1)
+    contexts = np.stack([env._next_context() for _ in range(4000)])
+    inside = np.linalg.norm(contexts, axis=1) <= 0.5
+    assert inside.mean() == pytest.approx(0.25, abs=0.03)

@@ -1,0 +1,131 @@
+"""The small worlds pay exactly what their docstrings say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rlrun.envs.spaces import misfit
+from rlrun.toys.known_optimum import (
+    ActionReward,
+    AsymmetricBox,
+    ConstantReward,
+    Crashing,
+    CueRecall,
+    DictCartPole,
+    Hanging,
+    MultiBinaryMatch,
+    MultiDiscreteMatch,
+    NestedTuple,
+    ObservationReward,
+    TwoStepCredit,
+)
+
+Policy = Callable[[Any], Any]
+
+
+def episode_return(env: gymnasium.Env[Any, Any], policy: Policy, seed: int = 0) -> float:
+    """Plays an episode, looking at every observation."""
+    observation, _ = env.reset(seed=seed)
+    total, ended = 0.0, False
+    while not ended:
+        assert misfit(env.observation_space, observation) is None
+        observation, reward, terminated, truncated, _ = env.step(policy(observation))
+        total += reward
+        ended = terminated or truncated
+    assert misfit(env.observation_space, observation) is None
+    return total
+
+
+def test_a_cue_is_paid_for_who_remembers_it_and_at_the_last_action_only() -> None:
+    def remembering(cue: list[float], seen: Any) -> int:
+        cue += [seen[0]] if seen[0] else []
+        return int(cue[-1] == 1)
+
+    env, cues = CueRecall(delay=4), list[float]()
+    assert [episode_return(env, lambda seen: remembering(cues, seen), seed) for seed in range(10)] == [1.0] * 10
+    assert set(cues) == {-1.0, 1.0}
+    assert [episode_return(env, lambda seen: 1, seed) for seed in range(10)] == [float(cue == 1) for cue in cues]
+    env.reset(seed=0)
+    assert [env.step(0)[2] for _ in range(5)] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "best"),
+    [
+        (ConstantReward(37), lambda _: 0, 37.0),
+        (DictCartPole(), lambda seen: int(seen["position"] @ [0.02, 1.0] + seen["velocity"] @ [0.05, 0.5] > 0), 500.0),
+        (TwoStepCredit(), lambda seen: int(seen[0] == 0), 1.0),
+        (ActionReward(3, first_action=5), lambda _: 7, 1.0),
+        (MultiDiscreteMatch(), lambda seen: seen, 10.0),
+        (MultiBinaryMatch(), lambda seen: seen, 10.0),
+        (AsymmetricBox(), lambda _: np.array([2.0, 0.1]), 0.0),
+        (NestedTuple(), lambda seen: seen[0], 10.0),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, gymnasium.Env) else "",
+)
+def test_the_best_policy_gets_the_best_return(env: gymnasium.Env[Any, Any], policy: Policy, best: float) -> None:
+    assert [episode_return(env, policy, seed) for seed in range(5)] == [best] * 5
+
+
+def test_constant_reward_only_truncates() -> None:
+    env = ConstantReward(3)
+    env.reset(seed=0)
+    assert [env.step(0)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
+
+
+def test_two_step_credit_pays_nothing_for_the_other_first_action() -> None:
+    assert episode_return(TwoStepCredit(), lambda seen: int(seen[0] == 1)) == 0.0
+
+
+def test_observation_reward_pays_what_it_shows() -> None:
+    env, shown = ObservationReward(), []
+    for seed in range(40):
+        shown.append(env.reset(seed=seed)[0][0])
+        assert env.step(0)[1:4] == (shown[-1], True, False)
+    assert set(shown) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        (MultiDiscreteMatch(), 10 * (1 / 3 + 1 / 2 + 1 / 4) / 3),
+        (MultiBinaryMatch(), 5.0),
+        (NestedTuple(), 10 / 3),
+    ],
+)
+def test_a_random_policy_gets_what_is_said(env: gymnasium.Env[Any, Any], expected: float) -> None:
+    env.action_space.seed(0)
+    returns = [episode_return(env, lambda _: env.action_space.sample(), seed) for seed in range(400)]
+    assert np.mean(returns) == pytest.approx(expected, abs=4 * float(np.std(returns)) / 20)
+
+
+def test_asymmetric_box_refuses_actions_outside_its_bounds() -> None:
+    env = AsymmetricBox()
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="is outside Box"):
+        env.step(np.array([0.0, 0.6], np.float32))
+
+
+def test_crashing_raises_at_its_step_in_its_worker() -> None:
+    env = Crashing(crash_at=3, crash_worker=2, worker_index=2)
+    env.reset(seed=0)
+    env.step(0)
+    env.step(0)
+    with pytest.raises(RuntimeError, match="crashes at step 3"):
+        env.step(0)
+    assert episode_return(Crashing(crash_at=3, crash_worker=2, worker_index=1), lambda _: 0) == 100.0
+
+
+def test_hanging_sleeps_at_its_step() -> None:
+    env = Hanging(hang_at=2, seconds=0.2)
+    env.reset(seed=0)
+    env.step(0)
+    began = time.perf_counter()
+    env.step(0)
+    assert time.perf_counter() - began >= 0.2

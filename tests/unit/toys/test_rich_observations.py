@@ -1,0 +1,48 @@
+"""Worlds of entities and images: what they show says which action is right, and they are Gymnasium envs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from rlrun.toys.rich_observations import HighestEntity, TwoCameras
+
+
+def kind_of_the_highest(observation: Any) -> int:
+    there = observation["entities"][observation["entity_mask"] == 1]
+    return int(there[there[:, 0].argmax(), 1:].argmax())
+
+
+def bright_halves(observation: Any) -> int:
+    def is_right(image: Any) -> bool:
+        middle = image.shape[1] // 2
+        return bool(image[:, middle:].mean() > image[:, :middle].mean())
+
+    rear = is_right(observation["rear"]) ^ (observation["turned"][0] > 0)
+    return 2 * is_right(observation["front"]) + int(rear)
+
+
+@pytest.mark.parametrize(("world", "right"), [(HighestEntity, kind_of_the_highest), (TwoCameras, bright_halves)])
+def test_the_best_return_is_that_of_the_right_actions(world: Any, right: Any) -> None:
+    env = world()
+    check_env(env, skip_render_check=True)
+    for seed in range(5):
+        observation, _ = env.reset(seed=seed)
+        total, terminated = 0.0, False
+        while not terminated:
+            assert env.observation_space.contains(observation)
+            observation, reward, terminated, truncated, _ = env.step(right(observation))
+            total += reward
+            assert not truncated
+        assert total == 10.0
+
+
+def test_there_is_always_an_entity_and_sometimes_not_all() -> None:
+    env = HighestEntity(num_entities=4)
+    numbers = {int(env.reset(seed=seed)[0]["entity_mask"].sum()) for seed in range(50)}
+    assert numbers == {1, 2, 3, 4}
+    masked = [env.reset(seed=seed)[0] for seed in range(50)]
+    assert np.mean([one["entities"][one["entity_mask"] == 0].any() for one in masked]) > 0.5

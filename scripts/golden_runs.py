@@ -266,7 +266,7 @@ def learning_parts(entry: Record) -> list[Record]:
 def present_names(spec: Any) -> Any:
     """Returns part of a spec with the objects it names called as the imported rlrun calls them."""
     if isinstance(spec, dict):
-        return {key: present_names(value) for key, value in spec.items()}
+        return {present_names(key): present_names(value) for key, value in spec.items()}
     if isinstance(spec, list):
         return [present_names(value) for value in spec]
     module, colon, name = spec.partition(":") if isinstance(spec, str) else ("", "", "")

@@ -70,9 +70,12 @@ def in_imports(text: str, moves: Mapping[str, str]) -> str:
     for node in sorted(nodes, key=lambda node: node.lineno, reverse=True):
         by_module: dict[str, list[str]] = {}
         for alias in node.names:
-            module = moves.get(f"{node.module}:{alias.name}", str(node.module))
-            by_module.setdefault(module, []).append(alias.name + (f" as {alias.asname}" if alias.asname else ""))
-        if list(by_module) != [node.module]:
+            module, name = moves.get(f"{node.module}:{alias.name}", str(node.module)), alias.name
+            if moved := moves.get(f"{node.module}.{alias.name}"):
+                module, _, name = moved.rpartition(".")
+            known_as = alias.asname or alias.name
+            by_module.setdefault(module, []).append(name + (f" as {known_as}" if known_as != name else ""))
+        if set(by_module) != {node.module}:
             indent = " " * node.col_offset
             new = [f"{indent}from {module} import ({', '.join(names)})\n" for module, names in by_module.items()]
             lines[node.lineno - 1 : node.end_lineno] = new

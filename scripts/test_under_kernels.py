@@ -19,14 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = tuple(f"tests/unit/{room}" for room in ("functional", "nn", "policy", "learner"))
+FAMILIES = ("actor_q/test_soft_policy", "dqn/test_policy", "dreamer/test_policy", "dreamer/test_world_model")
+FOLDERS = (
+    *(f"tests/unit/{room}" for room in ("functional", "nn", "policy", "learner")),
+    *(f"tests/unit/algorithms/{file}.py" for file in FAMILIES),
+)
 QUICK = (
     "tests/unit/nn/test_executors.py",
     "tests/unit/nn/test_population_network.py",
     "tests/unit/learner/test_numpy_kernels.py",
     "tests/unit/learner/test_numpy_update.py",
     "tests/unit/policy/test_action_embeddings.py",
-    "tests/unit/policy/test_q.py",
+    "tests/unit/algorithms/dqn/test_policy.py",
 )
 """What compares NumPy with torch, or two ways of one product."""
 

@@ -29,7 +29,7 @@ def test_every_name_says_something() -> None:
     assert [str(path) for path in paths if VAGUE_NAMES & set(path.stem.split("_"))] == []
 
 
-@pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "appo"])
+@pytest.mark.parametrize("name", ["ppo", "a2c", "impala/impala", "impala/appo"])
 def test_files_of_algorithms_do_not_mention_curiosity_and_constraints(name: str) -> None:
     text = (PACKAGE / "algorithms" / f"{name}.py").read_text()
     assert re.findall(r"(?i)curio\w*|constraint|constrained|intrinsic|lagrang\w*", text) == []

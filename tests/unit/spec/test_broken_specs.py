@@ -391,11 +391,11 @@ ENTRIES = [
     ),
     Case(
         "env module missing",
-        env("rlrun.envs.wrlds:DictCartPole"),
+        env("rlrun.toys.known_optimu:DictCartPole"),
         [
             (
-                "spec.yaml:3:8: try.env.id: the env factory's module 'rlrun.envs.wrlds' is not found: "
-                "there is no 'rlrun.envs.wrlds'; did you mean 'worlds'?"
+                "spec.yaml:3:8: try.env.id: the env factory's module 'rlrun.toys.known_optimu' is not found: "
+                "there is no 'rlrun.toys.known_optimu'; did you mean 'known_optimum'?"
             )
         ],
     ),

@@ -16,6 +16,7 @@ from rlrun.algorithms.a3c import A3C
 from rlrun.algorithms.dqn.apex import Apex
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.impala.impala import Impala
+from rlrun.algorithms.pg import complete_episodes
 from rlrun.algorithms.pg.pg import PG
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
@@ -23,7 +24,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import complete_episodes
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.trainee import Trainee

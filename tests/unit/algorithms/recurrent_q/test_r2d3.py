@@ -11,7 +11,7 @@ import pytest
 from rlrun.errors import UsageError
 from rlrun.python_api import R2D2, R2D3
 
-SHOWN = str(Path(__file__).parents[3] / "configs/mountaincar/demonstrations.npz")
+SHOWN = str(Path(__file__).parents[4] / "configs/mountaincar/demonstrations.npz")
 CONFIG: dict[str, Any] = {
     "model": {"core_width": 8, "hiddens": [8]},
     "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 2000},

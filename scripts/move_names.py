@@ -21,7 +21,15 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "rlrun" / "moved_names.yaml"
 FOLDERS = ("rlrun", "tests", "scripts", "examples", "configs", "docs")
 FILES = ("pyproject.toml", "README.md")
-KEPT = ("moved_names.yaml", "golden_runs.yaml", "former_runs.yaml", "upgrading.md", "test_registry.py")
+KEPT = (
+    "moved_names.yaml",
+    "golden_runs.yaml",
+    "former_runs.yaml",
+    "upgrading.md",
+    "registry.py",
+    "test_registry.py",
+    "test_plain_yaml.py",
+)
 """Files that hold former names on purpose, as `tests/former_runs` does."""
 
 
@@ -95,9 +103,16 @@ def in_text(text: str, moves: Mapping[str, str]) -> str:
         return text
     # In one pass, since a new name may begin with a former one: a.b moves to a.b.c, and a.b.c is no former name.
     any_module = "|".join(map(re.escape, sorted(modules, key=len, reverse=True)))
-    text = re.sub(rf"(?<![\w.])({any_module})(?!\w|\.[a-z])", lambda found: modules[found[1]], text)
+    pattern = rf"(?<![\w.])({any_module})(?!\w|\.[a-z])(?: import (\w+))?"
+    text = re.sub(pattern, lambda found: found[0].replace(found[1], _present(found[1], found[2], modules)), text)
     files = {old.replace(".", "/") + ".py": new.replace(".", "/") + ".py" for old, new in modules.items()}
     return re.sub("|".join(map(re.escape, files)), lambda found: files[found[0]], text)
+
+
+def _present(module: str, name: str | None, modules: Mapping[str, str]) -> str:
+    """Returns a module's new name, or its own if a package has it now and the imported name is a module of that."""
+    is_package = name is not None and (ROOT / module.replace(".", "/") / f"{name}.py").exists()
+    return module if is_package else modules[module]
 
 
 if __name__ == "__main__":

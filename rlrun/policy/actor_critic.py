@@ -34,6 +34,8 @@ from rlrun.policy.recordings import LogProbsAndValues
 class ActorCriticPolicy(Policy):
     """A network with a policy head and a value head."""
 
+    estimates = "state_values"
+
     def __init__(
         self,
         observation_space: gymnasium.Space[Any],

@@ -13,6 +13,7 @@ from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import HISTORY, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import is_viewed, shown, viewed, with_shown
+from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
@@ -139,6 +140,17 @@ class BehaviorPolicy:
             self.parameter_noise.load(weights)
         self.exploration.load(weights)
         self.weights_version = weights.version
+
+    def search(self, simulations: int) -> None:
+        """Has it search before it acts from now on.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: It knows no game that it could search in.
+        """
+        raise UsageError("it does not search, as those of alphazero do: leave out simulations")
 
     def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
         """Returns a policy like this one in which each env slot has parameters of its own, and its networks.

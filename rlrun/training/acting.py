@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
@@ -56,12 +55,10 @@ class ActingPolicy:
         Raises:
             UsageError: It knows no game that it could search in.
         """
-        behavior = self.behavior()
-        if not isinstance(behavior, SearchingBehavior):
-            raise UsageError(
-                f"the policy {self.trainee.name} does not search, as those of alphazero do: leave out simulations"
-            )
-        behavior.searching.simulations = simulations
+        try:
+            self.behavior().search(simulations)
+        except UsageError as error:
+            raise UsageError(f"policy {self.trainee.name}: {error}") from None
 
     def act(self, observation: Any, *, explore: bool, episode_start: bool, prev_reward: float = 0.0) -> Any:
         """Returns the action for one observation.

@@ -138,6 +138,8 @@ class QPolicy(Policy):
         UsageError: If actions are not a finite number of choices, or a custom network does not fit.
     """
 
+    estimates = "action_values"
+
     def __init__(
         self,
         observation_space: gymnasium.Space[Any],

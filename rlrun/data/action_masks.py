@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import gymnasium
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, MultiBinary
 
+from rlrun.data.space_kinds import choice_ranges, kind_of, space_tree
+from rlrun.data.tree import leaves
 from rlrun.errors import UsageError
 
 ACTION_MASK = "action_mask"
@@ -45,16 +48,9 @@ def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
 
 
 def _choices(space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    match space:
-        case Discrete():
-            return (int(space.n),)
-        case MultiDiscrete():
-            return tuple(int(n) for n in space.nvec.ravel())
-        case Tuple():
-            return tuple(number for part in space for number in _choices(part))
-        case Dict():
-            return tuple(number for part in space.values() for number in _choices(part))
-    return ()
+    kinds = [(part, kind_of(part)) for part in leaves(space_tree(space))]
+    choices = [choice_ranges(part)[0] for part, kind in kinds if kind is not None and kind.meaning == "choices"]
+    return tuple(itertools.chain.from_iterable(choices))
 
 
 def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:

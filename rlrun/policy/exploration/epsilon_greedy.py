@@ -17,11 +17,9 @@ from rlrun.policy.weights import Weights
 
 _EXPLORES, _CHOICE = 0, 1
 
-PARAMETER_DRAW = 2
-"""Which number of a step's noise decides about noise on parameters."""
-
 NUM_DRAWS = 3
-"""Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration."""
+"""Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration; the last is `PARAMETER_DRAW`,
+that of noise on parameters."""
 
 QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
 

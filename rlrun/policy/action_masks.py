@@ -64,8 +64,16 @@ def policy_leaves(
     return view_leaves(leaves, action_space, model.views) if model.views.any else leaves
 
 
-def masked(outputs: Floats, mask: ActionMask) -> Floats:
-    """Returns outputs [..., K], with -1e9 where an action is forbidden (NumPy)."""
+def mask_of(observations: Any) -> Any | None:
+    """Returns the action mask [..., A] that observations hold, an array or a tensor; None if they hold none."""
+    return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
+
+
+def masked(outputs: Floats, observations: Any) -> Floats:
+    """Returns outputs [..., K], with -1e9 where the observations' masks forbid an action (NumPy)."""
+    mask = mask_of(observations)
+    if mask is None:
+        return outputs
     width = mask.shape[-1]
     if width == outputs.shape[-1]:
         return np.where(mask, outputs, np.float32(FORBIDDEN))
@@ -76,11 +84,22 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
     """Returns outputs [..., K], with -1e9 and no gradient where the observations' masks forbid an action (torch)."""
     import torch
 
-    forbidden = observations[ACTION_MASK] == 0
+    mask = mask_of(observations)
+    if mask is None:
+        return outputs
+    forbidden = mask == 0
     width = forbidden.shape[-1]
     if width == outputs.shape[-1]:
         return outputs.masked_fill(forbidden, FORBIDDEN)
     return torch.cat([outputs[..., :width].masked_fill(forbidden, FORBIDDEN), outputs[..., width:]], -1)
+
+
+def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
+    """Returns the actions [...] with the largest of values [..., A] among those that observations allow (torch).
+
+    Values themselves stay as they are: a final observation, whose value may be a target, may allow nothing.
+    """
+    return masked_tensor(values, observations).argmax(-1)
 
 
 def uniform_allowed(fractions: Floats, mask: ActionMask) -> Actions:
@@ -101,4 +120,4 @@ class MaskedOutputs(TransformedOutputs):
 
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
         """Returns masked outputs [B, A]."""
-        return masked(outputs, inputs["obs"][ACTION_MASK])
+        return masked(outputs, inputs["obs"])

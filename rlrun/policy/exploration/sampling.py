@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.action_masks import ACTION_MASK
 from rlrun.policy.action_masks import ActionMask, masked
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
@@ -177,7 +178,7 @@ class UniformUntil(Exploration):
     ) -> Actions:
         """Takes uniform actions, or those of the other way."""
         if self._is_uniform:
-            return self.actions.uniform(noise if mask is None else masked(noise, mask))
+            return self.actions.uniform(noise if mask is None else masked(noise, {ACTION_MASK: mask}))
         return self.inner.explore(run, noise, episode_starts, acts, mask)
 
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:

@@ -24,6 +24,11 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
     return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
 
 
+def mask_of(observations: Any) -> Any | None:
+    """Returns the action mask [..., A] that observations hold, an array or a tensor; None if they hold none."""
+    return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
+
+
 def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
     """Whether there are choices among actions of this kind."""
     return bool(_choices(action_space))

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
+from rlrun.data.action_masks import FORBIDDEN, check_action_mask, mask_of
 from rlrun.data.tree import map_tree
 from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
@@ -22,7 +22,7 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.nn.view_leaves import view_leaves
 from rlrun.policy.action_embeddings import check_action_embeddings
-from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.action_spaces.action_space import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,11 +64,6 @@ def policy_leaves(
     return view_leaves(leaves, action_space, model.views) if model.views.any else leaves
 
 
-def mask_of(observations: Any) -> Any | None:
-    """Returns the action mask [..., A] that observations hold, an array or a tensor; None if they hold none."""
-    return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
-
-
 def masked(outputs: Floats, observations: Any) -> Floats:
     """Returns outputs [..., K], with -1e9 where the observations' masks forbid an action (NumPy)."""
     mask = mask_of(observations)
@@ -100,19 +95,6 @@ def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
     Values themselves stay as they are: a final observation, whose value may be a target, may allow nothing.
     """
     return masked_tensor(values, observations).argmax(-1)
-
-
-def uniform_allowed(fractions: Floats, mask: ActionMask) -> Actions:
-    """Returns allowed actions, each as likely as any other, [B]; 0 where nothing is allowed.
-
-    Args:
-        fractions: Uniform random numbers from 0 to 1, [B].
-        mask: Which actions are allowed, [B, A].
-    """
-    allowed_up_to = np.cumsum(mask != 0, axis=-1)
-    chosen = (fractions * allowed_up_to[:, -1]).astype(np.int64)
-    result: Actions = (allowed_up_to > chosen[:, None]).argmax(-1)
-    return result
 
 
 class MaskedOutputs(TransformedOutputs):

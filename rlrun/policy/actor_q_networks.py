@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.action_masks import ACTION_MASK, mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.functional.sequence_rows import following_steps
 from rlrun.nn.actor_q_nets import ActorQNets
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.action_masks import mask_of, masked_tensor
+from rlrun.policy.action_masks import masked_tensor
 
 ACTOR = "actor."
 CRITICS = "critics."

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import HISTORY, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import is_viewed, shown, viewed, with_shown
@@ -16,7 +17,7 @@ from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.nn.population_network import PopulationNetwork
-from rlrun.policy.action_masks import MaskedOutputs, mask_of
+from rlrun.policy.action_masks import MaskedOutputs
 from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.parameter_noise import ParameterNoise

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.functional.masked import masked_mean
@@ -21,7 +22,7 @@ from rlrun.nn.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import LogStds
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import mask_of, policy_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian

@@ -11,11 +11,12 @@ from torch import nn
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.data.uniform_sampler import uniform_allowed
 from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.recurrent_model import RecurrentModelConfig
-from rlrun.policy.action_masks import MaskedOutputs, masked, masked_tensor, uniform_allowed
+from rlrun.policy.action_masks import MaskedOutputs, masked, masked_tensor
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.deterministic import DeterministicPolicy
 from rlrun.policy.q import QPolicy

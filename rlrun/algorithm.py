@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.flow.clock import ClockUnit
 from rlrun.flow.flow import Flow
@@ -18,6 +17,7 @@ from rlrun.registry import BUILT_IN, load_object
 from rlrun.rollout.worker import ROLLOUT_WORKER
 
 if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
     from rlrun.metric import Metric
     from rlrun.policy.policy import Policy
     from rlrun.rollout.worker_config import WorkerConfig

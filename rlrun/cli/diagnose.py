@@ -136,8 +136,8 @@ def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | 
     """Returns what random policies reach in an env, unless none of its episodes ends, and what stepping it shows."""
     from rlrun.envs.env_check import check_by_stepping
     from rlrun.envs.make import spaces_of
+    from rlrun.policy.random_behavior import RandomBehavior
     from rlrun.rollout.evaluation import evaluate
-    from rlrun.rollout.random_policy import RandomPolicy
     from rlrun.rollout.world_evaluation import evaluate_world
     from rlrun.training.assembly import policies_in_world
     from rlrun.training.policies import Policies
@@ -147,11 +147,11 @@ def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | 
 
     env = parse_env(spec["env"])
     if not isinstance(env, WorldConfig):
-        random = evaluate(RandomPolicy(spaces_of(env)), env, episodes, seed=0) if episodes else None
+        random = evaluate(RandomBehavior(spaces_of(env)), env, episodes, seed=0) if episodes else None
         return random, check_by_stepping(env, steps=ENV_STEPS)
     policies = Policies.from_data(spec)
     mapping, slots = policies.agent_mapping(), policies.slots
-    behaviors = {name: RandomPolicy(spaces) for name, spaces in policies_in_world(env, mapping, slots).spaces.items()}
+    behaviors = {name: RandomBehavior(spaces) for name, spaces in policies_in_world(env, mapping, slots).spaces.items()}
     random = evaluate_world(behaviors, env, mapping, slots, episodes, seed=0) if episodes else None
     return random, check_world_by_stepping(env, mapping, slots, steps=ENV_STEPS)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import gymnasium
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, MultiBinary
 
+from rlrun.data.space_kinds import choice_ranges, kind_of, space_tree
+from rlrun.data.tree import leaves
 from rlrun.errors import UsageError
 
 ACTION_MASK = "action_mask"
@@ -19,6 +22,11 @@ FORBIDDEN = -1e9
 def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
     """Whether observations hold an action mask."""
     return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
+
+
+def mask_of(observations: Any) -> Any | None:
+    """Returns the action mask [..., A] that observations hold, an array or a tensor; None if they hold none."""
+    return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
 
 
 def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
@@ -45,16 +53,9 @@ def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
 
 
 def _choices(space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    match space:
-        case Discrete():
-            return (int(space.n),)
-        case MultiDiscrete():
-            return tuple(int(n) for n in space.nvec.ravel())
-        case Tuple():
-            return tuple(number for part in space for number in _choices(part))
-        case Dict():
-            return tuple(number for part in space.values() for number in _choices(part))
-    return ()
+    kinds = [(part, kind_of(part)) for part in leaves(space_tree(space))]
+    choices = [choice_ranges(part)[0] for part, kind in kinds if kind is not None and kind.meaning == "choices"]
+    return tuple(itertools.chain.from_iterable(choices))
 
 
 def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
@@ -69,7 +70,7 @@ class ActingPolicy:
             episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
             prev_reward: What the env gave for the action before, which only views show.
         """
-        batch = map_tree(lambda leaf: np.asarray(leaf)[None], observation)
+        batch = batched(self.trainee.spaces.observation, observation)
         behavior = self.behavior()
         behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))

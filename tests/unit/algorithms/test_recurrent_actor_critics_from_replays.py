@@ -189,7 +189,7 @@ def test_masks_are_those_of_the_steps_that_are_asked_about() -> None:
     batch = batch_of(policy, torch.zeros(ROWS, LENGTH, dtype=torch.long), obs)
     outputs = policy.outputs(dict(policy.module.named_parameters()), batch)
     assert torch.equal(action_masks(outputs.networks.present(batch))[ACTION_MASK], masks[:, BURN_IN : BURN_IN + LENGTH])
-    probabilities = outputs.logits(outputs.networks.following(batch)).softmax(-1)
+    probabilities = outputs.networks.actor_outputs(outputs.networks.following(batch)).softmax(-1)
     for row in range(ROWS):
         for t in range(LENGTH):
             later = BURN_IN + t + int(batch["steps"][row, t])

@@ -66,7 +66,7 @@ def test_the_journal_tells_the_search_a_line_for_each_event(tmp_path: Path) -> N
     ]
 
 
-@pytest.mark.parametrize(("kind", "configurations"), [("bohb", 12), ("optuna", 7), ("hyperopt", 7)])
+@pytest.mark.parametrize(("kind", "configurations"), [("bohb", 12), ("optuna", 7)])
 def test_a_search_killed_at_any_point_goes_on_as_if_it_had_not_been(
     kind: str, configurations: int, tmp_path: Path
 ) -> None:
@@ -153,7 +153,7 @@ def test_the_first_ones_are_drawn_at_random_until_enough_have_a_score(tmp_path: 
         searcher.suggest(0)
         searcher.complete(0, None)
         by_kind.append([searcher.suggest(number) for number in range(6)])
-    assert by_kind[0] == by_kind[1] == by_kind[2]
+    assert by_kind[0] == by_kind[1]
 
 
 def test_what_is_recorded_wins_over_what_would_be_suggested_now(tmp_path: Path) -> None:

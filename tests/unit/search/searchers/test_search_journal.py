@@ -98,8 +98,8 @@ def test_results_are_known_after_a_resume(tmp_path: Path) -> None:
     searcher = open_search(tmp_path)
     run(searcher, 6)
     resumed = open_search(tmp_path)
-    assert resumed.completed == searcher.completed
-    assert resumed.completed[4] is None
+    assert resumed.history.scores == searcher.history.scores
+    assert resumed.history.scores[4] is None
     assert resumed.history == searcher.history
 
 
@@ -123,7 +123,7 @@ def test_of_several_ends_the_last_counts(tmp_path: Path) -> None:
     for score in (None, 1.0, 2.0, 2.0):
         searcher.complete(0, score)
     assert len(lines(tmp_path)) == 5
-    assert open_search(tmp_path).completed == {0: 2.0}
+    assert open_search(tmp_path).history.scores == {0: 2.0}
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
@@ -132,7 +132,7 @@ def test_a_score_that_is_no_number_is_a_failure(score: float, tmp_path: Path) ->
     searcher.suggest(0)
     searcher.observe(0, 10, score)
     searcher.complete(0, score)
-    assert searcher.completed == {0: None}
+    assert searcher.history.scores == {0: None}
     assert searcher.history.observations == {}
 
 

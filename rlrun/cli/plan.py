@@ -1,4 +1,4 @@
-"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text, Mermaid or SVG."""
+"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text or as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorInfo
     from rlrun.training.training import Training
 
-Form = Literal["text", "mermaid", "svg"]
-FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
+Form = Literal["text", "mermaid"]
+FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
 
 @click.command()
@@ -27,8 +27,8 @@ FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "mermaid", "svg"]),
-    help="How to draw it.  [default: as FILE's name ends (.mmd, .svg), else text]",
+    type=click.Choice(["text", "mermaid"]),
+    help="How to draw it.  [default: as FILE's name ends (.mmd), else text]",
 )
 @click.option(
     "-o",
@@ -49,6 +49,8 @@ def plan(
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
+    if output is not None and output.suffix == ".svg":
+        raise click.UsageError(f"a plan is drawn as text or Mermaid: -o {output.with_suffix('.mmd')}")
     if form is None:
         form = FORMS.get(output.suffix, "text") if output is not None else "text"
     plans = _plans(algorithm, files, overrides)
@@ -72,16 +74,10 @@ class _Plan(NamedTuple):
 
 def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
     name, described, training = plan
-    if form == "svg":
-        from rlrun.flow.plan_drawing import plan_svg
+    from rlrun.flow.plan import plan_mermaid, plan_text
 
-        return plan_svg(described, f"Dataflow of {name}")
     if form == "mermaid":
-        from rlrun.flow.plan_drawing import plan_mermaid
-
         return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
-    from rlrun.flow.plan import plan_text
-
     if not titled:
         return plan_text(described)
     roles = training.policies.described()

@@ -52,11 +52,6 @@ class Demonstrations:
         """Steps in all episodes together."""
         return int(np.count_nonzero(self.columns["valid"]))
 
-    @property
-    def num_episodes(self) -> int:
-        """Episodes."""
-        return int(np.count_nonzero(~self.columns["valid"]))
-
     def save(self, path: Path) -> None:
         """Writes the file, whole or not at all."""
         parts = {f"obs/{part}" if part else "obs": leaf for part, leaf in self.observations.items()}

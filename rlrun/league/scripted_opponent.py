@@ -26,12 +26,6 @@ BUILT_IN = {
 }
 """Import paths of the opponents that come with rlrun, by name."""
 
-_OWN = frozenset({*BUILT_IN, *BUILT_IN.values(), "rlrun.toys.scripted_players:GreedyForager"})
-"""Opponents that a stranger's spec may name: they run no code from elsewhere and write no file."""
-
-_PLAIN_SETTINGS = re.compile(r"[A-Za-z0-9_=+., -]{0,80}")
-"""Settings of numbers alone."""
-
 _WRITTEN = re.compile(r"(?P<name>[^()]+)(\((?P<settings>.*)\))?", re.DOTALL)
 
 SEEDS = 2**24
@@ -132,21 +126,6 @@ def names_script(text: str) -> bool:
     """
     name = text.partition("(")[0]
     return name in BUILT_IN or ":" in name
-
-
-def is_own_opponent(path: str) -> bool:
-    """Whether an opponent comes with rlrun and has plain settings, so that naming it runs no code from elsewhere.
-
-    Examples:
-        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
-        (True, True)
-        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.toys.scripted_players:np.load")
-        (False, False)
-    """
-    written = _WRITTEN.fullmatch(path)
-    if written is None or written["name"].strip() not in _OWN:
-        return False
-    return _PLAIN_SETTINGS.fullmatch(written["settings"] or "") is not None
 
 
 def _read(path: str) -> tuple[str, dict[str, Any]]:

@@ -7,12 +7,6 @@ from __future__ import annotations
 
 import re
 
-OWN_MAPPINGS = frozenset(
-    f"rlrun.league.sides:{name}"
-    for name in ("alternate", "alternate_roles", "alternate_with_exploiter", "alternate_with_self_play")
-)
-"""Import paths of the mappings here: a stranger's spec may name them, as they run no code from elsewhere."""
-
 _SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
 
 

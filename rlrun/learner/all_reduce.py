@@ -52,18 +52,16 @@ class AllReduce:
         self._store: TCPStore | None = None
         self._group: Any = None
 
-    def offer(self, host: str | None = None) -> tuple[str, int]:
+    def offer(self) -> tuple[str, int]:
         """Opens a free port of this machine, where the members find each other.
 
-        Args:
-            host: The address to listen on; None for the one by which Ray's other nodes know this one, without Ray the
-                machine's own loop.
+        It listens on the address by which Ray's other nodes know this one, without Ray on the machine's own loop.
 
         Returns:
             Address and port, for everyone's `join`.
         """
         self.close()
-        host = host or node_address()
+        host = node_address()
         listening = socket.create_server((host, 0))
         port = listening.getsockname()[1]
         self._store = TCPStore(

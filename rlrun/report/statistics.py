@@ -47,8 +47,8 @@ class Estimate:
     high: float
 
 
-def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Floats:
-    """Returns the mean of the middle half: a quarter of the scores is left out at either end, rounded down.
+def interquartile_mean(scores: ArrayLike) -> Floats:
+    """Returns the mean of the middle half, over the last axis: a quarter is left out at either end, rounded down.
 
     Fewer than 4 scores have no quarter to leave out, and so it is their mean. (arXiv:2108.13264, section 4.2)
 
@@ -56,10 +56,10 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Floats:
         >>> float(interquartile_mean([1.0, 2.0, 3.0, 100.0]))
         2.5
     """
-    values = np.sort(np.asarray(scores, np.float64), axis=axis)
-    size = values.shape[axis]
+    values = np.sort(np.asarray(scores, np.float64))
+    size = values.shape[-1]
     cut = size // 4
-    return np.asarray(values.take(range(cut, size - cut), axis=axis).mean(axis=axis))
+    return np.asarray(values[..., cut : size - cut].mean(axis=-1))
 
 
 def iqm(strata: Strata) -> Floats:
@@ -79,18 +79,15 @@ def median(strata: Strata) -> Floats:
     return np.asarray(np.median([scores.mean(axis=-1) for scores in strata], axis=0))
 
 
-def bootstrapped(
-    measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike], resamples: int = RESAMPLES
-) -> Estimate:
+def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike]) -> Estimate:
     """Returns a measure with its stratified percentile bootstrap interval; the draws are always the same ones.
 
     Args:
         measure: Takes strata whose last axis holds scores, and leaves that axis away: `iqm`, `mean`, `median`.
-        strata: One array of scores per stratum, none of them empty.
-        resamples: How often scores are drawn, with replacement, within each stratum.
+        strata: One array of scores per stratum, none of them empty; as many are drawn from each, with replacement.
     """
     scores = [np.asarray(stratum, np.float64) for stratum in strata]
-    drawn = _in_parts(measure, scores, resamples, np.random.Generator(np.random.Philox(_SEED)))
+    drawn = _in_parts(measure, scores, RESAMPLES, np.random.Generator(np.random.Philox(_SEED)))
     low, high = _interval(drawn)
     return Estimate(float(measure(scores)), low, high)
 

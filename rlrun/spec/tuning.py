@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Gt, Le
-from pydantic import AfterValidator, PlainSerializer, PlainValidator
+from pydantic import AfterValidator, PlainSerializer, PlainValidator, model_validator
 
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.explain import shown
@@ -261,17 +261,26 @@ class SearcherConfig(OneOf):
 
     optuna: ModelSearchConfig | None = None
     """Optuna's tree-structured Parzen estimator."""
-    hyperopt: ModelSearchConfig | None = None
-    """HyperOpt's tree-structured Parzen estimator."""
     bohb: ModelSearchConfig | None = None
     """BOHB's density model (arXiv:1807.01774), together with the scheduler bohb."""
     random: RandomSearchConfig | None = None
     """Random draws, as without a searcher."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_hyperopt(cls, data: Any) -> Any:
+        """Names the successor of a searcher that there was; the specs of former runs name it, too."""
+        if data == "hyperopt" or (isinstance(data, Mapping) and "hyperopt" in data):
+            raise ValueError(
+                "the searcher hyperopt is gone: write optuna, which takes the same settings. A run that began with "
+                "hyperopt cannot go on; `rlrun report` and `rlrun show` still tell what its trials have reached"
+            )
+        return data
+
     @property
     def settings(self) -> ModelSearchConfig | None:
         """Settings of the one that is chosen; None for random, which has none."""
-        return self.optuna or self.hyperopt or self.bohb
+        return self.optuna or self.bohb
 
 
 class FailureConfig(ConfigModel):

@@ -25,8 +25,8 @@ from rlrun.checkpoint.format import Content
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.training import former_flows
-from rlrun.training.demands import refuse_demands, spec_demands
 from rlrun.training.policies import Policies
+from rlrun.trust import refuse_demands, spec_demands
 from rlrun.worlds.any_env import AnyEnv, parse_env
 
 if TYPE_CHECKING:

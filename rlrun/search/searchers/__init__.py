@@ -1,1 +1,1 @@
-"""What chooses the next configuration of a search: Optuna, HyperOpt, BOHB, and the journal from which each goes on."""
+"""What chooses the next configuration of a search: Optuna, BOHB, and the journal from which each goes on."""

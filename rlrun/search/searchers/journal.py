@@ -21,7 +21,8 @@ from rlrun.checkpoint.plain_json import load_json
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.search.searchers.dimension import Dimension
-from rlrun.search.searchers.searcher import Configuration, History, Searcher, StudyFile
+from rlrun.search.searchers.optuna import OptunaStudyFile
+from rlrun.search.searchers.searcher import Configuration, History, Searcher
 
 JOURNAL_FILE = "search.jsonl"
 """Name of the journal in the run directory."""
@@ -46,7 +47,7 @@ class JournaledSearcher:
         head: Mapping[str, Any],
         dimensions: tuple[Dimension, ...],
         check: Check,
-        study_file: StudyFile | None = None,
+        study_file: OptunaStudyFile | None = None,
     ) -> None:
         """Reads the journal if there is one, and begins it if there is none.
 
@@ -57,7 +58,7 @@ class JournaledSearcher:
                 must be equal when it goes on.
             dimensions: The search spaces.
             check: What a suggestion must pass.
-            study_file: A file for other programs that follows the search.
+            study_file: Optuna's study for other programs, which follows the search; None for none.
 
         Raises:
             UsageError: If the journal is that of another search, or is damaged.
@@ -84,11 +85,6 @@ class JournaledSearcher:
     def suggested(self) -> dict[int, Configuration]:
         """What has been suggested so far, by number."""
         return {number: dict(values) for number, values in self.history.configurations.items()}
-
-    @property
-    def completed(self) -> dict[int, float | None]:
-        """Scores of what has ended so far, by number; None for a failure."""
-        return dict(self.history.scores)
 
     def suggest(self, number: int) -> Configuration:
         """Returns a configuration: a new one, or again the one that has this number.

@@ -8,15 +8,13 @@ from pathlib import Path
 from rlrun.errors import UsageError
 from rlrun.search.searchers.bohb import BohbSearcher
 from rlrun.search.searchers.dimension import dimensions_of
-from rlrun.search.searchers.hyperopt import HyperoptSearcher
 from rlrun.search.searchers.journal import JOURNAL_FILE, JournaledSearcher
 from rlrun.search.searchers.optuna import STUDY_FILE, OptunaSearcher, OptunaStudyFile
 from rlrun.search.searchers.searcher import Configuration, Searcher
 from rlrun.spec.experiment import Experiment
 
-SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "hyperopt": HyperoptSearcher, "bohb": BohbSearcher}
+SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSearcher}
 """Searchers by their names in a spec; random draws are `Experiment.trials`."""
-_PACKAGES = ("optuna", "hyperopt")
 
 
 def check_installed(kind: str) -> None:
@@ -25,7 +23,7 @@ def check_installed(kind: str) -> None:
     Raises:
         UsageError: If it is missing; the message names the pip command.
     """
-    if kind in _PACKAGES and find_spec(kind) is None:
+    if kind == "optuna" and find_spec(kind) is None:
         raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")
 
 

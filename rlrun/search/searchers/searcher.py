@@ -84,16 +84,3 @@ class Searcher(Protocol):
             history: What is known, with at least one score in it.
             seed: From which all its draws derive, 32 bits.
         """
-
-
-class StudyFile(Protocol):
-    """A file beside the journal that other programs read; it follows the history and is never read back."""
-
-    def write(self, history: History) -> None:
-        """Writes the file anew."""
-
-    def add(self, history: History, number: int) -> None:
-        """Adds a configuration that was suggested."""
-
-    def finish(self, history: History, number: int) -> None:
-        """Adds how a configuration has ended."""

@@ -24,9 +24,7 @@ SCHEDULERS = [
             "7:14: try.scheduler: must be the name of a scheduler or a mapping with one (asha, hyperband, "
             "median, bohb, "
             "pbt, pb2), not 3",
-            "8:13: try.searcher: must be the name of a searcher or a mapping with one (optuna, hyperopt, bohb, "
-            "random), "
-            "not []",
+            "8:13: try.searcher: must be the name of a searcher or a mapping with one (optuna, bohb, random), not []",
         ],
     ),
     (
@@ -114,6 +112,17 @@ SCHEDULERS = [
 
 SEARCHERS = [
     ("searcher: optna", ["7:13: try.searcher: unknown searcher 'optna'; did you mean 'optuna'?"]),
+    *[
+        (
+            f"searcher: {written}",
+            [
+                "7:13: try.searcher: the searcher hyperopt is gone: write optuna, which takes the same settings. A run "
+                "that began with hyperopt cannot go on; `rlrun report` and `rlrun show` still tell what its trials "
+                "have reached"
+            ],
+        )
+        for written in ("hyperopt", "{hyperopt: {mode: min}}")
+    ],
     (
         "searcher: bohb",
         [

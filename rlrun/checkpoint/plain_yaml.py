@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import yaml
+from typing_extensions import override
 from yaml.emitter import ScalarAnalysis
 
 MAX_BYTES = 4_000_000
@@ -34,10 +35,12 @@ _NUMBERS_OF_YAML_12 = re.compile(
 
 
 class _Dumper(yaml.SafeDumper):
+    @override
     def ignore_aliases(self, data: Any) -> bool:
         """Writes a list that stands in two places twice, because no reader of ours follows references."""
         return True
 
+    @override
     def analyze_scalar(self, scalar: str) -> ScalarAnalysis:
         """Has line breaks of Unicode escaped, which PyYAML itself writes as they are and reads as spaces."""
         analysis = super().analyze_scalar(scalar)

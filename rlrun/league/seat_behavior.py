@@ -223,7 +223,6 @@ class _Player(Protocol):
 
     def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
         """Returns the policies' own actions of the given slots, [N, ...]."""
-        ...
 
 
 class _PolicyPlayer:

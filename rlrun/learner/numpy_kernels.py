@@ -21,7 +21,6 @@ class Emit(Protocol):
 
     def __call__(self, function: Callable[..., object], *arguments: object, out: Array | None = None) -> None:
         """Adds the call of a function that writes what it returns to `out`, if that is given."""
-        ...
 
 
 Kernel = Callable[..., None]

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.fx import Graph, Node, map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+from typing_extensions import override
 
 from rlrun.learner.numpy_kernels import (
     CONSTANTS,
@@ -87,10 +88,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note(argument, self.graph.placeholder(f"argument_{i}"))
 
     @classmethod
+    @override
     def _should_skip_dynamo(cls) -> bool:
         """Torch's hook: what it would wrap around the next method imports its compiler, which takes seconds."""
         return False
 
+    @override
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

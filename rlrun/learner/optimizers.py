@@ -28,7 +28,6 @@ class Optimizer(Protocol):
     @property
     def parts(self) -> tuple[str, ...]:
         """See the class."""
-        ...
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
         """Moves parameters and changes the state, both in place.
@@ -39,7 +38,6 @@ class Optimizer(Protocol):
             state: The optimizer's tensors.
             lr: The learning rate, [].
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ class Reducer(Protocol):
         Returns:
             The mean statistics over all learners, and the norm of the mean gradient last where parameters move.
         """
-        ...
 
 
 class GradientAllReduce:

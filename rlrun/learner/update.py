@@ -68,7 +68,6 @@ class Computation(Protocol):
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
         """Computes with a minibatch; parameters and states may change in place."""
-        ...
 
 
 class Update:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from typing_extensions import override
+
 from rlrun.checkpoint.durable import FULL_DISK_ERRNOS
 
 
@@ -113,19 +115,24 @@ class _OneThreadsStream(io.TextIOBase):
         self._log = log
         self._thread = threading.get_ident()
 
+    @override
     def write(self, text: str) -> int:
         return self._stream.write(text)
 
+    @override
     def flush(self) -> None:
         self._stream.flush()
 
+    @override
     def fileno(self) -> int:
         return self._stream.fileno()
 
+    @override
     def isatty(self) -> bool:
         return self._stream.isatty()
 
     @property
+    @override
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute
         return self._stream.encoding
 
@@ -137,6 +144,7 @@ class _OneThreadsStream(io.TextIOBase):
 class _LogFile(io.FileIO):
     """Drops what a full disk does not take: those who print must neither fail for it nor keep it for later."""
 
+    @override
     def write(self, data: Any) -> int:
         try:
             return super().write(data)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
@@ -576,6 +577,7 @@ class Experiment(RunSettings, Learning):
             trials_sharing_update=sharing,
         )
 
+    @override
     def to_data(self) -> dict[str, Any]:
         """Returns the entry that makes this experiment, as it would stand in a spec file under its name."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from typing_extensions import override
 
 from rlrun.config import ConfigModel
 from rlrun.explain import is_model, shown, unknown_name
@@ -59,6 +60,7 @@ class OneOf(ConfigModel):
             raise ValueError(f"there can be one {cls.what}, not {len(data)}: {', '.join(map(str, data))}")
         return {name: {} if settings is None else settings for name, settings in data.items()}
 
+    @override
     def replace(self, **changes: Any) -> Self:
         """Returns another choice, validated: the one that the changes name.
 

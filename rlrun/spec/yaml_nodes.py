@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import yaml
+from typing_extensions import override
 
 from rlrun.errors import Problem, SpecError
 from rlrun.explain import Location, dotted, shown
@@ -59,6 +60,7 @@ class Composer(yaml.SafeLoader):
         self.file = file
         self.depth = 0
 
+    @override
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Composes a node, unless it is too deep."""
         self.depth += 1

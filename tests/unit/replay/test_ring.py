@@ -95,7 +95,7 @@ def expected_steps(history: list[dict[str, Any]], n_step: int, *, broken_off: bo
 def drawable(ring: ReplayRing) -> SampleBatch:
     """Returns every step that can be drawn, found by drawing."""
     rng = np.random.default_rng(0)
-    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.columns)) if ring.num_ready else []
+    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.num_slots)) if ring.num_ready else []
     return ring.gather(np.asarray(indices, np.int64))
 
 

@@ -121,7 +121,7 @@ def test_a_run_that_goes_on_longer_names_the_schedules_that_ended_with_it(tmp_pa
     events: list[RunEvent] = []
     (trial,) = rlrun.resume(tmp_path / "longer", extend={"env_steps": 256}, watch=events.append)
     assert trial.results()[-1]["learner/lr"] == pytest.approx(1e-4)
-    told = "config.lr ended at 128 env steps, where the run was to stop, and stays at 0.0001 from there on"
+    told = "config.lr ended at 128 env steps, where the run was to stop, and stays at 0.0001 after that"
     assert [event.text for event in events if isinstance(event, TrialNote)].count(told) == 1
     assert not any("entropy_coeff" in event.text for event in events if isinstance(event, TrialNote))
 

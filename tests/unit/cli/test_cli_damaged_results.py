@@ -60,12 +60,12 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
     [
         (
             set_a_return,
-            ":3: episode_return_mean 9999 is above 5, which trial.json knows as the best: it does not count",
+            ":3: episode_return_mean 9999 is above 5, the best in trial.json: it is ignored",
         ),
-        (remove_a_row, ": the rows of iterations 3 are gone, and no checkpoint knows them"),
-        (remove_the_last_row, ": the rows of iterations 5 are gone, and no checkpoint knows them"),
-        (put_garbage, ": the rows of iterations 5 are gone, and no checkpoint knows them"),
-        (list.clear, ": the rows of iterations 1 to 5 are gone, and no checkpoint knows them"),
+        (remove_a_row, ": the rows of iterations 3 are missing, and in no checkpoint"),
+        (remove_the_last_row, ": the rows of iterations 5 are missing, and in no checkpoint"),
+        (put_garbage, ": the rows of iterations 5 are missing, and in no checkpoint"),
+        (list.clear, ": the rows of iterations 1 to 5 are missing, and in no checkpoint"),
     ],
 )
 def test_every_command_that_reads_results_names_what_is_wrong_with_them(

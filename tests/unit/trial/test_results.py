@@ -191,8 +191,7 @@ def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: 
 def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path) -> None:
     write(tmp_path, row(1, episode_return_mean=-200.0), row(2, episode_return_mean=0.0))
     assert check_results(tmp_path, 2, record=known_until(2, best=-200.0)).damage == (
-        f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, the best in trial.json: "
-        "it is ignored",
+        f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, the best in trial.json: it is ignored",
     )
 
 

@@ -175,7 +175,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
     """Refuses settings that a class does not know or does not want.
 
     Raises:
-        UsageError: Which one, and why.
+        UsageError: A setting is not valid.
     """
     known = list(inspect.signature(found).parameters)[1:] if isinstance(found, type) else []
     for setting in settings:

@@ -23,7 +23,7 @@ from rlrun.learner.replica import ReplicaConfig
 from rlrun.policy.policy import Policy
 
 WITHOUT_IT = (
-    "the others cannot go on without it; with failure.max_restarts the trial starts again from its newest checkpoint"
+    "the others cannot continue without it; with failure.max_restarts the trial starts again from its newest checkpoint"
 )
 
 

@@ -166,8 +166,10 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
         ValueError: The loss assigns other parameters than the objective declares.
     """
     if set(loss.assign) != set(objective.assigns):
-        said, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
-        raise ValueError(f"objective {objective.name} says that it assigns {said}, and its loss assigns {given}")
+        declared, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
+        raise ValueError(
+            f"objective {objective.name} declares that it assigns {declared}, and its loss assigns {given}"
+        )
     return [loss.assign[name].detach().float().reshape(-1) for name in objective.assigns]
 
 

@@ -15,7 +15,7 @@ class FrameStore(Store):
     """Frame stacks with each frame stored once: a stack is put together from the frames of the rows before it.
 
     Each stack that is written is compared with the one before it, shifted by a frame. Where they differ (an episode's
-    first stack, or the first after a gap) its older frames are stored too. So reads return exactly what was written,
+    first stack, or the first after a gap) its older frames are stored too. So reads return exactly the written stacks,
     whatever the env does; observations that are no stacks only cost memory.
 
     Reading a row takes up to `num_frames` - 1 rows before it. Once one of these is overwritten, it must not be read.

@@ -60,7 +60,7 @@ class Replay(Protocol):
         Args:
             minibatch_size: Rows in it, S.
             env_steps: Env steps so far, for schedules.
-            ratio: How many minibatches the stored steps allow.
+            ratio: Number of minibatches that the stored steps allow.
 
         Returns:
             Rows of experience, with the `indices` [S] by which their priorities are set.

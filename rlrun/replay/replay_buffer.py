@@ -113,7 +113,7 @@ class ReplayBuffer:
         """Samples several minibatches at once, the same as by calls of `sample` but faster.
 
         Args:
-            number: How many, N.
+            number: Number of minibatches, N.
             batch_size: Steps in each, S.
             env_steps: Env steps so far, for schedules.
 
@@ -131,7 +131,7 @@ class ReplayBuffer:
         """Samples steps uniformly for another purpose than learning: it is not counted as a minibatch.
 
         Args:
-            number: How many, S.
+            number: Number of steps, S.
             generator: Generator of the random draws.
 
         Returns:

@@ -25,7 +25,7 @@ class ReplayConfig(ConfigModel):
     priority_epsilon: PositiveFloat = 1e-6
     """Added to every TD error, so that a step without one is sampled now and then too."""
     frame_stack: PositiveInt | None = None
-    """How many images an observation is a stack of, the newest last, such as 4 for Atari: every image is then kept
+    """Number of images in a stacked observation, the newest last, such as 4 for Atari: every image is then stored
     once, not in each stack that it is part of. Null keeps observations as they come."""
     on_disk: NonEmptyText | None = None
     """Directory for the experience, in unlinked files that vanish with the trial's process; null keeps it in memory."""

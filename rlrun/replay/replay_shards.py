@@ -89,7 +89,7 @@ class ReplayShard:
         """Sets new priorities, then samples minibatches.
 
         Args:
-            number: How many, N.
+            number: Number of minibatches, N.
             minibatch_size: Rows in each, S.
             env_steps: Env steps so far, for schedules.
             priorities: New priorities of earlier minibatches, if any.
@@ -331,7 +331,7 @@ class ReplayShards:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned.
+        """Restores `state()`.
 
         Raises:
             CheckpointError: The state has another number of shards.

@@ -201,10 +201,10 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
 def _check_needed(configs: Mapping[Location, SamplingSettings]) -> list[Mistake]:
     """Mistakes for settings that are null and without which training is impossible."""
     return [
-        Mistake((*location, name), told)
+        Mistake((*location, name), message)
         for location, config in configs.items()
         if isinstance(config, AlgorithmConfig)
-        for name, told in config.needed.items()
+        for name, message in config.needed.items()
         if getattr(config, name) is None
     ]
 

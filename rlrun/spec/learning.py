@@ -81,7 +81,7 @@ def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
     """Validates what learns in an entry: its algorithm and config, or policies, mapping, train and seats.
 
     Raises:
-        UserCodeError: If a user's own module raises while it is imported.
+        UserCodeError: A user's module raises while it is imported.
     """
     return _check_policies(entry) if "policies" in entry else _check_alone(entry)
 
@@ -190,8 +190,8 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
     settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
     if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
         what = "there is none" if settings is None else f"it is {shown(settings)}"
-        told = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
-        return None, [Mistake(("algorithm",), told)]
+        message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        return None, [Mistake(("algorithm",), message)]
     return found, []
 
 
@@ -301,8 +301,8 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
         message = f"must be a mapping of names to policies, each with an algorithm, not {shown(policies)}"
         return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
     if "env" in entry and env_model(entry["env"]) is not WorldConfig:
-        told = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
-        mistakes.append(Mistake(("env",), f"policies act in {told}, and this env has one agent"))
+        world = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
+        mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
     checked = {}
     for name, policy in policies.items():
         one = _check_policy(name, policy, entry.get("stop"))

@@ -1,4 +1,4 @@
-"""How a trial was resumed after it was interrupted, killed or paused."""
+"""The resumption of a trial after it was interrupted, killed or paused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -
 
 @dataclass(frozen=True)
 class Resumption:
-    """How a trial was resumed.
+    """Result of resuming a trial.
 
     Attributes:
         checkpoint: The checkpoint that it was resumed from; None if there was none yet and it began again.

@@ -101,7 +101,7 @@ class StartingPoint:
     def ended_schedules(self, trial: TrialSpec) -> list[str]:
         """Sentences on schedules that ended with the run's former length, and are not extended with the run.
 
-        Extending them would change what was learned so far.
+        Extending them would change the learning so far.
 
         Args:
             trial: The trial with its present stop criteria.

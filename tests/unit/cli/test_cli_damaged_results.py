@@ -98,7 +98,7 @@ def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
     lines = file.read_text().splitlines()
     damage(lines)
     file.write_text("".join(f"{line}\n" for line in lines))
-    told = f"{file}: {ends}, and trial.json knows of 5"
+    told = f"{file}: {ends}, and trial.json has iteration 5"
     done = rlrun(run, "status")
     assert (done.exit_code, done.stderr) == (5, f"Error: {run.path}: 1 file cannot be relied on\n")
     assert told in done.stdout
@@ -131,7 +131,7 @@ def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory) -
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
-        assert "its run.json is gone, and its trials are here" in done.output
+        assert "its run.json is missing, and its trials are here" in done.output
 
 
 def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> None:
@@ -146,7 +146,7 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path) -> None:
     for name in run.table.trials:
         run.trial_directory(name).write_record(replace(run.record(name), status="TERMINATED", iteration=1))
     done = rlrun(run, "status")
-    assert done.stdout.count("has no rows, and trial.json knows of 1") == 3
+    assert done.stdout.count("has no rows, and trial.json has iteration 1") == 3
     assert "and 2 more; `rlrun show` names each" in done.stdout
     assert done.stderr == f"Error: {run.path}: 5 files cannot be relied on\n"
 

@@ -178,7 +178,7 @@ def test_what_is_glaring_is_told_without_reading_all_rows(trial: TrialResult) ->
     assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == ()
     file.write_bytes(b"".join(lines[:2]))
     assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == (
-        f"{file}: ends with iteration 2, and trial.json knows of 3",
+        f"{file}: ends with iteration 2, and trial.json has iteration 3",
     )
     (trial.directory / "spec.yaml").write_bytes(bytes(50))
     assert trial.glaring_problems == (f"{trial.directory / 'spec.yaml'}: cannot be understood: not a mapping",)

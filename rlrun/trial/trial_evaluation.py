@@ -1,4 +1,4 @@
-"""Evaluation of a trial while it trains, always on the same episodes."""
+"""Periodic evaluation of a trial, always on the same episodes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 
 EVALUATION = "evaluation/"
-"""What the names of its metrics begin with."""
+"""Prefix of its metrics."""
 
 
 def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[str, Any]:
-    """Evaluates a training where its trial wants that after this iteration, and at the end.
+    """Evaluates a training if that is due after this iteration, or if it is the last.
 
     Args:
         training: The training.
-        trial: What says when and how.
-        is_last: Whether the trial is over with this iteration.
+        trial: The trial with its evaluation settings.
+        is_last: Whether this iteration is the trial's last.
 
     Returns:
-        What belongs to the iteration's result: metrics, each None where no evaluation is due; {} if there are none.
+        Metrics for the iteration's result, all None if no evaluation is due; {} for a trial without evaluations.
     """
     evaluation = trial.evaluation
     if evaluation is None:
@@ -68,7 +68,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
 
 
 def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig) -> dict[str, float | None]:
-    """Returns what games against an opponent came to; nothing where none is wanted."""
+    """Win, draw and loss rates against the opponent of `evaluation.against`; {} without one."""
     if evaluation.against is None:
         return {}
     sides = training.versus(
@@ -90,13 +90,13 @@ def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig)
 
 
 def _oracle(training: Training) -> dict[str, float]:
-    """Returns how far what was learned is from what is exact."""
+    """Gaps between learned and exact values and policies."""
     learned = learned_values(training)
     return dict(zip((metric.name for metric in ORACLE_METRICS), (learned.value_gap, learned.policy_gap), strict=True))
 
 
 def _policies(training: Training) -> tuple[str, ...]:
-    """Returns the policies that are reported one by one: those of a world."""
+    """Policies with metrics of their own: those of a world."""
     return tuple(training.policies.algorithms) if isinstance(training.env, WorldConfig) else ()
 
 

@@ -1,4 +1,4 @@
-"""From what a trial is to the training that runs it."""
+"""The training of a trial."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlrun.training.training import Training
 
 
 def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> Training:
-    """Returns the training of a trial, which starts nothing yet.
+    """Builds the training of a trial, without starting anything.
 
     Args:
-        trial: What to run.
-        announce: Called with a sentence when something is about to take long.
+        trial: The trial.
+        announce: Called with a sentence before something that takes long.
     """
     bound = trial.stop.get("env_steps")
     return Training(

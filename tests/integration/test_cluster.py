@@ -130,7 +130,7 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     output = (tmp_path / "output").read_text()
     assert exit_code == 0, output
     assert f"{name}: starts again (restart 1 of 2)" in output
-    assert f"{name}: goes on after iteration " in output
+    assert f"{name}: continues after iteration " in output
     for trial in ("000-seed=0", "001-seed=1"):
         assert [row["iteration"] for row in read_results(run / trial)] == list(range(1, 41))
         assert json.loads((run / trial / "trial.json").read_text())["status"] == "TERMINATED"

@@ -136,7 +136,12 @@ HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("manifest", ("update_executor",), "magic", "computed by 'magic'"),
     ("state", ("trainees",), GONE, "no sections of its trainees"),
     ("state", ("training", "version"), 99, "has version 99"),
-    ("state", ("trainees", "default", "learner", "state", "generator", "buffer_pos"), -9, "no place in a generator's"),
+    (
+        "state",
+        ("trainees", "default", "learner", "state", "generator", "buffer_pos"),
+        -9,
+        "no position in a generator's",
+    ),
     ("state", ("workers", "state", "env_steps"), -1, "-1 is no count"),
 ]
 

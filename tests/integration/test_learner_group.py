@@ -250,7 +250,8 @@ def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> N
         algorithm.train()
         os.kill(max(set(actor_pids()) - before), signal.SIGKILL)
         with pytest.raises(
-            TrainingFailed, match=r"^learner [01] died .*, and the others cannot go on without it; with failure\.max_re"
+            TrainingFailed,
+            match=r"^learner [01] died .*, and the others cannot continue without it; with failure\.max_re",
         ):
             algorithm.train()
 

@@ -85,7 +85,7 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     notes = [event.text for event in events if isinstance(event, TrialNote)]
     assert len(notes) == 1
     # The newest checkpoint may have been on its way to the disk; the one before it was there when that one began.
-    assert notes[0].startswith(("goes on after iteration 5, from ", "goes on after iteration 10, from "))
+    assert notes[0].startswith(("continues after iteration 5, from ", "continues after iteration 10, from "))
     assert "not exactly" not in notes[0]
     times = [row["time_total_s"] for row in trial.results()]
     assert times == sorted(times)

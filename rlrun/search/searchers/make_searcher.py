@@ -1,4 +1,4 @@
-"""From what a spec says of its searcher to the searcher."""
+"""Factory of searchers from a spec's searcher settings."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSe
 
 
 def check_installed(kind: str) -> None:
-    """Sees to it that a searcher's package is there, without importing it.
+    """Checks that a searcher's package is installed, without importing it.
 
     Raises:
-        UsageError: If it is missing; the message names the pip command.
+        UsageError: It is missing; the message has the pip command.
     """
     if kind == "optuna" and find_spec(kind) is None:
         raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")
 
 
 def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearcher:
-    """Returns an experiment's searcher, which goes on where the run's journal ends.
+    """An experiment's searcher, restored from the run's journal if there is one.
 
     Args:
-        experiment: What is run; its searcher is another than random.
-        run_directory: Where the journal is kept, and Optuna's study.
+        experiment: The experiment, with another searcher than random.
+        run_directory: Directory of the journal, and of Optuna's study.
 
     Raises:
-        UsageError: If the searcher's package is missing, or the journal is that of another search.
-        OutOfResources: If the disk is full.
+        UsageError: The searcher's package is missing, or the journal is that of another search.
+        OutOfResources: The disk is full.
     """
     assert experiment.searcher is not None
     kind, settings = experiment.searcher.kind, experiment.searcher.settings

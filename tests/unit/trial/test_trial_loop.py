@@ -144,7 +144,7 @@ def test_a_closed_trial_goes_on_exactly_where_it_was(tmp_path: Path, small_trial
         assert loop.resumption is not None
         assert (loop.resumption.iteration, loop.resumption.rows_cut, loop.resumption.is_exact) == (2, 1, True)
         assert loop.resumption.message == (
-            f"goes on after iteration 2, from {tmp_path / 'parts' / 'checkpoints' / 'iteration_000002'}"
+            f"continues after iteration 2, from {tmp_path / 'parts' / 'checkpoints' / 'iteration_000002'}"
         )
         assert [row["iteration"] for row in read_results(tmp_path / "parts")] == [1, 2]
         run(loop)
@@ -434,7 +434,7 @@ def test_ctrl_c_in_an_iteration_abandons_it(tmp_path: Path, small_trial: MakeTri
     with TrialLoop(trial, tmp_path / "t") as loop:
         with pytest.raises(KeyboardInterrupt):
             run(loop)
-        with pytest.raises(RuntimeError, match="left half done"):
+        with pytest.raises(RuntimeError, match="stopped halfway"):
             loop.save()
         assert loop.interrupt() == tmp_path / "t" / "checkpoints" / "iteration_000002"
     assert record(tmp_path / "t").status == "INTERRUPTED"

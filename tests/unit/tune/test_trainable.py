@@ -111,7 +111,7 @@ def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_
     trainable = AlgorithmTrainable(config(tmp_path))
     heard = trainable.train()
     assert heard["done"] is True
-    assert "goes on after iteration 4" in heard[NOTES]
+    assert "continues after iteration 4" in heard[NOTES]
     assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
     assert not directory.is_claimed()
 
@@ -168,7 +168,7 @@ def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path) ->
     third = trainable.train()
     assert [*rows, row(third), row(trainable.train())] == alone(tmp_path / "alone", 0)
     (note,) = json.loads(third[NOTES])
-    assert note.startswith("goes on after iteration 2, from ")
+    assert note.startswith("continues after iteration 2, from ")
 
 
 def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: Path) -> None:

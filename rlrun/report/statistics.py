@@ -1,7 +1,7 @@
 """What few seeds can and cannot say: robust averages, bootstrap intervals, how often one beats the other.
 
 The measures are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
-(arXiv:2108.13264), and agree with its package rliable (`scripts/check_statistics.py` compares the two). Scores come in
+(arXiv:2108.13264), and agree with its package rliable (`tools/check_statistics.py` compares the two). Scores come in
 strata, an array for each task or configuration: a bootstrap draws within every stratum, and what is averaged over
 strata gives each the same weight.
 """
@@ -124,7 +124,7 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
     The two sides need not vary alike; the degrees of freedom are Satterthwaite's. Of three scores against three the
     widest interval of a bootstrap covers the difference in 89 of 100 cases, as it never leaves the scores' range. This
     one covers it in 94 to 99 where both sides have as many, and in 90 to 94 with 3 against 10
-    (`scripts/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
+    (`tools/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
 
     Args:
         ours: One array of scores per stratum, 2 or more in each.

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
 from rlrun.python_api import A2C, APPO, DQN, PG, PPO, R2D2, SAC, Impala
 from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
@@ -113,7 +114,7 @@ def test_no_algorithm_takes_a_forbidden_action(algorithm: Any, config: Any) -> N
 def test_a_masked_run_is_resumed_bit_for_bit(algorithm: Any, config: Any, tmp_path: Path) -> None:
     def rows(learning: Any) -> list[dict[str, Any]]:
         results = (learning.train() for _ in range(2))
-        return [{name: value for name, value in result.items() if not is_timing(name)} for result in results]
+        return all_numbers(results)
 
     with algorithm(MATCH, config, seed=1) as learning:
         rows(learning)

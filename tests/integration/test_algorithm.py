@@ -8,6 +8,7 @@ from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointCorrupt, CheckpointError, CheckpointRefused, CompilerMissing, UsageError
 from rlrun.python_api import PPO
+from tests.results import numbers
 
 SMALL = {
     "train_batch_size": 64,
@@ -16,11 +17,6 @@ SMALL = {
     "num_envs_per_worker": 4,
     "model": {"hiddens": [8]},
 }
-TIMES = ("time", "per_s")
-
-
-def numbers(result):
-    return {name: value for name, value in result.items() if not any(word in name for word in TIMES)}
 
 
 def train(algorithm, iterations):

@@ -24,6 +24,7 @@ from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
+from tests.results import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
@@ -69,10 +70,6 @@ def made(algorithm: type[Algorithm[Any]], settings: dict[str, Any], **more: Any)
 def recurrent_ppo_beside_dqn() -> Policies:
     ppo = made(PPO, ON_POLICY, normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
     return policies_of(ppo, made(DQN, OFF_POLICY))
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 @pytest.mark.usefixtures("running_ray")

@@ -1,6 +1,6 @@
 """Runs that earlier revisions left are evaluated and resumed as they would have been by those.
 
-`scripts/former_runs.py` recorded them. Numbers of floating point are compared to five digits: the last ones differ
+`tools/former_runs.py` recorded them. Numbers of floating point are compared to five digits: the last ones differ
 between machines and versions of torch.
 """
 

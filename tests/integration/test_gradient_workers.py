@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import TrainingFailed
 from rlrun.python_api import A3C, DDPPO, PPO, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -33,10 +33,6 @@ SHARED = {
 }
 ASYNCHRONOUS = {**SHARED, "min_env_steps_per_iteration": 400}
 TOGETHER = {**SHARED, "minibatch_size": 32, "num_epochs": 2, "lr": [[0, 1e-2], [2000, 1e-3]]}
-
-
-def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 def replicas(algorithm: TrainedAlgorithm) -> list[dict[str, Any]]:

@@ -29,12 +29,12 @@ from rlrun.training.saved_opponents import saved_spaces
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
+from tests.results import numbers
 
 GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
 PENNIES = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
 RANDOM = "rlrun.toys.scripted_players:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
-TIMES = ("time", "per_s")
 
 
 def ppo(**more: Any) -> PPO:
@@ -68,10 +68,6 @@ def with_exploiter(**settings: Any) -> Policies:
         },
         league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=2),
     )
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if not any(word in name for word in TIMES)}
 
 
 def spec_of(training: Training) -> dict[str, Any]:

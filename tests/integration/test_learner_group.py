@@ -25,6 +25,7 @@ from rlrun.learner.learner_group import LearnerGroup
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.python_api import PPO
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
@@ -215,10 +216,6 @@ def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None
     np.testing.assert_array_equal(second, alone.flat())
     assert pair.sgd_steps == 1
     assert pair.is_finite()
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_bit(

@@ -19,6 +19,7 @@ from rlrun.registry import algorithm_class
 from rlrun.toys.masked_envs import MaskedConsole
 from rlrun.trial.results import is_timing
 from rlrun.worlds.world import World, WorldStep
+from tests.results import all_numbers
 
 ON_POLICY = {
     "model": {"hiddens": [32]},
@@ -71,7 +72,7 @@ def test_every_policy_gradient_takes_nested_actions_and_no_forbidden_one(algorit
 def test_a_run_with_nested_actions_is_resumed_bit_for_bit(tmp_path: Path) -> None:
     def rows(learning: Any) -> list[dict[str, Any]]:
         results = [learning.train()]
-        return [{name: value for name, value in result.items() if not is_timing(name)} for result in results]
+        return all_numbers(results)
 
     config = {**PPO_LEARNS, "model": {"hiddens": [16], "autoregressive": True}}
     with PPO(CONSOLE, config, seed=1) as learning:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from rlrun.python_api import A2C, APPO, PG, PPO, Impala
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -35,10 +36,6 @@ ENVS = {
 
 def made(name, env, seed=0, **changes):
     return CLASSES[name.split()[0]](env, {**SMALL, **ALGORITHMS[name], **changes}, seed=seed)
-
-
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)

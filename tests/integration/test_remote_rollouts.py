@@ -24,6 +24,7 @@ from rlrun.rollout.worker_set import WorkerSet
 from rlrun.spec.entry import check_entry
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
+from tests.results import all_numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -42,7 +43,7 @@ WORLDS = "rlrun.toys.known_optimum"
 def iterations(algorithm: PPO, number: int) -> list[dict[str, Any]]:
     """Returns the results of a few iterations without the timing in them."""
     results = [algorithm.train() for _ in range(number)]
-    return [{key: value for key, value in row.items() if "time" not in key and "per_s" not in key} for row in results]
+    return all_numbers(results)
 
 
 def test_an_actor_with_dense_nets_imports_no_torch() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stub_workers import actor_pids
@@ -14,6 +13,7 @@ from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
+from tests.results import numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -34,10 +34,6 @@ SETTINGS = {
 
 def training() -> Training:
     return Training(WORLD, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=3)
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_path: Path) -> None:

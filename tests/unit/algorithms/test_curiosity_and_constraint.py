@@ -28,6 +28,7 @@ from rlrun.spec.load import load_experiments
 from rlrun.toys.two_lanes import TwoLanes
 from rlrun.training.reward_streams import novelty_loss
 from rlrun.training.training import Training
+from tests.results import numbers
 
 linprog = pytest.importorskip("scipy.optimize").linprog
 
@@ -92,10 +93,6 @@ ASYNCHRONOUS: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
 def made(name: str) -> TrainedAlgorithm:
     family, settings = {**CASES, **ASYNCHRONOUS}[name]
     return family(LANES, {**SMALL, **settings}, seed=100)
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -17,6 +17,7 @@ from rlrun.python_api import TrainedAlgorithm
 from rlrun.spec.load import parse_experiments
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_view import WorldClock
+from tests.results import numbers
 
 MOVES = 4
 
@@ -85,10 +86,6 @@ CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
 
 def world(clock: str) -> dict[str, Any]:
     return {"world": f"{__name__}:Tolls", "kwargs": {"clock": clock}, "columns": ["cost"]}
-
-
-def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])

@@ -8,17 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import rlrun as rlrun_api
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.cli.main import cli
 from rlrun.cli.targets import checkpoint_named, evaluation_env, run_named
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.runs.run_directory import RunTable
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from tests.command import rlrun
 
 
 def make_trial(
@@ -48,10 +47,6 @@ def make_trial(
         store.commit(store.stage(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), result))
     writer.close()
     return trial.path
-
-
-def rlrun(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 def test_a_run_with_one_trial_means_its_newest_checkpoint(tmp_path: Path) -> None:

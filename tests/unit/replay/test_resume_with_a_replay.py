@@ -7,7 +7,7 @@ from typing import Any
 
 from rlrun.algorithm import Algorithm
 from rlrun.python_api import DQN
-from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 CONFIG = {
     "model": {"hiddens": [16]},
@@ -22,7 +22,7 @@ CONFIG = {
 
 def rows(algorithm: Algorithm[Any], iterations: int) -> list[dict[str, Any]]:
     results = (algorithm.train() for _ in range(iterations))
-    return [{name: value for name, value in result.items() if not is_timing(name)} for result in results]
+    return all_numbers(results)
 
 
 def test_a_resumed_run_gives_the_same_results(tmp_path: Path) -> None:

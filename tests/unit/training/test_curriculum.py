@@ -10,6 +10,7 @@ import pytest
 import rlrun
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.training.curriculum import Curriculum
+from tests.results import numbers
 
 HERE = "tests.unit.training.test_curriculum"
 
@@ -33,11 +34,6 @@ CONFIG = {
     "rollout_fragment_length": 7,
     "model": {"hiddens": [4]},
 }
-TIMES = {"time_this_iter_s", "time_total_s", "env_steps_per_s"}
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in TIMES and not name.startswith("time/")}
 
 
 # An episode pays the goal at each of 3 steps; in the world to two agents, of whom one leaves after 2.

@@ -21,9 +21,10 @@ from rlrun.errors import DiskFull, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.exploit import Exploit
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import AGAIN, DIVERGED, NOTES, ROW, AlgorithmTrainable, TrialError
+from tests.results import numbers
 
 PARTS = {
     "train_batch_size": 64,
@@ -66,7 +67,7 @@ def token_of(runs: Path) -> str:
 
 
 def row(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(result[ROW]).items() if not is_timing(name)}
+    return numbers(json.loads(result[ROW]))
 
 
 def alone(runs: Path, seed: int, iterations: int = 4) -> list[dict[str, Any]]:

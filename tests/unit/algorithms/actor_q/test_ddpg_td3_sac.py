@@ -12,6 +12,7 @@ from rlrun.errors import UsageError
 from rlrun.python_api import DDPG, PPO, SAC, TD3
 from rlrun.registry import algorithm_class
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 ROWS = 6
@@ -283,10 +284,6 @@ def test_traced_and_eager_updates_agree(algorithm, env, changes):
     assert np.abs(eager - start).max() > 1e-3
     np.testing.assert_allclose(eager, traced, atol=rounding_error(32 + 6))
     assert learners[0].take_statistics() == pytest.approx(learners[1].take_statistics(), abs=rounding_error(32 + 6))
-
-
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 WORLD = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
@@ -40,10 +41,6 @@ GATE = {"gate": {"every": 40, "games": 4, "share": 0.4}}
 
 def training(**settings: Any) -> Training:
     return Training(WORLD, AlphaZero(AlphaZeroConfig.parse({**SMALL, **settings})), seed=3)
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 def test_the_loss_is_cross_entropy_to_visits_and_squared_error_to_the_result() -> None:

@@ -5,6 +5,7 @@ from rlrun.algorithms.ddppo.ddppo import DDPPOConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import SpecError
 from rlrun.python_api import DDPPO, PPO
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -22,10 +23,6 @@ ENVS = {
     "continuous": {"id": "Pendulum-v1", "max_episode_steps": 25},
     "dict": "rlrun.toys.known_optimum:DictCartPole",
 }
-
-
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 @pytest.mark.parametrize("kl_target", [None, 1e-4])

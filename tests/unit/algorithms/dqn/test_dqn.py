@@ -16,6 +16,7 @@ from rlrun.policy.observation_filter import EPSILON
 from rlrun.python_api import DQN
 from rlrun.registry import algorithm_class
 from rlrun.training.acting import ActingPolicy
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -43,10 +44,6 @@ KINDS = {
     "soft": {"exploration": "soft_q"},
     "parameter noise": {"exploration": "parameter_noise", "normalize_observations": True},
 }
-
-
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 def action_values(algorithm, observations):

@@ -27,6 +27,7 @@ from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 AGENTS = ("a", "b")
@@ -268,10 +269,6 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
     present = np.moveaxis(team["obs"]["present"][:-1], 0, 1)
     assert not present.all()
     np.testing.assert_allclose(values[present], expected[present], atol=rounding_error(4 + 8 + 2 * 6 * WIDTH))
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if not name.startswith("time") and "per_s" not in name}
 
 
 RESUMED: dict[str, dict[str, Any]] = {

@@ -19,6 +19,7 @@ from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 ACTIONS, MEMBERS = 2, 2
@@ -150,10 +151,6 @@ SMALL = {
     "n_step": 2,
     "mixer_hidden": 4,
 }
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if not name.startswith("time") and "per_s" not in name}
 
 
 def test_a_restored_team_goes_on_bit_for_bit_with_its_replay() -> None:

@@ -84,9 +84,6 @@ class EvaluationWorker:
             episodes=episodes,
         )
 
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
-
     def state(self) -> dict[str, int]:
         """Returns the generation, on which everything else depends."""
         return {"generation": self.generation}

@@ -57,9 +57,6 @@ class EvaluationWorker:
         """Keeps the weights that the next generation is made of."""
         self.weights = weights[self.policy]
 
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
-
     def sample(self) -> Rollout:
         """Evaluates this worker's share of a generation.
 

@@ -87,10 +87,6 @@ class AdaptingWorker:
         """Takes over the weights that adaptation starts from."""
         self._weights = weights[DEFAULT_POLICY]
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._worker.measure_phases(measures)
-
     def sample(self) -> Rollout:
         """Collects the episodes of one task, before each step of its adaptation and behind the last.
 

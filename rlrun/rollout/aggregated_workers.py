@@ -65,10 +65,6 @@ class AggregatedWorkers:
         """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
         self._actors.tell("set_env_kwargs", kwargs)
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._actors.tell("measure_phases", measures)
-
     def request(self, deliverer: int) -> None:
         """Asks an aggregator for a batch."""
         self._actors.request(deliverer)

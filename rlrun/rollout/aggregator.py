@@ -85,10 +85,6 @@ class Aggregator:
         """Gives the envs of its workers what a curriculum says, from each one's next episode on."""
         self.workers.set_env_kwargs(kwargs)
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self.workers.measure_phases(measures)
-
     def sample(self) -> JoinedRollouts:
         """Returns the next full batch, or that there is none yet.
 

@@ -41,10 +41,6 @@ class LocalWorkers:
         """Gives the envs what a curriculum says, from each one's next episode on."""
         self.sampler.set_env_kwargs(kwargs)
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self.sampler.measure_phases(measures)
-
     def request(self, deliverer: int) -> None:
         """Asks for a fragment."""
         self._requests += 1

@@ -55,10 +55,6 @@ class RemoteWorkers:
         """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
         self._actors.tell("set_env_kwargs", kwargs)
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._actors.tell("measure_phases", measures)
-
     def request(self, deliverer: int) -> None:
         """Asks a worker for a fragment."""
         self._actors.request(deliverer)

@@ -105,10 +105,6 @@ class Sampler:
         """Gives the envs what a curriculum says, from each one's next episode on."""
         self.worker.set_env_kwargs(kwargs)
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self.worker.measure_phases(measures)
-
     def sample(self) -> Rollout:
         """Collects one fragment and applies the operators to its batches."""
         rollout = self._processed(self.worker.sample())

@@ -117,9 +117,6 @@ class SelfPlayWorker:
     def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
         """Has no envs to give anything to."""
 
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
-
     def sample(self) -> Rollout:
         """Plays so many moves in each slot."""
         began, config, play = time.perf_counter(), self.config, self.config.play

@@ -58,9 +58,6 @@ class SweepingWorker:
     def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
         """Steps no env that a curriculum could change."""
 
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
-
     def sample(self) -> Rollout:
         """Sweeps once."""
         q = self.mdp.backup(self.values, self.config.gamma)

@@ -34,10 +34,6 @@ class Worker(Protocol):
         """Gives the envs what a curriculum says, from each one's next episode on."""
         ...
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        ...
-
     def sample(self) -> Rollout:
         """Makes the next fragment.
 

@@ -41,10 +41,6 @@ class StartedWorkers(Protocol):
         """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
         ...
 
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        ...
-
     def request(self, deliverer: int) -> None:
         """Asks one deliverer."""
         ...
@@ -181,10 +177,6 @@ class WorkerSet:
     def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
         """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
         self._workers().set_env_kwargs(kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments that are asked for from now on are to tell what their time went into."""
-        self._workers().measure_phases(measures)
 
     def request(self, deliverer: int) -> None:
         """Asks one deliverer for a fragment, which comes with `arrived`, or for a batch, which comes with `joined`."""

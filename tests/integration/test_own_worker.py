@@ -39,9 +39,6 @@ class PairsWorker:
     def set_weights(self, weights: dict[str, Weights]) -> None:
         self.scale = float(weights["default"].acting[0])
 
-    def measure_phases(self, measures: bool) -> None:
-        assert not measures
-
     def sample(self) -> Rollout:
         pairs = [self.fragment * self.config.pairs + pair for pair in range(self.config.pairs)]
         self.fragment += 1

@@ -19,7 +19,6 @@ from rlrun.envs.make import make_vector_env
 from rlrun.envs.tasks import Lessons
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
-from rlrun.policy.weights import Weights
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
@@ -27,6 +26,7 @@ from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.slot_recorder import SlotRecorder
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.world_config import WorldConfig
@@ -60,16 +60,13 @@ class RolloutWorker:
                 policy=policy if len(self.behaviors) > 1 else "",
             )
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        """Takes over new weights and filter statistics, by policy."""
-        for policy, latest in weights.items():
+    def follow(self, orders: Orders) -> None:
+        """Takes over weights and filter statistics by policy, and what a curriculum says."""
+        for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, Moments.empty(()))
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs what a curriculum says, from each one's next episode on."""
-        if self._lessons is not None:
-            self._lessons.latest = dict(kwargs)
+        if self._lessons is not None and orders.env_kwargs is not None:
+            self._lessons.latest = dict(orders.env_kwargs)
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Begins chosen episodes in all slots of an env with one agent, for the next fragment.

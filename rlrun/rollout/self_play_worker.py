@@ -21,8 +21,8 @@ from rlrun.planning.moves import draw_actions
 from rlrun.planning.ranked import RankedGame
 from rlrun.planning.search import BatchedSearch, SearchSettings
 from rlrun.policy.searching import SearchingBehavior
-from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.make import make_world
 from rlrun.worlds.world_config import WorldConfig
@@ -110,12 +110,10 @@ class SelfPlayWorker:
         self._begun = 0
         self._games = [self._begin() for _ in range(config.num_envs)]
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Takes over the weights that the next fragment is played with."""
-        self._behavior.load(weights[self.policy])
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Has no envs to give anything to."""
+        if self.policy in orders.weights:
+            self._behavior.load(orders.weights[self.policy])
 
     def sample(self) -> Rollout:
         """Plays so many moves in each slot."""

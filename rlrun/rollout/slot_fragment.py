@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,15 @@ from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, Sample
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import NOT_SHOWN
 from rlrun.rollout.slot_owners import SlotOwners
-from rlrun.rollout.slot_rows import RowBuffers
-from rlrun.rollout.worker_behavior import WorkerBehavior
+from rlrun.rollout.slot_rows import RowBuffers, RowForm
 from rlrun.worlds.vector_world import SlotRows
 
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float32]
+
+Closed = tuple[SampleBatch, Flags, tuple[Indices, Indices]]
+"""The batch of a fragment, which of its rows are filled, and rows and slots of observations to be placed again."""
 
 NO_ROW = -1
 
@@ -57,11 +59,10 @@ class SlotFragment(ABC):
     """One fragment while it is recorded.
 
     Args:
-        behavior: What acts.
+        form: What its rows are like.
         owners: Whose episodes go on in the slots.
-        buffers: Its rows.
-        idle: Actions for the worlds where nobody acts, [B, ...].
-        columns: Names of the numbers that are read from agents' infos.
+        states: States of the worlds at its beginning, [W, ...], where worlds have states.
+        carried: The steps that the last fragment left open.
 
     Attributes:
         owners: Whose episodes go on in the slots.
@@ -69,26 +70,23 @@ class SlotFragment(ABC):
         rewards: What it was given in each, [T, B].
         columns: Numbers of its infos in each, by name, [T, B].
         closes: Which slots have an observation in the closing row, [B].
-        carried: What is left open; nothing before the fragment is closed.
+        carried: The steps that the last fragment left open; once this one is closed, those that it leaves open.
         inference_s: Seconds in which the policy acted.
     """
 
-    def __init__(
-        self, behavior: WorkerBehavior, owners: SlotOwners, buffers: RowBuffers, idle: Any, columns: Iterable[str]
-    ) -> None:
-        length, slots = shape = buffers.filled.shape
+    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
+        shape = form.length, form.slots
         self.owners = owners
         self.acted, self._terminateds, self._truncateds = np.zeros((3, *shape), np.bool_)
         self.rewards = np.zeros(shape)
-        self.columns = {name: np.zeros(shape) for name in columns}
-        self.closes: Flags = np.zeros(slots, np.bool_)
-        self.carried = CarriedSteps.none(slots)
+        self.columns = {name: np.zeros(shape) for name in form.columns}
+        self.closes: Flags = np.zeros(form.slots, np.bool_)
+        self.carried = carried
         self.inference_s = 0.0
-        self._behavior = behavior
-        self._buffers = buffers
-        self._idle = idle
-        self._length = length
-        self._in_step: Flags = np.zeros(slots, np.bool_)
+        self._form = form
+        self._behavior = form.behavior
+        self._buffers = RowBuffers(form, states)
+        self._in_step: Flags = np.zeros(form.slots, np.bool_)
         owners.begin_fragment()
 
     @property
@@ -123,7 +121,7 @@ class SlotFragment(ABC):
         """Returns the actions by the steps of the worlds in which they were taken, [T, B, ...]."""
 
     @abstractmethod
-    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
         """Closes the fragment.
 
         Args:
@@ -138,9 +136,16 @@ class SlotFragment(ABC):
     def _show_closing_row(self, rows: SlotRows, states: NDArray[Any] | None) -> Flags:
         """Records what the slots see after the last step; returns which see something, [B]."""
         shown: Flags = rows.acts | self.owners.just_ended
-        self._buffers.show(self._length, shown, rows.observations, states)
+        self._buffers.show(self._form.length, shown, rows.observations, states)
         self._behavior.close_fragment(self._buffers.batch, rows.starts, shown)
         return shown
+
+    def _batch(self, columns: Mapping[str, NDArray[np.float64]], **rows: NDArray[Any]) -> SampleBatch:
+        """Returns the batch with numbers of infos by name, and further columns of its rows, each [T, B]."""
+        batch = self._buffers.batch
+        batch.update(obs=self._buffers.observed, **rows)
+        batch.update({name: column.astype(np.float32) for name, column in columns.items()})
+        return batch
 
 
 class StepFragment(SlotFragment):
@@ -158,7 +163,7 @@ class StepFragment(SlotFragment):
             self._buffers.show(t, shown, rows.observations, states)
             acting = shown
         else:
-            return self._idle
+            return self._form.idle
         asked = time.perf_counter()
         actions = self._behavior.act(rows.observations, noise, self._buffers.batch, t, rows.starts, acting)
         self.inference_s += time.perf_counter() - asked
@@ -174,20 +179,18 @@ class StepFragment(SlotFragment):
         return actions
 
     @override
-    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
         self.closes = self._show_closing_row(rows, states)
-        batch = self._buffers.batch
         if ACTS in self._behavior.world_columns:
-            batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
-        batch.update(
-            obs=self._buffers.observed,
+            self._buffers.batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
+        batch = self._batch(
+            self.columns,
             rewards=self.rewards,
             terminateds=self._terminateds,
             truncateds=self._truncateds,
             valid=self.acted,
             weights_version=np.full(self.acted.shape, self._behavior.weights_version, np.int32),
         )
-        batch.update({name: column.astype(np.float32) for name, column in self.columns.items()})
         nowhere = np.zeros(0, np.int64)
         return batch, self._buffers.filled, (nowhere, nowhere)
 
@@ -195,35 +198,20 @@ class StepFragment(SlotFragment):
 class DecisionFragment(SlotFragment):
     """A fragment with a row for each decision of a slot's agent.
 
-    A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is.
-
-    Args:
-        behavior: What acts.
-        owners: Whose episodes go on in the slots.
-        buffers: Its rows.
-        idle: Actions for the worlds where nobody acts, [B, ...].
-        columns: Names of the numbers that are read from agents' infos.
-        carried: The steps that the last fragment left open; they fill row 0 of their slots.
+    A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is. What
+    was carried fills row 0.
     """
 
-    def __init__(
-        self,
-        behavior: WorkerBehavior,
-        owners: SlotOwners,
-        buffers: RowBuffers,
-        idle: Any,
-        columns: Iterable[str],
-        carried: CarriedSteps,
-    ) -> None:
-        super().__init__(behavior, owners, buffers, idle, columns)
-        _, slots = shape = buffers.filled.shape
+    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
+        super().__init__(form, owners, states, carried)
+        slots, shape = form.slots, (form.length, form.slots)
         self._next = np.zeros(slots, np.int64)
         self._open = np.full(slots, NO_ROW, np.int64)
         self._open_at = np.full(shape, NO_ROW, np.int64)
         self._row_rewards = np.zeros(shape)
         self._row_columns = {name: np.zeros(shape) for name in self.columns}
         self._valid = np.zeros(shape, np.bool_)
-        self._versions = np.full(shape, behavior.weights_version, np.int32)
+        self._versions = np.full(shape, form.behavior.weights_version, np.int32)
         if carried.slots.any():
             self._put(carried)
 
@@ -252,7 +240,7 @@ class DecisionFragment(SlotFragment):
         self._open[self.owners.just_ended] = NO_ROW
         shown = rows.acts | self.owners.just_ended
         slots = shown.nonzero()[0]
-        actions = self._idle
+        actions = self._form.idle
         if len(slots):
             own, batch = self._next[slots], self._buffers.batch
             asked = time.perf_counter()
@@ -272,9 +260,9 @@ class DecisionFragment(SlotFragment):
     def step_of(self, row: int, slot: int) -> int:
         # A row in which nobody acts holds a final observation: it was shown one step after the end. A step that is
         # carried is in the closing row, and was shown when its agent last acted.
-        if row == self._length and not self.carried.slots[slot]:
+        if row == self._form.length and not self.carried.slots[slot]:
             return row
-        own = self._open[slot] if row == self._length else row
+        own = self._open[slot] if row == self._form.length else row
         at: list[int] = (self.acted[:, slot] & (self._open_at[:, slot] == own)).nonzero()[0].tolist()
         if at:
             return at[0]
@@ -291,7 +279,7 @@ class DecisionFragment(SlotFragment):
         return actions
 
     @override
-    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> tuple[SampleBatch, Flags, tuple[Indices, Indices]]:
+    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
         at, slots = (self._open_at != NO_ROW).nonzero()
         own = self._open_at[at, slots]
         np.add.at(self._row_rewards, (own, slots), self.rewards[at, slots])
@@ -304,23 +292,22 @@ class DecisionFragment(SlotFragment):
         shown = self._show_closing_row(rows, states)
         self._carry(rows.acts)
         self.closes = shown | self.carried.slots
-        batch = self._buffers.batch
-        batch.update(
-            obs=self._buffers.observed,
+        batch = self._batch(
+            self._row_columns,
             rewards=self._row_rewards,
             terminateds=terminateds,
             truncateds=truncateds,
             valid=self._valid,
             weights_version=self._versions,
         )
-        batch.update({name: column.astype(np.float32) for name, column in self._row_columns.items()})
-        finals = (self.owners.just_ended & (self._next < self._length)).nonzero()[0]
+        finals = (self.owners.just_ended & (self._next < self._form.length)).nonzero()[0]
         return batch, self._buffers.filled, (self._next[finals], finals)
 
     def _carry(self, acts: Flags) -> None:
         """Takes the steps that are open out of the fragment; what they saw closes it in their slots."""
         carries = (self._open != NO_ROW) & ~self.owners.just_ended & ~acts
         slots = carries.nonzero()[0]
+        self.carried = CarriedSteps.none(self._form.slots)
         if not len(slots):
             return
         own, batch, columns = self._open[slots], self._buffers.batch, self._recorded()

@@ -25,7 +25,7 @@ from rlrun.rollout.recorder import Recorded
 from rlrun.rollout.rollout import Episode
 from rlrun.rollout.slot_fragment import CarriedSteps, DecisionFragment, SlotFragment, StepFragment
 from rlrun.rollout.slot_owners import SlotOwners
-from rlrun.rollout.slot_rows import RowBuffers, blank_fragment
+from rlrun.rollout.slot_rows import RowForm
 from rlrun.rollout.worker_behavior import WorkerBehavior
 from rlrun.worlds.vector_world import VectorWorld, WorldRows
 
@@ -258,20 +258,14 @@ class PolicySlots:
     def __init__(self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int) -> None:
         self.behavior = behavior
         self.owners = SlotOwners(worlds.slots[policy], worlds.columns)
-        self._num_slots = worlds.slots[policy]
-        self._length = length
-        self._space = worlds.spaces[policy].observation
-        self._columns = worlds.columns
+        self._form = RowForm(behavior, worlds.spaces[policy].observation, length, worlds.slots[policy], worlds.columns)
+        self._fragment = StepFragment if worlds.clock == "parallel" else DecisionFragment
+        self._carried = CarriedSteps.none(self._form.slots)
         self._log = ActionLog()
-        self._carried = None if worlds.clock == "parallel" else CarriedSteps.none(self._num_slots)
-        self._idle = behavior.env_actions(blank_fragment(behavior, length, self._num_slots)["actions"][0])
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
         """Begins a fragment, where the worlds have given states [W, ...]."""
-        buffers = RowBuffers(self.behavior, self._space, self._length, self._num_slots, states)
-        if self._carried is None:
-            return StepFragment(self.behavior, self.owners, buffers, self._idle, self._columns)
-        return DecisionFragment(self.behavior, self.owners, buffers, self._idle, self._columns, self._carried)
+        return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
         """Keeps of a closed fragment its actions, for a return to the places of its end, and what it left open.
@@ -280,17 +274,16 @@ class PolicySlots:
             closed: The fragment.
             lengths: Steps of each world's episode, [W].
         """
-        if self._carried is not None:
-            self._carried = closed.carried
+        self._carried = closed.carried
         self._log.append(closed.actions_by_step())
         if self._log.is_full:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
         """Returns the slots' books, their actions since their world's reset, or the newest of these, and open steps."""
-        of_slots = np.repeat(lengths, self._num_slots // len(lengths)).tolist()
+        of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
         state = {"actions": self._log.tails(of_slots) if tails else self._log.latest(of_slots), **self.owners.state()}
-        if self._carried is not None:
+        if self._fragment is DecisionFragment:
             carries = self._carried.slots
             state |= {"carries": carries.copy(), "carried": self._carried.columns if carries.any() else {}}
         return state
@@ -302,9 +295,9 @@ class PolicySlots:
             ValueError: They are none.
         """
         saved = [np.asarray(own) for own in state["actions"]]
-        if len(saved) != self._num_slots:
-            raise ValueError(f"there are {self._num_slots} slots, not {len(saved)}")
-        width, joint = self._num_slots // len(places), []
+        if len(saved) != self._form.slots:
+            raise ValueError(f"there are {self._form.slots} slots, not {len(saved)}")
+        width, joint = self._form.slots // len(places), []
         for world, place in enumerate(places):
             own = np.stack(saved[world * width : (world + 1) * width], axis=1)
             if len(own) != place.length:
@@ -324,7 +317,7 @@ class PolicySlots:
         """
         self.owners.load_state(state, kept)
         self._log.load([np.asarray(own) for own in state["actions"]])
-        if self._carried is not None:
+        if self._fragment is DecisionFragment:
             carries = np.array(state["carries"], np.bool_)
             still = kept[carries]
             columns = map_tree(lambda leaf: np.asarray(leaf)[still], state["carried"])

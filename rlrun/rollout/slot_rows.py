@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -17,15 +20,45 @@ from rlrun.rollout.worker_behavior import WorkerBehavior
 Flags = NDArray[np.bool_]
 
 
-class RowBuffers:
-    """The rows of one fragment, [T + 1, B, ...]; the last one closes it. Rows that nobody fills stay zeros.
+@dataclass(frozen=True)
+class RowForm:
+    """What the rows of a policy's fragments are like.
 
-    Args:
+    Attributes:
         behavior: The policy that acts.
         space: Space of observations.
         length: T.
         slots: B.
-        states: States of the worlds [W, ...], where a policy may ask for them.
+        columns: Names of the numbers that are read from agents' infos.
+    """
+
+    behavior: WorkerBehavior
+    space: gymnasium.Space[Any]
+    length: int
+    slots: int
+    columns: Sequence[str]
+
+    @cached_property
+    def idle(self) -> Any:
+        """Actions for the worlds where nobody acts, [B, ...]."""
+        return self.behavior.env_actions(self.blank_fragment()["actions"][0])
+
+    def blank_fragment(self) -> SampleBatch:
+        """Returns the columns of a fragment in which nobody acts, all zeros but values, which are NaN."""
+        batch = self.behavior.allocate_fragment(self.length, self.slots)
+        for name, column in batch.items():
+            if name not in CLOSING_COLUMNS:
+                for leaf in leaves(column):
+                    leaf.fill(0)
+        return batch
+
+
+class RowBuffers:
+    """The rows of one fragment, [T + 1, B, ...]; the last one closes it. Rows that nobody fills stay zeros.
+
+    Args:
+        form: What they are like.
+        states: States of the worlds [W, ...], where worlds have states.
 
     Attributes:
         batch: What acting records, by column.
@@ -33,21 +66,15 @@ class RowBuffers:
         filled: Which rows hold an observation, [T, B].
     """
 
-    def __init__(
-        self,
-        behavior: WorkerBehavior,
-        space: gymnasium.Space[Any],
-        length: int,
-        slots: int,
-        states: NDArray[Any] | None,
-    ) -> None:
-        self.batch = blank_fragment(behavior, length, slots)
+    def __init__(self, form: RowForm, states: NDArray[Any] | None) -> None:
+        length, slots = form.length, form.slots
+        self.batch = form.blank_fragment()
         self.observed = map_tree(
-            lambda leaf: np.zeros((length + 1, *leaf.shape), leaf.dtype), empty_batch(space, slots)
+            lambda leaf: np.zeros((length + 1, *leaf.shape), leaf.dtype), empty_batch(form.space, slots)
         )
         self.filled: Flags = np.zeros((length, slots), np.bool_)
         self._world_states: NDArray[Any] | None = None
-        if WORLD_STATE in behavior.world_columns:
+        if WORLD_STATE in form.behavior.world_columns:
             assert states is not None  # the policy was built for a world that has states
             self._slots_in_a_world = slots // len(states)
             self._world_states = np.zeros((length + 1, slots, *states.shape[1:]), states.dtype)
@@ -77,13 +104,3 @@ class RowBuffers:
         """Returns the worlds' states [W, ...] for each slot, [B, ...]."""
         assert states is not None
         return np.repeat(states, self._slots_in_a_world, axis=0)
-
-
-def blank_fragment(behavior: WorkerBehavior, length: int, slots: int) -> SampleBatch:
-    """Returns the columns of a fragment in which nobody acts, all zeros but values, which are NaN."""
-    batch = behavior.allocate_fragment(length, slots)
-    for name, column in batch.items():
-        if name not in CLOSING_COLUMNS:
-            for leaf in leaves(column):
-                leaf.fill(0)
-    return batch

@@ -17,6 +17,7 @@ from rlrun.policy.weights import Weights
 from rlrun.rollout.phases import FragmentTimes, machine_clock
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.worlds.make import spaces_of_policies
@@ -42,7 +43,7 @@ def config() -> WorkerConfig:
 
 def worker() -> RolloutWorker:
     made = RolloutWorker(config())
-    made.set_weights(WEIGHTS)
+    made.follow(Orders(WEIGHTS))
     return made
 
 
@@ -86,7 +87,7 @@ def test_phases_of_a_world_add_up_to_the_fragment() -> None:
             config(), env=world, behaviors={"default": policy.behavior()}, mapping=mapping, slots={"default": 2}
         )
     )
-    made.set_weights({"default": Weights(0, policy.parameters.gather(policy.module).numpy())})
+    made.follow(Orders({"default": Weights(0, policy.parameters.gather(policy.module).numpy())}))
     times = made.sample().times
     assert times is not None
     assert min(times.seconds.values()) > 0
@@ -108,7 +109,7 @@ def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None
 def test_the_times_of_fragments_are_kept_while_somebody_looks_at_them() -> None:
     workers = WorkerSet(config(), 0)
     workers.postprocess("default", OperatorChain([slept, Learns()]))
-    workers.set_weights(WEIGHTS)
+    workers.order(Orders(WEIGHTS))
     for looks in (False, True):
         workers.counts.measured = [] if looks else None
         workers.request(0)

@@ -46,6 +46,7 @@ from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 
@@ -303,7 +304,7 @@ def real(seconds: float) -> list[Measurement]:
                 rewards={DEFAULT_POLICY: RewardSettings(0.99)},
             )
             workers = WorkerSet(config, number)
-            workers.set_weights(weights)
+            workers.order(Orders(weights))
             rows.append({"workers": number, "envs": envs, **measured_sampling(workers, seconds)})
             workers.close()
             print_real(rows[-1])

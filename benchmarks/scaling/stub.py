@@ -11,6 +11,7 @@ import numpy as np
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 
 LENGTH, COLUMNS = 32, 8
 """Steps and envs of every fragment."""
@@ -88,9 +89,9 @@ class StubWorker:
         self._batch = SampleBatch()
         self._version = 0
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Takes the version, and the shape of fragments."""
-        latest = weights["default"]
+        latest = orders.weights["default"]
         assert isinstance(latest, StubWeights)
         assert latest.fragment is not None
         self._version = latest.version

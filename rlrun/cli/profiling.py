@@ -119,12 +119,13 @@ def profiled(training: Training, seconds: float) -> Profile:
         training: The training; it has run before, so that nothing starts or compiles now.
         seconds: When no further iteration begins.
     """
+    from rlrun.rollout.phases import machine_clock
     from rlrun.worlds.world_config import WorldConfig
 
     flow, workers = training.flow, training.workers
     before = {timing.path: timing for timing in flow.timings()}
     env_steps, sgd_steps = workers.counts.env_steps, _sgd_steps(training)
-    workers.measure_phases(True)
+    measured = workers.counts.measured = []
     flow.keep_spans()
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
@@ -143,7 +144,9 @@ def profiled(training: Training, seconds: float) -> Profile:
     except KeyboardInterrupt:
         was_interrupted = True
     ended = time.perf_counter()
-    fragments = tuple(workers.counts.take_measured())
+    # What was under way before is left out, where that can be told: moments on other machines' clocks say nothing.
+    fragments = tuple(own for own in measured if own.times.clock != machine_clock() or own.times.began >= began)
+    workers.counts.measured = None
     operators = tuple(_since(timing, before[timing.path]) for timing in flow.timings() if timing.kind in TIMED_KINDS)
     waits = tuple(flow.waits or ())
     receiving = sorted(

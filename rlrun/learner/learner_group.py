@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from rlrun.learner.all_reduce import AllReduce, PeerLost
 from rlrun.learner.evaluation import demand_named
 from rlrun.learner.learner import EvaluatedFunction, LearnerFactory
 from rlrun.learner.objective import Objective
-from rlrun.learner.parameter_server import ShardConfig, shard_configs, whole_optimizer_state
-from rlrun.learner.replica import ReplicaConfig
+from rlrun.learner.parameter_server import ParameterShard, ShardConfig, shard_configs, whole_optimizer_state
+from rlrun.learner.replica import Replica, ReplicaConfig
 from rlrun.policy.policy import Policy
 
 WITHOUT_IT = (
@@ -86,11 +87,13 @@ class LearnerGroup:
         address = None if shards else self._meeting.offer()
         self._servers = self._started_servers(shards, num_learners, timeout_s) if shards else None
         self._actors = SupervisedActors(
-            "rlrun.learner.replica:Replica",
-            self._ranks,
-            lambda rank: ReplicaConfig(
-                make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, shards, timeout_s
+            lambda rank: partial(
+                Replica,
+                ReplicaConfig(
+                    make_learner, rank, num_learners, address, num_gpus_per_learner == 1.0, shards, timeout_s
+                ),
             ),
+            self._ranks,
             what="learner",
             num_cpus=num_cpus_per_learner,
             num_gpus=num_gpus_per_learner,
@@ -108,9 +111,8 @@ class LearnerGroup:
 
     def _started_servers(self, shards: Sequence[ShardConfig], num_learners: int, timeout_s: float) -> SupervisedActors:
         return SupervisedActors(
-            "rlrun.learner.parameter_server:ParameterShard",
+            lambda index: partial(ParameterShard, shards[index]),
             range(len(shards)),
-            lambda index: shards[index],
             what="parameter server",
             num_cpus=0.0,
             max_concurrency=num_learners + 1,  # learners wait for each other in its calls

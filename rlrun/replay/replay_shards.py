@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 NewPriorities = tuple[NDArray[np.int64], NDArray[np.float32]]
 """Indices [N] of a shard's replay and their new priorities [N]; of an index that occurs twice, the last one counts."""
-
-SHARD = "rlrun.replay.replay_shards:ReplayShard"
-"""Factory of a shard."""
 
 PORTIONS = 4
 """Requests by which a shard's minibatches in flight are asked for: three of four portions keep the learner busy until
@@ -370,9 +368,8 @@ class ReplayShards:
     def _started(self) -> SupervisedActors:
         if self._actors is None:
             self._actors = SupervisedActors(
-                SHARD,
+                lambda shard: partial(ReplayShard, self._shard_config(shard)),
                 range(self.num_shards),
-                self._shard_config,
                 what="replay shard",
                 num_cpus=0.0,  # its work is little compared with that of the workers and the learner
                 timeout_s=self._timeout_s,

@@ -13,6 +13,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.endless_episodes import EndlessEpisodes
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training import checkpointing
 from rlrun.training.acting import ActingPolicy
@@ -122,7 +123,7 @@ class RunningTraining:
         self._demand_whole()
         result = self._iterate(min_env_steps, since_last_s)
         if self._curriculum is not None and self._curriculum.advance(result):
-            self.workers.set_env_kwargs(self._curriculum.kwargs)
+            self.workers.order(Orders(env_kwargs=self._curriculum.kwargs))
         return result
 
     def _iterate(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class RunningTraining:
         self.iteration += 1
         if self._league is not None:
             self._league.advance(self.iteration)
-            self.workers.set_weights(self._league.lineups())
+            self.workers.order(Orders(self._league.lineups()))
         seconds = time.perf_counter() - began
         self.time_total_s += since_last_s + seconds
         self._take_episodes()
@@ -233,7 +234,7 @@ class RunningTraining:
                 )
         self._act_with_present_weights()
         if self._league is not None:
-            self.workers.set_weights(self._league.lineups())
+            self.workers.order(Orders(self._league.lineups()))
 
     def _act_with_present_weights(self) -> None:
         """Has what acts in this process go on from the present weights, in seats too."""
@@ -328,7 +329,7 @@ class RunningTraining:
             return 0
         if self._curriculum is not None:
             self._curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
-            self.workers.set_env_kwargs(self._curriculum.kwargs)
+            self.workers.order(Orders(env_kwargs=self._curriculum.kwargs))
         self.broadcast()
         if content.format_version == 1:
             return 0

@@ -17,6 +17,7 @@ from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import TrainingFailed
 from rlrun.python_api import A3C, DDPPO, PPO, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from tests.results import numbers
 from tests.rounding import rounding_error
 
@@ -83,7 +84,7 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
         assert own["steps"] == other["steps"] == algorithm.training.workers.counts.env_steps - first[-1]["env_steps"]
         weights = algorithm.training.trainee.weights(optimizer=True)
         drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
-        algorithm.training.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
+        algorithm.training.workers.order(Orders({DEFAULT_POLICY: drifted}), only=2)
         with pytest.raises(
             TrainingFailed, match="the parameters of rollout worker 2 are no longer those of the others"
         ):

@@ -19,6 +19,7 @@ from rlrun.policy.weights import Weights
 from rlrun.python_api import PPO
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.spec.entry import check_entry
@@ -59,7 +60,7 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     )
     workers = WorkerSet(config, 1)
     flow = PolicyWorkers(workers, DEFAULT_POLICY).rollouts(with_loaded_modules)
-    workers.set_weights({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())})
+    workers.order(Orders({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())}))
     (batch,) = flow.take(1)
     workers.close()
     assert batch["modules"].tolist() == ["gymnasium"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stub_shards import HangingConfig
+from stub_shards import HangingConfig, HangsOnce
 from stub_workers import actor_pids
 
 from rlrun.actors.batch_ref import BatchRef
@@ -114,7 +114,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 
 def test_a_shard_that_does_not_answer_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ReplayShards._shard_config
-    monkeypatch.setattr(replay_shards, "SHARD", "stub_shards:HangsOnce")
+    monkeypatch.setattr(replay_shards, "ReplayShard", HangsOnce)
     monkeypatch.setattr(
         ReplayShards, "_shard_config", lambda self, shard: HangingConfig(plain(self, shard), tmp_path / "note")
     )

@@ -22,6 +22,7 @@ from rlrun.config import SpecError
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.rollout.rewards import RewardSettings
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.training.training import Training
 from tests.rounding import rounding_error
@@ -157,7 +158,7 @@ def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_netwo
     env = EnvConfig(id="CartPole-v1")
     common = WorkerConfig(env, 16, 1, 3, {"default": trainee.policy.behavior()}, {"default": RewardSettings(0.99)})
     worker = EvaluationWorker(EvaluationConfig(**vars(common), candidates=MirroredPairs(64)))
-    worker.set_weights({"default": trainee.weights()})
+    worker.follow(Orders({"default": trainee.weights()}))
     rollout = worker.sample()
     assert len(pickle.dumps(rollout)) <= 64 * 128
     worker.close()

@@ -21,6 +21,7 @@ from rlrun.errors import UsageError
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from tests.rounding import rounding_error
 
@@ -60,7 +61,7 @@ def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_polic
     assert isinstance(policy, AdaptablePolicy)
     worker = worker_of(meta, policy)
     flat = policy.parameters.gather(policy.module)
-    worker.set_weights({DEFAULT_POLICY: Weights(7, flat.numpy())})
+    worker.follow(Orders({DEFAULT_POLICY: Weights(7, flat.numpy())}))
     goals = []
     for fragment in range(2):
         rollout = worker.sample()
@@ -86,7 +87,7 @@ def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_polic
             torch.testing.assert_close(logp, rows["logp"], rtol=near, atol=near)
     assert np.abs(goals[0] - goals[1]).max() > 0.01
     again = worker_of(meta, policy)
-    again.set_weights({DEFAULT_POLICY: Weights(7, flat.numpy())})
+    again.follow(Orders({DEFAULT_POLICY: Weights(7, flat.numpy())}))
     assert again.load_state(pickle.loads(pickle.dumps(worker.state()))) == 0
     expected, found = worker.sample().batches[DEFAULT_POLICY], again.sample().batches[DEFAULT_POLICY]
     for name, column in expected.items():

@@ -33,12 +33,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20, help="iterations of each kind")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     chosen = parser.parse_args()
-    trained = {kind: rlrun.PPO(ENV, KINDS[kind], seed=100) for kind in chosen.kinds}
+    trained = {kind: rlrun.Training(ENV, rlrun.PPO(**KINDS[kind]), seed=100) for kind in chosen.kinds}
     seconds: dict[str, list[float]] = {kind: [] for kind in trained}
     for _ in range(chosen.iterations + 1):
-        for kind, algorithm in trained.items():
+        for kind, training in trained.items():
             began = time.process_time()
-            algorithm.train()
+            training.step()
             seconds[kind].append(time.process_time() - began)
     fastest = {kind: min(own[1:]) for kind, own in seconds.items()}
     for kind, own in fastest.items():

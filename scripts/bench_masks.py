@@ -56,7 +56,8 @@ WORK: dict[str, Any] = {
 
 def ours(work: dict[str, Any]) -> list[float]:
     """Trains rlrun's PPO and returns the mean return at each mark."""
-    from rlrun.python_api import PPO
+    from rlrun.algorithms.ppo import PPO
+    from rlrun.training.training import Training
 
     rows = 11 * work["fragment"] // 10  # of 11 rows of an env slot 10 hold a step
     config = {
@@ -78,11 +79,11 @@ def ours(work: dict[str, Any]) -> list[float]:
     }
     kwargs = {"num_actions": work["num_actions"], "num_allowed": work["num_allowed"]}
     returns: list[float] = []
-    with PPO({"id": "rlrun.envs.masked_worlds:MaskedMatch", "kwargs": kwargs}, config, seed=work["seed"]) as learning:
+    env = {"id": "rlrun.envs.masked_worlds:MaskedMatch", "kwargs": kwargs}
+    with Training(env, PPO(**config), seed=work["seed"]) as training:
         for mark in work["marks"]:
-            while learning.train()["env_steps"] < mark:
-                pass
-            returns.append(learning.evaluate(work["episodes"]).mean)
+            training.train(env_steps=mark)
+            returns.append(training.evaluate(work["episodes"]).mean)
     return returns
 
 

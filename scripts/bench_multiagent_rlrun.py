@@ -74,8 +74,7 @@ def sampled(work: Mapping[str, Any]) -> dict[str, Any]:
     kind = algorithm_class(work["algorithm"])
     algorithm = kind(kind.Config.parse(work["config"]))
     with Training(env_of(work), algorithm, seed=work["seed"]) as training:
-        training.start()
-        workers = training.workers
+        workers = training.running.workers
         steps = 0
 
         def fragment() -> int:

@@ -13,12 +13,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlrun.algorithms.ppo import PPO
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.launch.run import run
-from rlrun.python_api import PPO
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.runs.events import RunEvent, TrialEvent
+from rlrun.training.training import Training
 
 LONG_RUN = 10_000_000
 """Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""
@@ -111,9 +112,10 @@ def seconds_by_phase(results: list[dict[str, Any]], first: int, last: int) -> di
 
 def sampled(work: dict[str, Any]) -> dict[str, Any]:
     """Collects fragments with their advantages, as one flow that learns nothing."""
-    with PPO(work["env"], {**config_of(work), "num_epochs": 1, "compile": False}, seed=work["seed"]) as ppo:
-        ppo.train()  # starts everything
-        workers = ppo.training.workers
+    algorithm = PPO(**{**config_of(work), "num_epochs": 1, "compile": False})
+    with Training(work["env"], algorithm, seed=work["seed"]) as training:
+        training.step()  # starts everything
+        workers = training.running.workers
         # A view of its own: the one of the training delivers its fragments to the dataflow that learns.
         fragments = PolicyWorkers(workers, DEFAULT_POLICY).rollouts()
         rollouts = fragments.for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))

@@ -32,10 +32,10 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20, help="iterations of each kind")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     chosen = parser.parse_args()
-    trained = {kind: rlrun.PPO(ENV, KINDS[kind], seed=100) for kind in chosen.kinds}
-    for algorithm in trained.values():
-        algorithm.train()
-    found = fastest({kind: algorithm.train for kind, algorithm in trained.items()}, chosen.iterations)
+    trained = {kind: rlrun.Training(ENV, rlrun.PPO(**KINDS[kind]), seed=100) for kind in chosen.kinds}
+    for training in trained.values():
+        training.step()
+    found = fastest({kind: training.step for kind, training in trained.items()}, chosen.iterations)
     for kind, own in found.items():
         print_row(kind, f"{1000 * own:,.0f} ms", f"{own / found['none'] - 1:+.0%}" if "none" in found else "")
     write_json(chosen.json, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.peers import Measurement, answer
-from rlrun.python_api import PPO
+from rlrun import PPO
 
 
 def trained(work: Measurement) -> Measurement:

@@ -45,7 +45,7 @@ def sampled(work: Measurement) -> Measurement:
     """Collects fragments without learning, and returns how many steps of agents the window held."""
     with training_of(work, work["config"]) as training:
         training.start()
-        workers = training.workers
+        workers = training.running.workers
 
         def fragment() -> int:
             workers.request(0)

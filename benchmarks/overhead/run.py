@@ -21,14 +21,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import parser_of, print_row, write_json
+from rlrun.algorithms.a2c import A2C
+from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.operators.value_estimates import MeasureValues
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.python_api import A2C, PPO, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.spec.load import parse_experiments
+from rlrun.training.training import Training
 from rlrun.trial.trial_loop import TrialLoop
 
 REPEATS = 7
@@ -66,7 +68,7 @@ def loop_overhead_s() -> tuple[float, float]:
     return statistics.median(iterations), statistics.median(added)
 
 
-FLOWS: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+FLOWS: dict[str, tuple[type[PPO | A2C], dict[str, Any]]] = {
     "PPO, 8 envs x 256 steps, minibatch 64, 10 epochs": (
         PPO,
         {"train_batch_size": 2048, "minibatch_size": 64, "compile": True},
@@ -81,11 +83,11 @@ STRETCHES = 30
 STRETCH_S = 0.1
 
 
-def flow_overhead(kind: type[TrainedAlgorithm], config: dict[str, Any]) -> tuple[float, float]:
+def flow_overhead(kind: type[PPO | A2C], config: dict[str, Any]) -> tuple[float, float]:
     """Returns the median seconds of an iteration through the flow, and of the same operators called by hand."""
-    with kind("CartPole-v1", config) as trained:
-        trained.train()
-        flow, by_hand = trained.training.flow, hand_written(trained)
+    with Training("CartPole-v1", kind(**config)) as trained:
+        trained.step()
+        flow, by_hand = trained.running.flow, hand_written(trained)
         turns: list[Callable[[], object]] = [lambda: next(flow), by_hand]
         for turn in turns:
             turn()
@@ -103,10 +105,10 @@ def stretch_s(turn: Callable[[], object]) -> float:
     return (time.perf_counter() - began) / calls
 
 
-def hand_written(trained: TrainedAlgorithm) -> Callable[[], object]:
+def hand_written(trained: Training) -> Callable[[], object]:
     """Returns an iteration of PPO or A2C as one writes it without flows."""
-    config, trainee, workers = trained.config, trained.training.trainee, trained.training.workers
-    is_ppo = isinstance(trained, PPO)
+    algorithm, trainee, workers = trained.description.algorithm, trained.running.trainee, trained.running.workers
+    config, is_ppo = algorithm.config, isinstance(algorithm, PPO)
     passes = {"num_epochs": config.num_epochs, "minibatch_size": config.minibatch_size} if is_ppo else {}
     advantages, standardize = ComputeAdvantages(config.gamma, config.gae_lambda), Standardize("advantages")
     train = TrainOnBatch(trainee, **passes)

@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.ours import run_iterations
 from benchmarks.peers import Measurement, answer, between, mark
+from rlrun import PPO
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.python_api import PPO
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 

@@ -92,7 +92,6 @@ def _targets(target: str) -> list[_Target]:
     """Returns what a target means: the envs of a spec file, each once, or the one of an id or mapping."""
     from rlrun.cli.targets import env_named, env_written
     from rlrun.spec.load import load_experiments, make_importable
-    from rlrun.trial.trial_training import training_of
     from rlrun.worlds.any_env import parse_env
     from rlrun.worlds.world_config import WorldConfig
 
@@ -101,7 +100,7 @@ def _targets(target: str) -> list[_Target]:
         found: dict[str, _Target] = {}
         for trial in trials:
             if isinstance(trial.env, WorldConfig):
-                policies = training_of(trial).policies
+                policies = trial.learns
                 of_world = _Target(trial.env, policies.agent_mapping(), policies.slots)
                 found.setdefault(repr((trial.env, policies.acting, policies.mapping, policies.slots)), of_world)
             else:

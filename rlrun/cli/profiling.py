@@ -122,14 +122,15 @@ def profiled(training: Training, seconds: float) -> Profile:
     from rlrun.rollout.phases import machine_clock
     from rlrun.worlds.world_config import WorldConfig
 
-    flow, workers = training.flow, training.workers
+    flow, workers = training.running.flow, training.running.workers
     before = {timing.path: timing for timing in flow.timings()}
     env_steps, sgd_steps = workers.counts.env_steps, _sgd_steps(training)
     measured = workers.counts.measured = []
     flow.keep_spans()
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
-    policies = training.policies.algorithms if isinstance(training.env, WorldConfig) else ()
+    described = training.description
+    policies = described.policies.algorithms if isinstance(described.env, WorldConfig) else ()
     lag_names = [f"policies/{policy}/" for policy in policies] or [""]
     iterations, was_interrupted = 0, False
     try:
@@ -170,7 +171,7 @@ def profiled(training: Training, seconds: float) -> Profile:
 
 def _sgd_steps(training: Training) -> int:
     """Returns the minibatches that all policies have learned from."""
-    return sum(trainee.learner.sgd_steps for trainee in training.trainees)
+    return sum(trainee.learner.sgd_steps for trainee in training.running.trainees)
 
 
 def worker_times(

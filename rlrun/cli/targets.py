@@ -167,7 +167,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> AnyEnv:
         spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
     except FileNotFoundError:
         raise CheckpointError(f"{checkpoint}: was removed meanwhile by the run, which trains; try again") from None
-    return checkpointing.evaluation_env(spec) or training.env.in_evaluation()
+    return checkpointing.evaluation_env(spec) or training.description.env.in_evaluation()
 
 
 def env_written(text: str) -> Any:

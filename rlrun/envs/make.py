@@ -213,13 +213,13 @@ def spaces_of(config: EnvConfig) -> Spaces:
         close_or_warn(env.close, config.id, "before any episode")
 
 
-def check_same_spaces(config: EnvConfig, trained: EnvConfig) -> None:
+def check_same_spaces(config: EnvConfig, trained: Spaces) -> None:
     """Refuses an env in which a policy that was trained in another can see or do nothing; bounds may differ.
 
     Raises:
         UsageError: Its observations or actions are of another form.
     """
-    kinds = zip(("observations", "actions"), spaces_of(config), spaces_of(trained), strict=True)
+    kinds = zip(("observations", "actions"), spaces_of(config), trained, strict=True)
     for what, space, expected in kinds:
         if _form(space) != _form(expected):
             raise UsageError(f"env {config.id}: its {what} are {space}; the policy was trained with {expected}")

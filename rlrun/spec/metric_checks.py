@@ -18,8 +18,8 @@ from rlrun.spec.experiment import (
     ExpectConfig,
     policy_evaluation_metrics,
 )
+from rlrun.training.description import Description
 from rlrun.training.policies import Policies
-from rlrun.training.training import Training
 from rlrun.worlds.any_env import env_model
 from rlrun.worlds.world_config import WorldConfig
 
@@ -39,7 +39,7 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
     measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
-    return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
+    return Description(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
 
 
 def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:

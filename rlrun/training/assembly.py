@@ -28,12 +28,13 @@ from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
+from rlrun.training.branch import Branch
 from rlrun.training.curriculum import Curriculum
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.plugin_results import demand
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.reward_streams import learning
-from rlrun.training.running_training import Branch, RunningTraining
+from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping

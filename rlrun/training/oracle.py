@@ -118,9 +118,9 @@ def learned_values(training: Training) -> LearnedValues:
     Raises:
         UsageError: The env has no exact values, or the algorithm estimates none that they could be compared with.
     """
-    exact = exact_values(training.env, training.algorithm.config.gamma)
-    trainee = training.trainee
-    policy, name, config = trainee.policy, training.algorithm.name(), training.algorithm.config
+    algorithm, trainee = training.description.algorithm, training.running.trainee
+    policy, name, config = trainee.policy, algorithm.name(), algorithm.config
+    exact = exact_values(training.description.env, config.gamma)
     if policy.estimates is None:
         raise UsageError(f"{name} estimates no values that exact ones could be compared with")
     if config.normalize_rewards or config.clip_rewards is not None:

@@ -47,7 +47,8 @@ class DivergenceGuard:
     def remember(self) -> None:
         """Copies the present parameters, as those before the next iteration."""
         self._before = {
-            trainee.name: (trainee.learner.flat(), trainee.filters.state()) for trainee in self._training.trainees
+            trainee.name: (trainee.learner.flat(), trainee.filters.state())
+            for trainee in self._training.running.trainees
         }
 
     def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
@@ -81,10 +82,10 @@ class DivergenceGuard:
             own = _OF_POLICY.sub("", name)
             if own.startswith("learner/") and isinstance(value, float) and not math.isfinite(value):
                 return f"{name} is {value}"
-        diverged = [trainee.name for trainee in self._training.trainees if not trainee.learner.is_finite()]
+        diverged = [trainee.name for trainee in self._training.running.trainees if not trainee.learner.is_finite()]
         if not diverged:
             return None
-        whose = f" {diverged[0]}" if len(self._training.trainees) > 1 else ""
+        whose = f" {diverged[0]}" if len(self._training.running.trainees) > 1 else ""
         return f"a parameter of the policy{whose} is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
@@ -95,7 +96,7 @@ class DivergenceGuard:
         Args:
             spec: The resolved trial.
         """
-        content, trainees = self._training.content(spec), self._training.trainees
+        content, trainees = self._training.content(spec), self._training.running.trainees
         tensors, sections, batches = dict(content.tensors), dict(content.state["trainees"]), {}
         for trainee in trainees:
             flat, filters = self._before[trainee.name]

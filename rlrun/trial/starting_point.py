@@ -187,6 +187,7 @@ class StartingPoint:
             CompilerMissing: Its updates were compiled, there is no compiler here, and `eager` is False.
         """
         training.load(self.content, eager=eager)
+        running = training.running
         own = {training.iteration: self.result} if self.result else {}
         truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, record=record)
         return Resumption(
@@ -194,10 +195,10 @@ class StartingPoint:
             training.iteration,
             self.skipped,
             truncation.rows_cut,
-            training.env_slots_restarted,
+            running.env_slots_restarted,
             lost_compiler=update_executor_of(self.content.manifest) == "compiled" != training.update_executor,
-            is_in_part=training.is_restored_in_part,
-            unsaved=training.unsaved,
+            is_in_part=running.is_restored_in_part,
+            unsaved=running.unsaved,
             damage=truncation.damage,
         )
 

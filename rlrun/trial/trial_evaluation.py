@@ -34,7 +34,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     if evaluation is None:
         return {}
     if training.iteration % evaluation.every and not is_last:
-        columns = (evaluation.env or training.env).columns
+        columns = (evaluation.env or training.description.env).columns
         keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
         for policy in _policies(training):
             keys += [_of_policy(policy, "episode_return_mean")]
@@ -67,11 +67,18 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     }
 
 
+def pictures(training: Training) -> dict[str, str]:
+    """Returns by policy an SVG of what was learned so far, of those whose algorithms draw one."""
+    algorithms = training.description.policies.algorithms
+    drawn = {trainee.name: algorithms[trainee.name].picture(trainee) for trainee in training.running.trainees}
+    return {name: picture for name, picture in drawn.items() if picture is not None}
+
+
 def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig) -> dict[str, float | None]:
     """Win, draw and loss rates against the opponent of `evaluation.against`; {} without one."""
     if evaluation.against is None:
         return {}
-    sides = training.versus(
+    sides = training.games.play(
         evaluation.against,
         evaluation.episodes,
         seed=child_seed(trial.seed, "evaluation"),
@@ -97,7 +104,8 @@ def _oracle(training: Training) -> dict[str, float]:
 
 def _policies(training: Training) -> tuple[str, ...]:
     """Policies with metrics of their own: those of a world."""
-    return tuple(training.policies.algorithms) if isinstance(training.env, WorldConfig) else ()
+    described = training.description
+    return tuple(described.policies.algorithms) if isinstance(described.env, WorldConfig) else ()
 
 
 def _of_policy(policy: str, metric: str) -> str:

@@ -23,6 +23,7 @@ from rlrun.envs.vector_env import EnvError, EnvStartFailed
 from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError, shortened
 from rlrun.explain import Remark
 from rlrun.spec.experiment import TrialSpec
+from rlrun.training import saved_state
 from rlrun.training.training import Training
 from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.divergence import DivergenceGuard
@@ -33,9 +34,9 @@ from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.trial.trial_evaluation import EVALUATION, evaluated
+from rlrun.trial.trial_evaluation import EVALUATION, evaluated, pictures
 from rlrun.trial.trial_loggers import TrialLoggers
-from rlrun.trial.trial_training import training_of
+from rlrun.trial.trial_training import rebuilt, training_of
 from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
 
 
@@ -186,7 +187,7 @@ class TrialLoop:
             parent = read_checkpoint(exploit.parent)
             if not self.training.reconfigure(exploit.trial.learns):
                 self._rebuild(exploit.trial)
-            self.training.adopt(parent)
+            saved_state.adopt(self.training.running, parent)
             self._guard = DivergenceGuard(self.training)
         self.trial, self.generation = exploit.trial, exploit.generation
         self._spec = self.trial.to_data()
@@ -271,13 +272,13 @@ class TrialLoop:
             if cut.rows_cut or (before is not None and before.status != "PENDING"):
                 self.resumption = Resumption(None, rows_cut=cut.rows_cut, damage=cut.damage)
             if from_checkpoint is not None:
-                self.training.load_weights(read_checkpoint(from_checkpoint))
-            self.training.start()
+                saved_state.load_weights(self.training.running, read_checkpoint(from_checkpoint))
         if self.resumption is not None and before is not None and before.status == "RUNNING":
             steps_envs = self.trial.config.num_workers == 0
             crash = ending_in_words("the process before was killed or crashed", stepped, steps_envs=steps_envs)
             self.resumption = replace(self.resumption, crash=crash)
-        self._record = replace(self._record, network=self.training.describe_network())
+        networks = self.training.description.networks(self.training.running.spaces())
+        self._record = replace(self._record, network=networks)
         self._files.write_record(self._record)
         self._guard = DivergenceGuard(self.training)
         if exploit is not None:
@@ -285,9 +286,7 @@ class TrialLoop:
 
     def _rebuild(self, trial: TrialSpec) -> None:
         """Replaces the training by one with other settings; the envs of the former end."""
-        successor = training_of(trial, self._note)
-        self.training.go_on_as(successor)
-        self._training = successor
+        self._training = rebuilt(self.training, trial, self._note)
 
     def _resume(self, point: StartingPoint, before: TrialRecord | None, *, eager: bool) -> None:
         self.generation = point.generation
@@ -312,14 +311,14 @@ class TrialLoop:
         self._is_between_iterations = False
         result = self.training.step(self._since_last_s)
         trained, self._since_last_s = time.perf_counter(), 0.0
-        if not self.training.workers.lost_nothing and self._record.exact_resume is not False:
+        if not self.training.running.workers.lost_nothing and self._record.exact_resume is not False:
             self._record = replace(self._record, exact_resume=False)
             self._write_record("RUNNING")
         self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
         result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)
         if result.get(f"{EVALUATION}episode_return_mean") is not None:
-            for policy, picture in self.training.pictures().items():
+            for policy, picture in pictures(self.training).items():
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
@@ -375,7 +374,7 @@ class TrialLoop:
 
     def _note_endless_episodes(self) -> None:
         """Notifies the user after half of the run if no episode has ended."""
-        counts = self.training.workers.counts
+        counts = self.training.running.workers.counts
         half = {metric: bound / 2 for metric, bound in self.trial.stop.items()}
         if counts.endless is not None and stop_reached(half, self.last_result) is not None:
             counts.endless.look_halfway(counts.env_steps)
@@ -390,7 +389,8 @@ class TrialLoop:
 
     def _fail(self, error: Exception) -> None:
         """Records the error that ended the trial; raises it with the user's traceback if it is of the user's code."""
-        plugins = [] if self._training is None else map(type, self._training.policies.algorithms.values())
+        described = None if self._training is None else self._training.description
+        plugins = [] if described is None else map(type, described.policies.algorithms.values())
         failure: TrainingFailed | None
         if isinstance(error, EnvStartFailed) and self._training is not None and self._training.iteration > 0:
             failure = EnvError(str(error))  # an evaluation env, since the training env has started

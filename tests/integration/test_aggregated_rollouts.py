@@ -12,12 +12,12 @@ import pytest
 import ray
 from stub_workers import LabError, StubConfig, actor_pids
 
+from rlrun import Impala, Training
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Flow
 from rlrun.flow.plan import plan_text
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import Weights
-from rlrun.python_api import Impala
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet
@@ -227,11 +227,11 @@ def test_impala_learns_from_aggregated_batches_and_leaves_no_process() -> None:
         "model": {"hiddens": [8]},
         "normalize_observations": True,
     }
-    with Impala("CartPole-v1", config) as algorithm:
+    with Training("CartPole-v1", Impala(**config)) as training:
         for _ in range(2):
-            result = algorithm.train()
+            result = training.step()
         assert result["env_steps"] > 600
         assert result["policy_lag_max"] >= 1
         assert result["sgd_steps"] == result["weights_version"]
-        assert algorithm.training.trainee.filters.moments["observations/"].count > 300
+        assert training.running.trainee.filters.moments["observations/"].count > 300
     wait_until(lambda: set(actor_pids()) <= others)

@@ -237,7 +237,9 @@ def test_arrays_of_another_shape_are_refused_as_they_are_put_together_with_other
     (trial,) = experiment.trials()
     with Training(trial.env, trial.learns) as training:
         training.step()
-        content = training.content({**training.policies.to_data(), "env": training.env.to_data(), "seed": 0})
+        content = training.content(
+            {**training.description.policies.to_data(), "env": training.description.env.to_data(), "seed": 0}
+        )
     value: Any = content.state
     for key in path:
         value = value[key]

@@ -48,7 +48,7 @@ def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_
         found = [numbers(again.step())]
         os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
         found += [numbers(again.step()) for _ in range(2)]
-        assert again.workers.lost_nothing
+        assert again.running.workers.lost_nothing
     assert [row.pop("worker_restarts") for row in found] == [0, 1, 1]
     assert [row.pop("worker_restarts") for row in expected] == [0, 0, 0]
     assert found == expected

@@ -128,4 +128,4 @@ def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_
     assert found[2]["first"]["losses"]["number"] < found[0]["first"]["losses"]["number"]
     refused = rlrun("evaluate", saved[1], "--simulations", 3)
     assert refused.exit_code == 2
-    assert "the policy both does not search" in refused.output
+    assert "policy both: it does not search" in refused.output

@@ -96,10 +96,9 @@ def test_a_run_of_one_s_own_in_another_folder_is_refused_with_the_folder_that_ma
 
 
 def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: Path) -> None:
-    with rlrun_api.PPO("CartPole-v1", {"num_envs_per_worker": 1}) as algorithm:
-        training = algorithm.training
-        with pytest.raises(CheckpointError, match="iteration_000001: was removed meanwhile by the run"):
-            evaluation_env(tmp_path / "iteration_000001", training)
+    training = rlrun_api.Training("CartPole-v1", rlrun_api.PPO(num_envs_per_worker=1))
+    with pytest.raises(CheckpointError, match="iteration_000001: was removed meanwhile by the run"):
+        evaluation_env(tmp_path / "iteration_000001", training)
 
 
 def test_a_trial_whose_checkpoints_are_all_damaged_names_each(tmp_path: Path) -> None:

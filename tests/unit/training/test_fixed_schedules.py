@@ -49,7 +49,7 @@ def steps(algorithm: type[Algorithm[Any]], **settings: Any) -> tuple[Any, list[d
     with Training(CARTPOLE, algorithm(algorithm.Config.parse({**SMALL, **settings}))) as training:
         results = [training.step() for _ in range(2)]
         told = all_numbers(results)
-        return training.trainees[0].learner.flat(), told
+        return training.running.trainees[0].learner.flat(), told
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,6 @@ def test_a_policy_that_acts_by_a_setting_that_its_config_lacks_is_refused_when_i
         "add a field `exploration_noise: Schedule` to it"
     )
     with pytest.raises(UsageError, match=told):
-        training.check()
+        training.description.check()
     with pytest.raises(UsageError, match=told), training:
         training.step()

@@ -134,10 +134,10 @@ def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTria
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
         loop.save()
-        flat, filters = loop.training.trainee.learner.flat(), loop.training.trainee.filters.moments
+        flat, filters = loop.training.running.trainee.learner.flat(), loop.training.running.trainee.filters.moments
     with TrialLoop(trial, tmp_path, resume=True) as loop:
-        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), flat)
-        assert loop.training.trainee.filters.moments.keys() == filters.keys()
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), flat)
+        assert loop.training.running.trainee.filters.moments.keys() == filters.keys()
 
 
 class Verbose(ConstantReward):

@@ -195,13 +195,14 @@ def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: 
     trainable = AlgorithmTrainable(config(tmp_path, 0))
     trainable.train()
     assert trainable._loop is not None
-    training = trainable._loop.training
-    held = [weakref.ref(each) for each in (training, training.algorithm, training.trainee, training.trainee.learner)]
-    del training
+    training, running = trainable._loop.training, trainable._loop.training.running
+    parts = (training, training.description.algorithm, running, running.trainee, running.trainee.learner)
+    held = [weakref.ref(each) for each in parts]
+    del training, running, parts
     gc.disable()  # Python itself would come to it much later
     try:
         trainable.reset(config(tmp_path, 1))
-        assert [each() for each in held] == [None] * 4
+        assert [each() for each in held] == [None] * 5
     finally:
         gc.enable()
         trainable.stop()

@@ -192,11 +192,11 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 resume=True,
                 exploit=None if self._exploit is None else self._fetched(self._exploit),
                 eager=self.config["eager"],
-                announce=lambda text: self._notes.append(place.told(text)),
+                announce=lambda text: self._notes.append(place.with_driver_paths(text)),
             )
             resumption = self._loop.resumption
             if resumption is not None and not (self._loop.was_paused and resumption.is_exact):
-                self._notes.append(place.told(resumption.message))
+                self._notes.append(place.with_driver_paths(resumption.message))
             # Tune adds up the seconds of iterations itself; a trial that goes on has some behind it.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
         elif self._exploit is not None and self._exploit.generation > self._loop.generation:
@@ -225,8 +225,8 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         except Exception as error:
             failure = Failure.of(error)
             if self._place is not None:
-                told = self._place.told
-                failure = replace(failure, message=told(failure.message), trace=told(failure.trace))
+                rewrite = self._place.with_driver_paths
+                failure = replace(failure, message=rewrite(failure.message), trace=rewrite(failure.trace))
             with suppress(RlrunError):  # what went wrong first is what the user must hear of
                 self._close()
             raise TrialError(failure) from None

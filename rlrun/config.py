@@ -148,10 +148,10 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         if section is None:
             return ""
         name = str(mistake.location[-1])
-        return section.why_not(name) or unknown_key(name, section.model_fields)
+        return section.why_gone(name) or unknown_key(name, section.model_fields)
 
     @classmethod
-    def why_not(cls, name: str) -> str:
+    def why_gone(cls, name: str) -> str:
         """Returns why a name cannot be set: it is fixed here, a former name, or another library's; "" if none."""
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"

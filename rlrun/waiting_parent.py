@@ -199,7 +199,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Returns what can be read now, None if nothing can; b"" at the end."""
+    """Returns the bytes that can be read now, None if there are none yet; b"" at the end."""
     try:
         return os.read(descriptor, 4096)
     except BlockingIOError:

@@ -132,7 +132,7 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         return f"begins below config: write '{rest}'" if steps[0] == "config" and rest else "must be below config"
     if not _is_setting(config.model, steps):
         section = annotation_at(config.model, tuple(steps[:-1]))
-        if gone := section.why_not(str(steps[-1])) if is_config(section) else "":
+        if gone := section.why_gone(str(steps[-1])) if is_config(section) else "":
             return gone.replace(" here", f" in {config.algorithm}", 1)
         prefix = path.removesuffix(inner)
         paths = list(_paths(config.model))

@@ -145,13 +145,13 @@ class EnvironmentUnusable(RlrunError):
 
 
 class OutOfResources(RlrunError):
-    """The disk or the memory is full; the message says where, how much is needed and how much is free."""
+    """The disk or the memory is full; the message names the place, the bytes needed and the bytes free."""
 
     exit_code = ExitCode.DISK_OR_MEMORY
 
 
 class DiskFull(OutOfResources):
-    """The disk is full; the message says where, how much is needed and how much is free."""
+    """The disk is full; the message names the place, the bytes needed and the bytes free."""
 
 
 class Interrupted(RlrunError):

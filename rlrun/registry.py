@@ -198,7 +198,7 @@ def moved_names() -> Mapping[str, str]:
 
 
 def _refuse_moved(module_name: str, what: str, name: str) -> None:
-    """Raises a UsageError if a name of rlrun has moved; it says where to."""
+    """Raises a UsageError with the present module if a name of rlrun has moved."""
     if new := moved_to(module_name, name):
         raise UsageError(f"the {what} '{module_name}:{name}' is {new}:{name} now") from None
 

@@ -112,7 +112,7 @@ class Capacity:
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Returns how many of a trial's workers fit together with its own process and learners; -1 if those do not."""
+        """Returns the number of a trial's workers that fit with its own process and learners; -1 if those do not."""
         room = -1.0
         each = needs.cpus_per_worker
         for left in self._cpus_left(needs, needs.num_learners):
@@ -120,7 +120,7 @@ class Capacity:
         return room
 
     def room_for_learners(self, needs: TrialResources) -> int:
-        """Returns how many of a trial's learners fit together with its own process; -1 if that does not fit."""
+        """Returns the number of a trial's learners that fit with its own process; -1 if that does not fit."""
         fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
         return max(fitting, default=-1)
 

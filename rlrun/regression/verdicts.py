@@ -128,7 +128,7 @@ class Verdict:
 
     @property
     def message(self) -> str:
-        """Why the experiment does not pass, in a sentence; "" if it does."""
+        """Reason why the experiment does not pass, in a sentence; "" if it does."""
         if self.failed_cases:
             return f"{self.failed_cases} of {len(self.cases)} trials failed"
         if self.is_too_weak:

@@ -47,7 +47,7 @@ MOST_BEATEN = 10
 """Largest number of significantly worse groups that a verdict names."""
 
 FEW = 5
-"""Number of seeds below which a note says that bootstrap intervals are too narrow."""
+"""Number of seeds below which a note warns that bootstrap intervals are too narrow."""
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ def _error_in_text(trial: Trial) -> Exception:
     try:
         text = Path(trial.error_file).read_text()
     except (OSError, TypeError):
-        return TrainingFailed(f"{trial_name(trial)} failed; the run's log says why")
+        return TrainingFailed(f"{trial_name(trial)} failed; the run's log has the error")
     return error_told(trial_name(trial), text)
 
 

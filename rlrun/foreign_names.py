@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -222,14 +222,11 @@ def _answer(name: str, configs: Sequence[Has], path: str) -> str:
         return f"{name!r} is {' or '.join(places)} here, by algorithm"
     if places:
         return f"{name!r} is {places[0]} here" + (f": {found[0].conversion}" if found[0].conversion else "")
-    absent = next((why for why in _absent(name) for has in configs if _is_met(why.needs, has)), None)
+    absences = [meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent)]
+    absent = next((why for why in absences for has in configs if _is_met(why.needs, has)), None)
     if absent is None:
         return ""
     return f"there is no {name!r} here" + (f": {absent.instead}" if absent.instead else "")
-
-
-def _absent(name: str) -> Iterator[Absent]:
-    return (meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent))
 
 
 def _is_met(needs: str, has: Has) -> bool:

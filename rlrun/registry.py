@@ -93,9 +93,8 @@ def load_object(path: str, what: str = "object") -> Any:
             found = getattr(found, word)
         except AttributeError:
             _refuse_moved(module_name, what, name)
-            raise UsageError(
-                f"the {what} '{path}' does not exist: {module_name} has no '{word}'{did_you_mean(word, _public(found))}"
-            ) from None
+            near = did_you_mean(word, [known for known in dir(found) if not known.startswith("_")])
+            raise UsageError(f"the {what} '{path}' does not exist: {module_name} has no '{word}'{near}") from None
     return found
 
 
@@ -249,7 +248,3 @@ def _sibling_modules(module_name: str) -> Iterable[str]:
     own = [path for path in sys.path if not path.startswith(installed)]
     paths = (spec.submodule_search_locations or []) if spec else own
     return [found.name for found in pkgutil.iter_modules(paths)]
-
-
-def _public(found: Any) -> list[str]:
-    return [name for name in dir(found) if not name.startswith("_")]

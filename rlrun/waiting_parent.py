@@ -43,7 +43,7 @@ class SilentEnd(Exception):
         self.exit_code = exit_code
 
 
-def go_on_in_child() -> Callable[[int], None]:
+def go_on_in_child() -> Callable[[int], object]:
     """Forks this process, which continues as the child; the parent waits, and ends with its exit code or signal.
 
     Returns:
@@ -66,7 +66,7 @@ def go_on_in_child() -> Callable[[int], None]:
     signal.signal(signal.SIGCHLD, of_children)
     signal.set_wakeup_fd(to_parent, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return lambda code: _announce(to_parent, code)
+    return lambda code: os.write(to_parent, _ANNOUNCED + bytes([code & 0xFF]))
 
 
 def _wait_for(child: int, own: int, to_own: int, from_child: int, mask: Iterable[int]) -> NoReturn:
@@ -153,10 +153,6 @@ def _take(signals: list[_Signal], number: int, when: float) -> bool:
 def _signals(reported: bytes) -> list[_Signal]:
     now = time.monotonic()
     return [(number, now) for number in reported.partition(_ANNOUNCED)[0] if number in FORWARDED]
-
-
-def _announce(descriptor: int, exit_code: int) -> None:
-    os.write(descriptor, _ANNOUNCED + bytes([exit_code & 0xFF]))
 
 
 def _end_as(status: int, announced: int | None) -> NoReturn:

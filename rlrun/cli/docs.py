@@ -24,7 +24,9 @@ def docs(page: str | None) -> None:
     pages = _pages()
     if page is None:
         echo(f"{_folder()}\n")
-        echo(table(["page", "title"], [[name, _title(file)] for name, file in pages.items()], stdout_width()))
+        heads = {name: file.read_text(encoding="utf-8").partition("\n")[0] for name, file in pages.items()}
+        rows = [[name, head.removeprefix("#").strip()] for name, head in heads.items()]
+        echo(table(["page", "title"], rows, stdout_width()))
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
@@ -44,7 +46,3 @@ def _pages() -> dict[str, Path]:
     folder = _folder()
     files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.relative_to(folder).parts), file))
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
-
-
-def _title(file: Path) -> str:
-    return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()

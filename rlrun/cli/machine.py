@@ -90,7 +90,7 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
         runs_dir: The folder that holds the runs.
         start_ray: Whether to start Ray for a moment, which takes about ten seconds.
     """
-    yield _python()
+    yield Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from (_package(name) for name in NEEDED_PACKAGES)
     yield from (_extra(name, modules) for name, modules in EXTRAS.items())
     yield Finding("CPUs", "ok", f"{machine_cpus()} usable of {os.cpu_count()}")
@@ -101,10 +101,6 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
     yield from _torch()
     yield _compiled_updates()
     yield _ray_starts() if start_ray else Finding("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
-
-
-def _python() -> Finding:
-    return Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
 
 
 def _package(name: str) -> Finding:

@@ -81,7 +81,7 @@ def runs(
     headings = ["run", "status", "trials", "best", "by", "env steps", "last change"]
     echo(table(headings, rows, stdout_width(), ["trials"]))
     for run in found:
-        for problem in _problems(run):
+        for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
             echo(f"{run['name']}: {problem}", err=True)
     strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
     if strange:
@@ -183,7 +183,3 @@ def _status_text(run: dict[str, Any]) -> str:
     counts = Counter(str(trial["status"]).lower() for trial in run["trials"])
     text = ", ".join(f"{count} {status}" for status, count in counts.items()) if len(counts) > 1 else "".join(counts)
     return ", ".join(filter(None, ["damaged" if run["problem"] else "", text])) or "empty"
-
-
-def _problems(run: dict[str, Any]) -> list[str]:
-    return [run["problem"]] * bool(run["problem"]) + [trial["problem"] for trial in run["trials"] if trial["problem"]]

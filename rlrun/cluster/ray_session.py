@@ -96,7 +96,9 @@ class RaySession:
         """
         if self._started:
             return
-        _prepare_environment(loopback=self._address is None)
+        for name, value in SWITCHES.items():
+            os.environ.setdefault(name, value)
+        private_ray.prepare_environment(loopback=self._address is None)
         import ray
 
         if ray.is_initialized():
@@ -149,12 +151,6 @@ def belongs_to_ray() -> bool:
     import ray
 
     return bool(ray.is_initialized())
-
-
-def _prepare_environment(*, loopback: bool) -> None:
-    for name, value in SWITCHES.items():
-        os.environ.setdefault(name, value)
-    private_ray.prepare_environment(loopback=loopback)
 
 
 def warn_if_open_to_everyone() -> None:

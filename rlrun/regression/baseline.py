@@ -92,7 +92,7 @@ def baseline_of(verdicts: Sequence[Verdict]) -> Baseline:
     Args:
         verdicts: Its verdicts, whose cases' directories are read.
     """
-    runs = {verdict.experiment: _run_of(verdict) for verdict in verdicts}
+    runs = {verdict.experiment: RunDirectory.open(verdict.cases[0].directory.parent) for verdict in verdicts}
     return Baseline(
         format=FORMAT,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -239,10 +239,6 @@ def _seed_record(case: Case) -> SeedRecord:
         returns=tuple(float(f"{value:.6g}") for value in returns),
         env_steps_per_s=float(np.median(speeds)) if speeds else None,
     )
-
-
-def _run_of(verdict: Verdict) -> RunDirectory:
-    return RunDirectory.open(verdict.cases[0].directory.parent)
 
 
 def _processor() -> str:

@@ -96,7 +96,8 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         return [Group(run.name, run.name, {}, tuple(tuple((trial,) for trial in trials) for trials in strata))]
     # A damaged trial has lost its parameters; other seeds of its configuration have them.
     params = [next((trial.params for trial in trials if trial.params), {}) for trials in found]
-    labels = [_label(run.name, values, several_runs=several_runs) for values in params]
+    names = [run.name if several_runs or not values else "" for values in params]
+    labels = [", ".join(filter(None, (name, params_text(own)))) for name, own in zip(names, params, strict=True)]
     counts = Counter(labels)
     return [
         Group(
@@ -129,7 +130,3 @@ def value_text(value: Any) -> str:
 def is_number(value: Any) -> bool:
     """Whether a parameter's value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _label(run: str, params: Mapping[str, Any], *, several_runs: bool) -> str:
-    return ", ".join(part for part in (run if several_runs or not params else "", params_text(params)) if part)

@@ -58,7 +58,8 @@ def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, 
     figure = Figure(figsize=(7.2, 4.2 + (0.21 * (len(colored) + 1) if below else 0)), layout="constrained")
     axes: Any = figure.subplots()
     for place, curve in enumerate(curve for curve in curves if curve not in colored):
-        axes.plot(curve.xs, curve.mean, color=GREY, linewidth=0.7, label=None if place else _others(curves, colored))
+        others = f"{len(curves) - len(colored)} others"
+        axes.plot(curve.xs, curve.mean, color=GREY, linewidth=0.7, label=None if place else others)
     for curve, color in zip(colored, COLORS, strict=False):
         _draw_curve(axes, curve, color)
     axes.set_xlabel(axis.replace("_", " "))
@@ -87,7 +88,3 @@ def _draw_curve(axes: Any, curve: Curve, color: str) -> None:
         axes.plot(curve.xs[rest], curve.mean[rest], color=color, linewidth=1.4, linestyle=(0, (3, 2)))
     if seeds > 1:
         axes.fill_between(curve.xs, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
-
-
-def _others(curves: Sequence[Curve], colored: Sequence[Curve]) -> str:
-    return f"{len(curves) - len(colored)} others"

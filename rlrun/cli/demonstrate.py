@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
 
@@ -16,14 +16,7 @@ from rlrun.cli.terminal import echo
 @click.argument("target", metavar="[CHECKPOINT|RUN]", required=False)
 @click.option("--policy", metavar="MODULE:FUNCTION", help="A function from an observation to an action, instead.")
 @click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default="demonstrations.npz",
-    show_default=True,
-    help="The file.",
-)
+@click.option("-o", "--output", type=OutputFile(), default="demonstrations.npz", show_default=True, help="The file.")
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
@@ -55,8 +48,6 @@ def demonstrate(
         raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
     if (policy is None) != (env is None):
         raise UsageError("--env goes with --policy: a saved policy acts in its own env")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"{output}: the folder {output.absolute().parent} does not exist")
     with ExitStack() as opened:
         if policy is not None and env is not None:
             acts, world = _function(policy, env)

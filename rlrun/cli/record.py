@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
 # Suffix -> modules that write such videos; all of them are in the extra `video`.
@@ -21,12 +21,7 @@ WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The video, .mp4 or .gif.  [default: RUN's name.mp4]",
-)
+@click.option("-o", "--output", type=OutputFile(), help="The video, .mp4 or .gif.  [default: RUN's name.mp4]")
 @click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
@@ -93,8 +88,6 @@ def _check_output(output: Path) -> None:
 
     if output.suffix not in WRITERS:
         raise UsageError(f"{output}: a video's name ends with .mp4 or .gif")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"{output}: the folder {output.absolute().parent} does not exist")
     absent = [module for module in WRITERS[output.suffix] if find_spec(module) is None]
     if absent:
         raise EnvironmentUnusable(

@@ -37,7 +37,7 @@ def test_what_runs_a_training_is_put_together_from_small_parts(name: str) -> Non
     assert found.end_lineno - found.lineno < 250
 
 
-@pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "appo"])
+@pytest.mark.parametrize("name", ["ppo", "a2c", "impala/impala", "impala/appo"])
 def test_files_of_algorithms_do_not_mention_curiosity_and_constraints(name: str) -> None:
     text = (PACKAGE / "algorithms" / f"{name}.py").read_text()
     assert re.findall(r"(?i)curio\w*|constraint|constrained|intrinsic|lagrang\w*", text) == []

@@ -17,8 +17,6 @@ from rlrun.registry import algorithm_class
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training.learner_factory import silent
 from rlrun.training.training import Training
-from rlrun.worlds.any_env import AnyEnv, parse_env
-from rlrun.worlds.world_config import WorldConfig
 
 
 def _as_written(config: ConfigModel | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -53,7 +51,7 @@ class TrainedAlgorithm:
 
     def __init__(
         self,
-        env: AnyEnv | Mapping[str, Any] | str,
+        env: EnvConfig | Mapping[str, Any] | str,
         config: AlgorithmConfig | Mapping[str, Any] | None = None,
         *,
         seed: int = 0,
@@ -61,8 +59,8 @@ class TrainedAlgorithm:
         announce: Callable[[str], None] = silent,
     ) -> None:
         found = algorithm_class(self.algorithm)
-        world = env if isinstance(env, EnvConfig | WorldConfig) else parse_env(env, path="env")
-        if isinstance(world, EnvConfig) and world.preset is not None:
+        world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
+        if world.preset is not None:
             check_env(world)
             env, config = with_preset(_as_written(world), _as_written(config or {}), found.Config)
             world = EnvConfig.parse(env, path="env")
@@ -160,7 +158,7 @@ class TrainedAlgorithm:
         return self.training.act_from(memory, observation, explore, prev_reward=prev_reward, prev_action=prev_action)
 
     def evaluate(
-        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: AnyEnv | None = None
+        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
 

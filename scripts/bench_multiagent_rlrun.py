@@ -19,7 +19,6 @@ from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
 from rlrun.worlds.make import make_world
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 
 
 class LineWorld(World):
@@ -45,9 +44,9 @@ class LineWorld(World):
         return WorldStep(observations, rewards, {}, truncateds, {}, cut_off)
 
 
-def env_of(work: Mapping[str, Any]) -> EnvConfig | WorldConfig:
+def env_of(work: Mapping[str, Any]) -> EnvConfig:
     """Returns what a piece of work is done in."""
-    return WorldConfig.parse(work["world"]) if "world" in work else EnvConfig.parse(work["env"])
+    return EnvConfig.parse(work["world"]) if "world" in work else EnvConfig.parse(work["env"])
 
 
 def trained(work: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def sampled(work: Mapping[str, Any]) -> dict[str, Any]:
 
 def stepped(work: Mapping[str, Any]) -> dict[str, Any]:
     """Steps a world alone, with actions that are drawn before, and returns how many steps of agents that were."""
-    world = make_world(WorldConfig.parse(work["world"]))
+    world = make_world(EnvConfig.parse(work["world"]))
     spaces = {agent: world.spaces(agent).action for agent in world.possible_agents}
     for space in spaces.values():
         space.seed(work["seed"])

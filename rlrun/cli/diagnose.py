@@ -16,7 +16,7 @@ from rlrun.cli.tables import cell_text, counted
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.envs.env_check import EnvFinding
+    from rlrun.envs.env_findings import EnvFinding
     from rlrun.report.diagnosis import Evidence, Finding
     from rlrun.report.reading import RunView
     from rlrun.rollout.evaluation import EvaluationResult
@@ -91,11 +91,10 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
 
 def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the policies of a world that learn; one without a name where an env has one agent."""
+    from rlrun.envs.env_config import names_world
     from rlrun.rollout.rollout import DEFAULT_POLICY
-    from rlrun.worlds.any_env import env_model
-    from rlrun.worlds.world_config import WorldConfig
 
-    if env_model(spec.get("env")) is not WorldConfig:
+    if not names_world(spec.get("env")):
         return ("",)
     return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
 
@@ -134,26 +133,19 @@ def _found(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> lis
 
 def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
     """Returns what random policies reach in an env, unless none of its episodes ends, and what stepping it shows."""
-    from rlrun.envs.env_check import check_by_stepping
-    from rlrun.envs.make import spaces_of
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.rollout.evaluation import evaluate
     from rlrun.rollout.random_policy import RandomPolicy
-    from rlrun.rollout.world_evaluation import evaluate_world
-    from rlrun.training.assembly import policies_in_world
     from rlrun.training.policies import Policies
-    from rlrun.worlds.any_env import parse_env
-    from rlrun.worlds.world_config import WorldConfig
-    from rlrun.worlds.world_findings import check_world_by_stepping
+    from rlrun.worlds.env_check import check_by_stepping
+    from rlrun.worlds.make import spaces_of_policies
 
-    env = parse_env(spec["env"])
-    if not isinstance(env, WorldConfig):
-        random = evaluate(RandomPolicy(spaces_of(env)), env, episodes, seed=0) if episodes else None
-        return random, check_by_stepping(env, steps=ENV_STEPS)
+    env = EnvConfig.parse(spec["env"])
     policies = Policies.from_data(spec)
     mapping, slots = policies.agent_mapping(), policies.slots
-    behaviors = {name: RandomPolicy(spaces) for name, spaces in policies_in_world(env, mapping, slots).spaces.items()}
-    random = evaluate_world(behaviors, env, mapping, slots, episodes, seed=0) if episodes else None
-    return random, check_world_by_stepping(env, mapping, slots, steps=ENV_STEPS)
+    behaviors = {name: RandomPolicy(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
+    random = evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=slots) if episodes else None
+    return random, check_by_stepping(env, mapping, slots, steps=ENV_STEPS)
 
 
 def _heading(view: RunView, evidence: Mapping[str, list[Evidence]]) -> list[str]:

@@ -88,10 +88,9 @@ def _board_game(training: Training) -> BoardGame:
     """
     from rlrun.toys.board_games import BoardGame
     from rlrun.worlds.make import make_world, steps_all_at_once
-    from rlrun.worlds.world_config import WorldConfig
 
     env = training.env
-    if isinstance(env, WorldConfig) and not steps_all_at_once(env):
+    if env.has_many_agents and not steps_all_at_once(env):
         world = make_world(env.in_evaluation())
         if isinstance(world, BoardGame):
             return world

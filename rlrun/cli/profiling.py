@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rlrun.metric import of_policy
+
 if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorTiming
     from rlrun.rollout.counts import MeasuredFragment
@@ -119,8 +121,6 @@ def profiled(training: Training, seconds: float) -> Profile:
         training: The training; it has run before, so that nothing starts or compiles now.
         seconds: When no further iteration begins.
     """
-    from rlrun.worlds.world_config import WorldConfig
-
     flow, workers = training.flow, training.workers
     before = {timing.path: timing for timing in flow.timings()}
     env_steps, sgd_steps = workers.counts.env_steps, _sgd_steps(training)
@@ -128,17 +128,16 @@ def profiled(training: Training, seconds: float) -> Profile:
     flow.keep_spans()
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
-    policies = training.policies.algorithms if isinstance(training.env, WorldConfig) else ()
-    lag_names = [f"policies/{policy}/" for policy in policies] or [""]
+    policies = training.policies.told_apart(training.env) or ("",)
     iterations, was_interrupted = 0, False
     try:
         while time.perf_counter() - began < seconds:
             result = training.step()
             iterations += 1
             lags += [
-                (mean, result[f"{below}policy_lag_max"])
-                for below in lag_names
-                if (mean := result[f"{below}policy_lag_mean"]) is not None
+                (mean, result[of_policy(policy, "policy_lag_max")])
+                for policy in policies
+                if (mean := result[of_policy(policy, "policy_lag_mean")]) is not None
             ]
     except KeyboardInterrupt:
         was_interrupted = True

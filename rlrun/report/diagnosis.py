@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.envs.env_check import EnvFinding
+from rlrun.envs.env_findings import EnvFinding
+from rlrun.metric import of_policy
 from rlrun.report.configurations import configurations
 from rlrun.report.value_bounds import largest_value
 from rlrun.rollout.evaluation import EvaluationResult
@@ -211,7 +212,7 @@ def has_diverged(trial: TrialResult) -> bool:
 
 def column_of(metric: str, policy: str) -> str:
     """Returns where a metric of a policy stands in results; "" is the policy of an env with one agent."""
-    return f"policies/{policy}/{metric}" if policy and metric not in OF_THE_WHOLE else metric
+    return metric if metric in OF_THE_WHOLE else of_policy(policy, metric)
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:

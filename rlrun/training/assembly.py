@@ -37,7 +37,6 @@ from rlrun.training.running_training import Branch, RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def assemble(
-    env: EnvConfig | WorldConfig,
+    env: EnvConfig,
     policies: Policies,
     seed: int,
     announce: Callable[[str], None],
@@ -74,7 +73,7 @@ def assemble(
     Raises:
         UsageError: Algorithms that cannot learn side by side.
     """
-    if isinstance(env, WorldConfig):
+    if env.has_many_agents:
         return _in_world(
             env, policies, seed, announce, update_executor=update_executor, copied=copied, for_plan=for_plan
         )
@@ -115,32 +114,29 @@ def assemble(
     )
 
 
-def _curriculum(env: EnvConfig | WorldConfig) -> Curriculum | None:
+def _curriculum(env: EnvConfig) -> Curriculum | None:
     return None if env.curriculum is None else Curriculum(env.curriculum)
 
 
 @dataclass(frozen=True)
 class PoliciesInWorld:
-    """What a world says of itself and of its policies.
+    """What an env or a world says of itself and of its policies.
 
     Attributes:
         spaces: Of each policy's agents.
-        views: What else each policy can be built for.
+        views: What else each policy can be built for in a world of many agents.
+        slots: Agent slots of each policy in one world.
         agents: The possible agents.
     """
 
     spaces: Mapping[str, Spaces]
     views: Mapping[str, WorldView]
+    slots: Mapping[str, int]
     agents: tuple[str, ...]
-
-    @property
-    def slots(self) -> dict[str, int]:
-        """Agent slots of each policy in one world."""
-        return {policy: view.slots for policy, view in self.views.items()}
 
 
 def _in_world(
-    env: WorldConfig,
+    env: EnvConfig,
     policies: Policies,
     seed: int,
     announce: Callable[[str], None],
@@ -289,7 +285,7 @@ def _seat(
 
 
 def _league(
-    env: WorldConfig,
+    env: EnvConfig,
     policies: Policies,
     trainees: Mapping[str, Trainee],
     make_seats: Mapping[str, Callable[[], SeatBehavior]],
@@ -318,15 +314,17 @@ def _seed_of(policy: str, policies: Policies, seed: int) -> int:
     return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
 
 
-def policies_in_world(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Makes one world, to see what it is."""
+def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
+    """Makes one env or world, to see what it is."""
     world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
         game = game_of(env)
         views = {
-            policy: WorldView(world.state_space, number, world.clock, game) for policy, number in world.slots.items()
+            policy: WorldView(world.state_space, number, world.clock, game)
+            for policy, number in world.slots.items()
+            if env.has_many_agents
         }
-        return PoliciesInWorld(dict(world.spaces), views, tuple(world.possible_agents))
+        return PoliciesInWorld(dict(world.spaces), views, dict(world.slots), tuple(world.possible_agents))
     finally:
         world.close()
 

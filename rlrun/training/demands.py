@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.harmless import env_demands, text_demands
 from rlrun.errors import CheckpointRefused
 from rlrun.league.scripted_opponent import is_own_opponent
 from rlrun.league.sides import OWN_MAPPINGS
 from rlrun.registry import is_installed_algorithm
-from rlrun.worlds.any_env import parse_env
 from rlrun.worlds.harmless_worlds import world_demands
-from rlrun.worlds.world_config import WorldConfig
 
 
 def spec_demands(spec: Mapping[str, Any]) -> list[str]:
@@ -93,8 +92,8 @@ def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _env_demands(data: Any, path: str) -> list[str]:
-    env = parse_env(data)
-    return world_demands(env, path) if isinstance(env, WorldConfig) else env_demands(env, path)
+    env = EnvConfig.parse(data)
+    return world_demands(env, path) if env.has_many_agents else env_demands(env, path)
 
 
 def refuse_demands(demands: Sequence[str], what: str) -> None:

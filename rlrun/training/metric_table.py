@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import UsageError
-from rlrun.metric import Metric
+from rlrun.metric import Metric, of_policy
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
@@ -89,7 +89,7 @@ def world_metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]]) 
     table = list(WORLD_METRICS)
     for policy, (algorithm, flow) in learned.items():
         own = _without_clash([*POLICY_METRICS, *_learned(algorithm, flow)], algorithm)
-        table += [metric.below(f"policies/{policy}/") for metric in own]
+        table += [metric.below(of_policy(policy)) for metric in own]
     return table
 
 
@@ -129,9 +129,9 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
     if not undeclared:
         return
-    whose = next((policy for policy in policies.algorithms if undeclared[0].startswith(f"policies/{policy}/")), None)
+    whose = next((policy for policy in policies.algorithms if undeclared[0].startswith(of_policy(policy))), None)
     algorithm = policies.first if whose is None else policies.algorithms[whose]
-    first = undeclared[0].removeprefix(f"policies/{whose}/")
+    first = undeclared[0].removeprefix(of_policy(whose or ""))
     raise UsageError(
         f"{algorithm.name()} reports {', '.join(undeclared)}, which nobody declares: add "
         f"Metric({first.removeprefix('learner/')!r}, unit, meaning) to "

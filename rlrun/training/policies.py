@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class
@@ -203,6 +204,10 @@ class Policies:
     def acting(self) -> tuple[str, ...]:
         """All that agents of a world may be mapped to: the policies, and the seats."""
         return (*self.algorithms, *self.seats)
+
+    def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
+        """Returns the policies of which results tell one by one: those of a world of many agents."""
+        return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property
     def first(self) -> Algorithm[Any]:

@@ -12,6 +12,7 @@ from rlrun.errors import CheckpointError, UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.saved_numbers import as_count
+from rlrun.metric import of_policy
 from rlrun.rollout.endless_episodes import EndlessEpisodes
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training import checkpointing
@@ -205,7 +206,7 @@ class RunningTraining:
                 "weights_version": branch.trainee.learner.weights_version,
                 **learned,
             }
-            result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
+            result.update({of_policy(policy, name): value for name, value in own.items()})
         league = {} if self._league is None else self._league.metrics()
         return {**result, **agents.of_agents(), **league}
 

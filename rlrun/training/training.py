@@ -24,8 +24,7 @@ from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
+from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.checkpointing import (
     saved_policies,
@@ -40,7 +39,6 @@ from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 from rlrun.worlds.make import spaces_of_policies
-from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
     from rlrun.algorithm_config import AlgorithmConfig
@@ -85,7 +83,7 @@ class Training:
 
     def __init__(
         self,
-        env: EnvConfig | WorldConfig,
+        env: EnvConfig,
         learns: Algorithm[Any] | Policies,
         *,
         seed: int = 0,
@@ -202,7 +200,7 @@ class Training:
         *,
         seed: int = 0,
         explore: bool = False,
-        env: EnvConfig | WorldConfig | None = None,
+        env: EnvConfig | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
@@ -222,17 +220,20 @@ class Training:
             world = self.env.in_evaluation() if env is None else env
             acting = self._started().acting
             self.check_fits(world)
-            if isinstance(world, WorldConfig):
-                mapping = self.policies.agent_mapping()
-                behaviors: dict[str, ActsInWorld] = {
-                    **{policy: own.behavior() for policy, own in acting.items()},
-                    **self._started().seats(),
-                }
-                return evaluate_world(
-                    behaviors, world, mapping, self.policies.slots, episodes, seed, explore=explore, draw=draw
-                )
-            (alone,) = acting.values()
-            return evaluate(alone.behavior(), world, episodes, seed, explore=explore)
+            behaviors: dict[str, ActsInWorld] = {
+                **{policy: own.behavior() for policy, own in acting.items()},
+                **self._started().seats(),
+            }
+            return evaluate(
+                behaviors,
+                world,
+                episodes,
+                seed,
+                mapping=self.policies.agent_mapping(),
+                slots=self.policies.slots,
+                explore=explore,
+                draw=draw,
+            )
 
     def versus(
         self,
@@ -332,7 +333,7 @@ class Training:
             UsageError: It is none, or does not have two sides.
         """
         world = self.env.in_evaluation()
-        if not isinstance(world, WorldConfig):
+        if not world.has_many_agents:
             raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
         return Matches(world, self.policies.agent_mapping(), self.policies.seats)
 
@@ -357,7 +358,7 @@ class Training:
             EnvError: The env's own code raised.
         """
         with self._hangs_fail():
-            if isinstance(self.env, EnvConfig):
+            if not self.env.has_many_agents:
                 made_policy(self.algorithm, spaces_of(self.env), None, self.seed)
                 return
             mapping = self.policies.agent_mapping()
@@ -366,20 +367,20 @@ class Training:
                 made_policy(algorithm, world.spaces[policy], world.views[policy], self.seed)
             self.plan()  # refuses algorithms that cannot learn side by side
 
-    def check_fits(self, env: EnvConfig | WorldConfig) -> None:
+    def check_fits(self, env: EnvConfig) -> None:
         """Makes sure that the policies can be judged in another env than the one that they are trained in.
 
         Raises:
             UsageError: They do not fit it.
         """
-        if isinstance(env, WorldConfig) and not isinstance(self.env, WorldConfig):
+        if env.has_many_agents and not self.env.has_many_agents:
             raise UsageError(f"env {env.id} is a world of many agents, and the policy was trained in {self.env.id}")
-        if isinstance(self.env, WorldConfig) and not isinstance(env, WorldConfig):
+        if self.env.has_many_agents and not env.has_many_agents:
             raise UsageError(f"env {env.id} has one agent, and the policies were trained in the world {self.env.id}")
         if env == self.env:
             return
         with self._hangs_fail():
-            if isinstance(env, WorldConfig):
+            if env.has_many_agents:
                 mine = self._spaces() if self._running is None else self._running.spaces()
                 others = self._spaces_in(env)
                 for policy, spaces in others.items():
@@ -388,16 +389,16 @@ class Training:
                             f"env {env.id}: agents of policy {policy} have {spaces}, and it was trained with "
                             f"{mine[policy]}"
                         )
-            elif isinstance(self.env, EnvConfig):
+            elif not self.env.has_many_agents:
                 check_same_spaces(env, self.env)
 
-    def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
+    def _spaces_in(self, world: EnvConfig) -> dict[str, Spaces]:
         found = spaces_of_policies(world, self.policies.agent_mapping())
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def _spaces(self) -> dict[str, Spaces]:
         """Returns each policy's spaces; makes an env, or a world, to ask it."""
-        if isinstance(self.env, WorldConfig):
+        if self.env.has_many_agents:
             return self._spaces_in(self.env)
         return {policy: spaces_of(self.env) for policy in self.policies.algorithms}
 
@@ -407,7 +408,7 @@ class Training:
 
     def metrics(self) -> list[Metric]:
         """Returns what results report, declared; like `plan` it starts nothing."""
-        if isinstance(self.env, EnvConfig):
+        if not self.env.has_many_agents:
             return metric_table(self.algorithm, self.plan())
         # What an algorithm reports does not depend on its env, so that no world has to be made.
         algorithms = self.policies.sampling_together()
@@ -434,7 +435,7 @@ class Training:
         spaces = self._spaces() if self._running is None else self._running.spaces()
         lines = []
         for policy, own in spaces.items():
-            prefix = f"policy {policy}: " if isinstance(self.env, WorldConfig) else ""
+            prefix = f"policy {policy}: " if self.env.has_many_agents else ""
             lines += [f"{prefix}{line}" for line in _described_network(self.policies.algorithms[policy].config, own)]
         return lines
 
@@ -610,7 +611,7 @@ class Training:
 
     def _spaces_in_words(self) -> dict[str, Any]:
         """Returns what a manifest says of the spaces of each policy of a world."""
-        if not isinstance(self.env, WorldConfig):
+        if not self.env.has_many_agents:
             return {}
         spaces = self._started().spaces()
         return {

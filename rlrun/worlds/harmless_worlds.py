@@ -7,17 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.harmless import OWN_ENVS, task_demands, text_demands
 from rlrun.errors import UsageError
 from rlrun.registry import load_object
-from rlrun.worlds.world_config import WorldConfig
 
 _OWN = re.compile(r"rlrun\.(worlds|toys)\.[a-z_0-9]+:[A-Za-z_0-9]+")
 _PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
 """Modules of PettingZoo's own envs."""
 
 
-def world_demands(world: WorldConfig, path: str) -> list[str]:
+def world_demands(world: EnvConfig, path: str) -> list[str]:
     """Returns what a world of a stranger's spec asks for that is not known to be harmless, a clause each.
 
     Args:
@@ -41,7 +41,7 @@ def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in OWN_ENVS)}
 
 
-def _is_harmless(world: WorldConfig) -> bool:
+def _is_harmless(world: EnvConfig) -> bool:
     """Whether a world is one of PettingZoo's own, or a class of rlrun's own."""
     if world.pettingzoo is not None:
         return _PETTINGZOO.fullmatch(world.pettingzoo) is not None

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.worlds.harmless_worlds import world_demands
-from rlrun.worlds.world_config import WorldConfig
 
 
 def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
     own = {"world": "rlrun.toys.cartpoles:CartPoles", "wrappers": ["rlrun.worlds.wrappers:AgentIndicator"]}
-    assert world_demands(WorldConfig.parse(own), "env") == []
+    assert world_demands(EnvConfig.parse(own), "env") == []
     searched = {
         "world": "rlrun.worlds.searched_env:SearchedEnv",
         "kwargs": {"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
     }
-    assert world_demands(WorldConfig.parse(searched), "env") == []
+    assert world_demands(EnvConfig.parse(searched), "env") == []
     spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
-    assert world_demands(WorldConfig.parse(spread), "env") == []
+    assert world_demands(EnvConfig.parse(spread), "env") == []
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
     ],
 )
 def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:
-    (demand,) = world_demands(WorldConfig.parse(world), "env")
+    (demand,) = world_demands(EnvConfig.parse(world), "env")
     assert said in demand

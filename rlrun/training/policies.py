@@ -183,6 +183,8 @@ class Policies:
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
         """Returns the algorithms with the settings of sampling that all of them have in common, by policy."""
+        if self.is_alone:
+            return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
         algorithms = {}
         for policy, algorithm in self.algorithms.items():

@@ -52,7 +52,7 @@ class RunningTraining:
         flow: The dataflow of all of them.
         announce: Called with a sentence on what nobody will have meant.
         env_slots: Envs, or worlds, of all workers together.
-        agents: The possible agents of a world; None where every env has one agent.
+        agents: The possible agents of a world of many; none where every env has one.
         league: The frozen opponents of a world with seats; None where there are no seats.
 
     Attributes:
@@ -73,7 +73,7 @@ class RunningTraining:
         *,
         announce: Callable[[str], None],
         env_slots: int,
-        agents: Sequence[str] | None = None,
+        agents: Sequence[str] = (),
         league: League | None = None,
         curriculum: Curriculum | None = None,
     ) -> None:
@@ -91,7 +91,7 @@ class RunningTraining:
         self._league = league
         self._curriculum = curriculum
         self._seats = () if league is None else tuple(league.seats)
-        self._agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents, announce)
+        self._agents = AgentMetrics((*branches, *self._seats), agents, announce) if agents else None
         self._warnings = {
             policy: TrainingWarnings(announce, branch.trainee.workers)
             for policy, branch in branches.items()

@@ -62,7 +62,7 @@ test-loggers: $(VENV)/.installed-dev,wandb,mlflow
 	$(BIN)/python -m pytest -m services $(PYTEST_ARGS)
 
 test-kernels: $(VENV)/.installed-dev
-	$(BIN)/python scripts/test_under_kernels.py
+	$(BIN)/python -m tools.test_under_kernels
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -85,9 +85,9 @@ regress-quick: $(VENV)/.installed-dev
 
 # Goes on where it was interrupted; a spec whose text or code has changed is trained anew.
 results: $(VENV)/.installed-dev
-	$(BIN)/python scripts/results.py train
-	$(BIN)/python scripts/results_paired.py
-	$(BIN)/python scripts/results.py write
+	$(BIN)/python -m tools.results train
+	$(BIN)/python -m tools.results_paired
+	$(BIN)/python -m tools.results write
 
 chaos: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m chaos tests/chaos tests/integration/test_cluster.py $(PYTEST_ARGS)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.flow.clock import ClockUnit
 from rlrun.flow.flow import Flow
@@ -18,6 +17,7 @@ from rlrun.registry import BUILT_IN, load_object
 from rlrun.rollout.worker import ROLLOUT_WORKER
 
 if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
     from rlrun.metric import Metric
     from rlrun.policy.policy import Policy
     from rlrun.rollout.worker_config import WorkerConfig
@@ -43,7 +43,13 @@ class Algorithm(Generic[C]):
     `rlrun.training.training.Training`.
 
     Args:
-        config: The settings.
+        config: The settings, parsed; those of `settings` where it is None.
+        former: Nothing; what a training was once written with is answered with how it is written now.
+        settings: The settings by name, as a spec has them; those left out have their defaults.
+
+    Raises:
+        SpecError: With everything that is wrong in `settings`.
+        UsageError: `config` is none, or there are both.
 
     Attributes:
         Config: The class of its settings.
@@ -67,7 +73,15 @@ class Algorithm(Generic[C]):
     learns_in_worlds: ClassVar[bool] = True
     collect_settings: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, config: C) -> None:
+    def __init__(self, config: C | None = None, /, *former: Any, **settings: Any) -> None:
+        if config is None and not former:
+            config = cast("C", self.Config.parse(settings, path="config"))
+        elif former or settings or not isinstance(config, AlgorithmConfig):
+            name = type(self).__name__
+            raise UsageError(
+                f"{name} takes its settings by name: {name}(lr=1e-3), or {name}(**settings); to train it, write "
+                f'rlrun.Training("CartPole-v1", {name}(lr=1e-3))'
+            )
         self.config: C = config
 
     @classmethod

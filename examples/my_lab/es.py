@@ -19,9 +19,9 @@ from rlrun.functional.seeding import child_seed, generator
 from rlrun.learner.objective import Objective
 from rlrun.metric import Metric
 from rlrun.policy.policy import Policy
-from rlrun.policy.weights import Weights
 from rlrun.rollout.evaluation import evaluate
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 
@@ -56,9 +56,10 @@ class EvaluationWorker:
         self.generation = config.first_fragment
         ((self.policy, self.behavior),) = config.behaviors.items()
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Keeps the weights that the next generation varies."""
-        self.weights = weights[self.policy]
+        if self.policy in orders.weights:
+            self.weights = orders.weights[self.policy]
 
     def sample(self) -> Rollout:
         """Evaluates this worker's pairs of a generation."""
@@ -81,9 +82,6 @@ class EvaluationWorker:
             env_steps=sum(episode.length for episode in episodes),
             episodes=episodes,
         )
-
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
 
     def state(self) -> dict[str, int]:
         """Returns the generation, on which everything else depends."""

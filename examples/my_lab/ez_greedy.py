@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
-from rlrun.policy.action_masks import ActionMask, uniform_allowed
+from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
@@ -83,9 +84,7 @@ class EZGreedy(Exploration):
         self._left, self._repeated = state["left"], state["repeated"]
 
     def _drawn(self, noise: Floats, mask: ActionMask | None) -> NDArray[np.int64]:
-        if mask is None:
-            return (noise[:, ACTION] * self.num_actions).astype(np.int64)
-        return uniform_allowed(noise[:, ACTION], mask)
+        return uniform_choices(noise[:, ACTION], self.num_actions, mask)
 
     def _is_forbidden(self, mask: ActionMask | None) -> NDArray[np.bool_] | bool:
         return False if mask is None else np.take_along_axis(mask, self._repeated[:, None], -1)[:, 0] == 0

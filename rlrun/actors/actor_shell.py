@@ -1,6 +1,6 @@
 """The Ray actor that every remote part of rlrun runs in: a thin shell around a plain object.
 
-The shell imports neither ray, torch nor gymnasium; what the object needs is imported by its factory, inside the actor.
+The shell imports neither ray, torch nor gymnasium; what the object needs is imported where it is made, in the actor.
 What the object raises is answered as a `Failure` and raised again by the driver as it was, without Ray's wrapping.
 """
 
@@ -88,12 +88,11 @@ class ActorShell:
     is answered at the next `ask`.
     """
 
-    def __init__(self, factory: str, argument: bytes, import_paths: Sequence[str]) -> None:
+    def __init__(self, make: bytes, import_paths: Sequence[str]) -> None:
         """Makes the object; a failure to do so is the answer to whatever is asked.
 
         Args:
-            factory: `module:Name` of a class or function that makes the object from one argument.
-            argument: The argument, pickled, since unpickling it may need the import paths.
+            make: What makes the object when it is called, pickled, since unpickling it may need the import paths.
             import_paths: Folders of the driver's `sys.path`, where a user's own modules may lie.
         """
         for variable in THREAD_VARIABLES:
@@ -102,9 +101,7 @@ class ActorShell:
         self._object: Any = None
         self._failure: Failure | None = None
         try:
-            module, _, name = factory.partition(":")
-            make = getattr(importlib.import_module(module), name)
-            self._object = make(pickle.loads(argument))
+            self._object = pickle.loads(make)()
         except (Exception, SystemExit) as error:
             self._failure = Failure.of(error)
 

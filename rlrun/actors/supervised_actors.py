@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from rlrun.actors.actor_place import ActorPlace, Call
@@ -29,16 +29,15 @@ def unknown(index: int) -> str:
 
 
 class SupervisedActors:
-    """A number of actors, each a shell around an object of the same factory; Ray must run before one is made.
+    """A number of actors, each a shell around an object of the same kind; Ray must run before one is made.
 
     What a look at them costs grows with the answers that are there, and hardly with the number of actors: what to watch
     is kept up to date with every question and answer, and deadlines are gone through when the next of them has come.
     Making them starts all actors at once and waits for none.
 
     Args:
-        factory: `module:Name` of a class or function that makes the object from one argument.
+        make: Gives for an index what makes the object when it is called in the actor; asked again for each restart.
         indices: The actors' indices.
-        argument: Gives that argument for an index; it is asked again for each restart.
         what: What the object is, for messages: "rollout worker".
         num_cpus: CPUs that the cluster sets aside for each actor.
         timeout_s: Seconds after which an answer is given up and its actor is killed.
@@ -55,9 +54,8 @@ class SupervisedActors:
 
     def __init__(
         self,
-        factory: str,
+        make: Callable[[int], Callable[[], Any]],
         indices: Sequence[int],
-        argument: Callable[[int], Any],
         *,
         what: str,
         num_cpus: float,
@@ -79,8 +77,7 @@ class SupervisedActors:
             max_task_retries=0,
         )(ActorShell)
         self.indices = indices
-        self._factory = factory
-        self._argument = argument
+        self._make = make
         self._what = what
         self._timeout_s = timeout_s
         self._start_timeout_s = max(timeout_s, START_TIMEOUT_S)
@@ -89,7 +86,8 @@ class SupervisedActors:
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self._ended_in = ended_in
         self.restarts = 0
-        self._told: dict[tuple[str, str], tuple[Any, Any]] = {}  # by method and what about: a value and its reference
+        # By method and what about: a value and its reference.
+        self._told: dict[tuple[str, Hashable], tuple[Any, Any]] = {}
         self._places = {index: ActorPlace(index) for index in indices}
         self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered question, by reference
         self._look_at = math.inf  # no deadline is before this
@@ -126,10 +124,10 @@ class SupervisedActors:
         if shell is not None:
             shell.tell.options(num_returns=0).remote(method, *arguments)
 
-    def tell(self, method: str, value: Any, only: int | None = None, about: str = "") -> None:
+    def tell(self, method: str, value: Any, only: int | None = None, about: Hashable = None) -> None:
         """Calls a method of all objects, or of one, with a value that is put into the object store once.
 
-        An actor that is made anew is told the last value of each method again.
+        An actor that is made anew is told the last value of each method again, or the last ones about different things.
 
         Args:
             method: Its name.
@@ -189,6 +187,15 @@ class SupervisedActors:
                 return [call.answer for call in calls]
             self.wait()
 
+    def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Calls a method of every object with its own arguments, however long that takes, and returns the answers.
+
+        Raises:
+            RlrunError: As `attend`.
+        """
+        asked = zip(self.indices, arguments, strict=True)
+        return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])
+
     def shells(self) -> list[Any]:
         """Returns Ray's handles of the actors, in their order, for those that are to call them directly."""
         return [place.shell for place in self._places.values()]
@@ -221,7 +228,7 @@ class SupervisedActors:
         from ray import cloudpickle
 
         place.shell = self._remote_shell.remote(
-            self._factory, cloudpickle.dumps(self._argument(place.index)), [os.path.abspath(path) for path in sys.path]
+            cloudpickle.dumps(self._make(place.index)), [os.path.abspath(path) for path in sys.path]
         )
         place.ready = place.shell.ready.remote()
         place.since = time.monotonic()
@@ -235,7 +242,7 @@ class SupervisedActors:
         if place.shell is not None:
             call.reference = place.shell.ask.remote(call.method, *call.arguments)
 
-    def _tell(self, place: ActorPlace, key: tuple[str, str]) -> None:
+    def _tell(self, place: ActorPlace, key: tuple[str, Hashable]) -> None:
         if place.shell is not None:
             place.shell.tell.options(num_returns=0).remote(key[0], self._told[key][1])
 

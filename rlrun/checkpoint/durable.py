@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all, also after a kill or a power cut, and a full disk explained.
+"""Atomic and durable writes of files, also over a kill or power cut, and explained errors of a full disk.
 
-Everything is written beside its place under a name that nobody reads, synced, and renamed; a rename is atomic, and the
-synced parent directory makes it last.
+Everything is written under a temporary name in the same directory, synced, and renamed. A rename is atomic, and syncing
+the parent directory makes it durable.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A full disk, a used-up quota, a limit on the size of files (`ulimit -f`)."""
 
 READ_ONLY_ERRNOS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-"""A place that this user cannot write to."""
+"""Places that this user cannot write to."""
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all, and replaces the one that was there.
+    """Writes a file atomically, and replaces the existing one.
 
     Raises:
-        OutOfResources: If the disk is full; the file that was there is untouched.
+        OutOfResources: The disk is full; the existing file is unchanged.
     """
     partial = partial_name(path)
     with explained_full_disk(path, lambda: len(data)):
@@ -47,14 +47,14 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Appends a line to a file, which lasts once this returns; a line that a kill has torn before stays by itself.
+    """Appends a line to a file durably; an unfinished line after a kill stays a line of its own.
 
     Args:
-        path: The file; made if need be.
+        path: The file; created if missing.
         line: The line, without its end.
 
     Raises:
-        OutOfResources: If the disk is full.
+        OutOfResources: The disk is full.
     """
     with explained_full_disk(path, lambda: len(line)), path.open("a+b") as file:
         if file.tell():
@@ -66,9 +66,9 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def put_directory(partial: Path, directory: Path) -> None:
-    """Syncs a directory with all that is in it, and renames it to its place; what was there is removed.
+    """Syncs a directory with all its files, and renames it to its final path; a directory there is replaced.
 
-    Replacing takes two renames: killed between them, neither the old nor the new directory stands at the place.
+    Replacing takes two renames: after a kill between them, neither directory is at the final path.
     """
     for path in (*partial.rglob("*"), partial):
         sync(path)
@@ -84,22 +84,22 @@ def put_directory(partial: Path, directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a directory so that nobody ever finds half of it under its name."""
+    """Removes a directory, such that a part of it is never found under its name."""
     doomed = partial_name(directory)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def partial_name(path: Path) -> Path:
-    """Returns a fresh path beside another one, which `remove_leftovers` knows as an interrupted write."""
+    """A new temporary path next to another one, which `remove_leftovers` recognises."""
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
 
 
 def remove_leftovers(directory: Path) -> list[str]:
-    """Removes what interrupted writes left in a directory; only its one writer may call it.
+    """Removes temporary files of interrupted writes from a directory; only its single writer may call it.
 
     Returns:
-        The names of what was removed.
+        The removed names.
     """
     removed = []
     for entry in sorted(directory.iterdir()) if directory.is_dir() else []:
@@ -113,11 +113,11 @@ def remove_leftovers(directory: Path) -> list[str]:
 
 
 def sync(path: Path) -> None:
-    """Makes what is in a file, or the names in a directory, last through a power cut."""
+    """Flushes a file, or the names in a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError as error:  # some network file systems sync names by themselves and refuse to be asked
+    except OSError as error:  # some network file systems do not support syncing names
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -126,15 +126,15 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator[None]:
-    """Turns the errors of a full disk into OutOfResources with the path, what was needed and what is free.
+    """Turns errors of a full disk into OutOfResources with the path, the needed and the free space.
 
     Args:
-        path: What was being written.
-        bytes_needed: Asked only when the disk is full.
+        path: The path that is written.
+        bytes_needed: Only called if the disk is full.
 
     Raises:
-        DiskFull: If the disk, a quota or a limit on file sizes is exhausted.
-        OutOfResources: If nothing can be written there.
+        DiskFull: The disk, a quota or a limit on file sizes is exhausted.
+        OutOfResources: The path cannot be written.
     """
     try:
         yield
@@ -144,15 +144,15 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
         if error.errno not in FULL_DISK_ERRNOS:
             raise
         if error.errno == errno.EFBIG:
-            told = f"about {megabytes(bytes_needed())} are needed, more than a file may hold here: raise `ulimit -f`"
-            raise DiskFull(f"{path}: {error.strerror}: {told}") from error
+            limit = f"about {megabytes(bytes_needed())} are needed, more than a file may hold here: raise `ulimit -f`"
+            raise DiskFull(f"{path}: {error.strerror}: {limit}") from error
         free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.exists())).free
         sizes = f"about {megabytes(bytes_needed())} are needed, {megabytes(free)} are free there"
         raise DiskFull(f"{path}: {error.strerror}: {sizes}: make room") from error
 
 
 def megabytes(size: int) -> str:
-    """Returns a size in bytes for people.
+    """A size in bytes as text.
 
     Examples:
         >>> megabytes(1_234_567), megabytes(900)

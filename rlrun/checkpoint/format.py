@@ -1,6 +1,6 @@
-"""Checkpoints on disk: a directory that exists whole or not at all, verified before it is believed, and never executed.
+"""The checkpoint format: directories that are written atomically, verified before they are read, and never executed.
 
-    manifest.json                 what it is, and the size and sha256 of every file   (see manifest.py)
+    manifest.json                 metadata, and the size and sha256 of every file    (see manifest.py)
     spec.yaml                     the resolved spec                                   (see plain_yaml.py)
     policies/default.safetensors  named tensors, one file per stem of `Content.tensors`
     state.json, state.npz         everything else, and the arrays in it               (see state_codec.py)
@@ -47,22 +47,22 @@ TENSORS_SUFFIX = ".safetensors"
 
 MOST_SPARSE_BYTES = 64_000_000
 SPARSE_FACTOR = 100
-"""A file may be longer by these than what of it is on the disk. A sparse one costs its maker nothing, and us memory."""
+"""Bounds of a file's length relative to its bytes on the disk: a sparse file costs only its reader memory."""
 
-# Left by the file browser of macOS in every directory it shows; never read, so harmless.
+# Created by the file browser of macOS; never read, so harmless.
 _IGNORED = frozenset({".DS_Store"})
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a checkpoint holds.
+    """Content of a checkpoint.
 
     Attributes:
-        manifest: What the algorithm says about itself: its name, spaces, counters, compile mode; no arrays.
+        manifest: Metadata of the algorithm: name, spaces, counters, compile mode; no arrays.
         spec: The resolved spec as plain data.
         tensors: Named arrays by the stem of their file, such as ``policies/default``.
         state: Everything else, nested: dicts with string keys, lists, tuples, strings, numbers, booleans, None, arrays.
-        format_version: The version of the format that it was read from.
+        format_version: The version of the format in which it was stored.
     """
 
     manifest: dict[str, Any]
@@ -74,12 +74,12 @@ class Content:
 
 @dataclass(frozen=True)
 class StagedCheckpoint:
-    """A checkpoint of which every file is written beside its place: what it holds cannot change any more.
+    """A checkpoint with all files written under a temporary name; its content can no longer change.
 
     Attributes:
-        directory: Its place.
-        partial: Where it is.
-        size: Its bytes.
+        directory: Its final path.
+        partial: Its temporary path.
+        size: Its size in bytes.
     """
 
     directory: Path
@@ -87,13 +87,13 @@ class StagedCheckpoint:
     size: int
 
     def commit(self) -> Path:
-        """Makes it last and gives it its place; one that stands there already is replaced.
+        """Syncs it and renames it to its final path; a checkpoint there is replaced.
 
         Returns:
-            Its place.
+            Its final path.
 
         Raises:
-            OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
+            OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
         """
         with _removing_on_failure(self.partial), explained_full_disk(self.directory, lambda: self.size):
             put_directory(self.partial, self.directory)
@@ -101,29 +101,29 @@ class StagedCheckpoint:
 
 
 def write_checkpoint(directory: Path, content: Content) -> Path:
-    """Writes a checkpoint whole or not at all; one that stands there already is replaced.
+    """Writes a checkpoint atomically; an existing one is replaced.
 
     Returns:
         The directory.
 
     Raises:
-        OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
-        CheckpointError: If the content cannot be stored, or something that is no checkpoint stands in the way.
+        OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
+        CheckpointError: The content cannot be stored, or something that is no checkpoint has the path.
     """
     return stage_checkpoint(directory, content, dump_plain_yaml(content.spec)).commit()
 
 
 def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedCheckpoint:
-    """Writes the files of a checkpoint beside its place; syncing them, which takes longest, is left to its `commit`.
+    """Writes the files of a checkpoint under a temporary name; syncing them, which takes longest, is left to `commit`.
 
     Args:
-        directory: Its place.
-        content: What it holds.
-        spec: The content's spec as `dump_plain_yaml` writes it.
+        directory: Its final path.
+        content: Its content.
+        spec: The content's spec as text from `dump_plain_yaml`.
 
     Raises:
-        OutOfResources: If the disk is full: with the path, what is needed and what is free. Nothing is left behind.
-        CheckpointError: If the content cannot be stored, or something that is no checkpoint stands in the way.
+        OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
+        CheckpointError: The content cannot be stored, or something that is no checkpoint has the path.
     """
     directory = Path(directory)
     _refuse_to_replace_other_things(directory)
@@ -134,7 +134,7 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
     for name in names:
         if not is_file_name(name):
             raise ValueError(f"{name!r} is no name for a file of a checkpoint")
-    if len({name.casefold() for name in names}) < len(names):  # some file systems do not tell upper from lower case
+    if len({name.casefold() for name in names}) < len(names):  # some file systems ignore case
         raise ValueError(f"names that differ only in upper and lower case: {sorted(names)}")
     tensors = [array for named in content.tensors.values() for array in named.values()]
     size = sum(map(len, texts.values())) + sum(array.nbytes for array in (*arrays, *tensors))
@@ -153,11 +153,11 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
 
 
 def read_checkpoint(directory: Path) -> Content:
-    """Reads a checkpoint after every file of it was verified.
+    """Reads a checkpoint after all its files were verified.
 
     Raises:
-        CheckpointCorrupt: If a file is missing, added, truncated or altered; the message names each.
-        CheckpointError: If it is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
+        CheckpointError: It is no checkpoint, cannot be read, or was written by a newer rlrun.
     """
     directory = Path(directory)
     with ExitStack() as stack:
@@ -176,24 +176,24 @@ def read_checkpoint(directory: Path) -> Content:
             for name in manifest.files:
                 if name.endswith(TENSORS_SUFFIX):
                     tensors[name.removesuffix(TENSORS_SUFFIX)] = _read_tensors(files[name])
-        except Exception as error:  # the digests are right, so it was made to be like this: by a bug, or to find one
+        except Exception as error:  # the digests are right: a bug, or a crafted file
             raise CheckpointCorrupt(f"{directory}: {name} cannot be understood: {error}") from error
     return Content(manifest.about, spec, tensors, state, manifest.format_version)
 
 
 def verify_checkpoint(directory: Path) -> Manifest:
-    """Verifies every file of a checkpoint against its manifest, without reading what is in them.
+    """Verifies all files of a checkpoint against its manifest, without parsing them.
 
     Raises:
-        CheckpointCorrupt: If a file is missing, added, truncated or altered; the message names each.
-        CheckpointError: If it is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
+        CheckpointError: It is no checkpoint, cannot be read, or was written by a newer rlrun.
     """
     with ExitStack() as stack:
         return _verified(Path(directory), stack)[0]
 
 
 def is_checkpoint(directory: Path) -> bool:
-    """Whether a directory claims to be a checkpoint, whole or not."""
+    """Whether a directory is a checkpoint, valid or not."""
     try:
         read_manifest(directory)
     except CheckpointCorrupt:
@@ -227,7 +227,7 @@ def _write(path: Path, data: bytes) -> FileEntry:
 
 
 def _write_arrays(path: Path, arrays: list[np.ndarray[Any, Any]]) -> FileEntry:
-    """Writes arrays as "0", "1", ... straight to the disk, as a replay may be larger than what memory is left."""
+    """Writes arrays as "0", "1", ... directly to the disk, since a replay may exceed the free memory."""
     with path.open("x+b") as file:
         np.savez(file, allow_pickle=False, **{str(index): array for index, array in enumerate(arrays)})
         size = file.seek(0, os.SEEK_END)
@@ -239,7 +239,7 @@ def _tensor_bytes(named: dict[str, np.ndarray[Any, Any]], stem: str) -> bytes:
     from safetensors import SafetensorError
     from safetensors.numpy import save
 
-    # safetensors stores the memory as it lies: an array in Fortran order or with strides would come back scrambled.
+    # safetensors stores the raw memory: arrays in Fortran order or with strides would be scrambled.
     plain = {name: np.asarray(array, order="C") for name, array in named.items()}
     try:
         data: bytes = save(plain)
@@ -249,9 +249,9 @@ def _tensor_bytes(named: dict[str, np.ndarray[Any, Any]], stem: str) -> bytes:
 
 
 def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, BufferedReader]]:
-    """Returns the manifest and every file, open at its start, after all of them were verified.
+    """The manifest and all files, open at their start, after all were verified.
 
-    The caller reads from the very files that were verified, whatever stands under their names by then.
+    The caller reads from the same open files that were verified, even if they are replaced meanwhile.
     """
     manifest = read_manifest(directory)
     for name in (SPEC_FILE, STATE_FILE, ARRAYS_FILE):
@@ -288,9 +288,9 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
 
 
 def _bytes_on_disk(descriptor: int, size: int) -> int:
-    """Returns how many bytes of a file are in no hole; where a file system knows no holes, all of them."""
+    """Bytes of a file outside of holes; all of them on a file system without holes."""
     found = place = 0
-    with suppress(OSError):  # after the last one that is in no hole
+    with suppress(OSError):  # raised after the last data
         while place < size:
             begin = os.lseek(descriptor, place, os.SEEK_DATA)
             place = os.lseek(descriptor, begin, os.SEEK_HOLE)
@@ -300,10 +300,10 @@ def _bytes_on_disk(descriptor: int, size: int) -> int:
 
 
 def _sizes(directory: Path, prefix: str = "") -> dict[str, int]:
-    """Returns the size of every file below a directory but the manifest; follows no links.
+    """Sizes of all files below a directory but the manifest, without following links.
 
     Raises:
-        CheckpointCorrupt: If there is a link, a pipe or the like.
+        CheckpointCorrupt: There is a link, a pipe or the like.
     """
     sizes = {}
     for entry in sorted(os.scandir(directory / prefix), key=lambda entry: entry.name):
@@ -331,12 +331,12 @@ def _read_arrays(file: BufferedReader) -> list[np.ndarray[Any, Any]]:
     size = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        # A compressed member could unfold to any size; ours are stored as they are, so the file's size bounds them.
+        # A compressed member could expand to any size; ours are uncompressed, so the file's size bounds them.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ValueError("compressed, which rlrun never writes")
         if {member.filename for member in members} != {f"{index}.npy" for index in range(len(members))}:
             raise ValueError("unexpected members")
-        # Members may overlap in a crafted file: each would be read on its own.
+        # Members may overlap in a crafted file, and expand to more than its size.
         if sum(max(member.file_size, member.compress_size) for member in members) > size:
             raise ValueError("its members are larger than the file")
         arrays = []

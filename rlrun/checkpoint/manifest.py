@@ -1,8 +1,8 @@
-"""The manifest of a checkpoint: what it is, who wrote it, and the size and sha256 of every other file.
+"""The manifest of a checkpoint: metadata, and the size and sha256 of every other file.
 
-The first line holds the sha256 of the manifest itself, taken with 64 zeros in its own place, so that a flipped bit in
-here is noticed as well. That line, `format` and `format_version` stay as they are in every version of the format; the
-rest may change with the version.
+The first line holds the sha256 of the manifest itself, computed with 64 zeros in its place, so that a flipped bit here
+is noticed too. That line, `format` and `format_version` are the same in every version of the format; the rest may
+change.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rlrun.errors import CheckpointCorrupt, CheckpointError
 MANIFEST_FILE = "manifest.json"
 FORMAT = "rlrun checkpoint"
 FORMAT_VERSION = 2
-"""The version that is written; version 1 had no sections in its state."""
+"""Version of the written format; version 1 had no sections in its state."""
 READ_VERSIONS = (1, 2)
-"""The versions that are read."""
+"""Versions that can be read."""
 OWN_KEYS = ("manifest_sha256", "format", "format_version", "rlrun_version", "created", "files")
-"""Keys that the format writes itself; what an algorithm wants to say in the manifest stands beside them."""
+"""Keys that the format writes itself; the algorithm's metadata has other keys."""
 
 _MAX_BYTES = 16_000_000
 _HEAD = b'{\n  "manifest_sha256": "'
@@ -39,7 +39,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What the manifest says about one file.
+    """Entry of one file in the manifest.
 
     Attributes:
         size: Its length in bytes.
@@ -52,13 +52,13 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint says about itself.
+    """Content of a manifest.
 
     Attributes:
-        about: What the algorithm says: its name, spaces, counters, compile mode and the like.
-        files: Every other file by its path inside the checkpoint.
+        about: Metadata of the algorithm: name, spaces, counters, compile mode and the like.
+        files: All other files by relative path.
         rlrun_version: The version of rlrun that wrote it.
-        created: When it was written, in UTC, as ISO 8601.
+        created: Time of writing in UTC, as ISO 8601.
         format_version: The version of the format.
     """
 
@@ -70,10 +70,10 @@ class Manifest:
 
 
 def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
-    """Returns the text of a manifest with its own digest in it.
+    """The text of a manifest with its own digest.
 
     Raises:
-        CheckpointError: If something in `about` cannot be stored.
+        CheckpointError: Something in `about` cannot be stored.
     """
     taken = sorted(set(about) & set(OWN_KEYS))
     if taken:
@@ -91,11 +91,11 @@ def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Reads a checkpoint's manifest, verified by its own digest; the other files are not looked at.
+    """Reads a checkpoint's manifest, verified by its own digest, without the other files.
 
     Raises:
-        CheckpointError: If the directory is no checkpoint, cannot be read, or was written by a newer rlrun.
-        CheckpointCorrupt: If the manifest is missing or altered.
+        CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointCorrupt: The manifest is missing or altered.
     """
     if not directory.is_dir():
         raise CheckpointError(f"{directory}: {'not a directory' if directory.exists() else 'does not exist'}")
@@ -112,7 +112,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 @cache
 def rlrun_version() -> str:
-    """Returns the version of the installed rlrun."""
+    """Version of the installed rlrun."""
     try:
         return importlib.metadata.version("rlrun")
     except importlib.metadata.PackageNotFoundError:  # run from a source tree that is only on the path
@@ -120,7 +120,7 @@ def rlrun_version() -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name may stand in a manifest: relative, no dot files, no way out of the directory."""
+    """Whether a name is allowed in a manifest: relative, no dot files, not outside of the directory."""
     return _FILE_NAME.fullmatch(name) is not None
 
 
@@ -147,7 +147,7 @@ def _raw_manifest(directory: Path) -> bytes:
 
 
 def _looks_like_checkpoint(directory: Path) -> bool:
-    """Tells a checkpoint whose manifest is lost from a directory that never was one."""
+    """Whether a directory without a manifest was a checkpoint."""
     return (directory / "state.json").exists() or (directory / "state.npz").exists()
 
 

@@ -1,6 +1,6 @@
-"""The sha256 that a text file holds of itself, by which a reader notices that the file was altered.
+"""Text files that begin with their own sha256, by which a reader notices that they were altered.
 
-It is the first thing in the file, and taken with 64 zeros in its own place.
+The digest is computed with 64 zeros in its place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 16_000_000
-"""No file of a run but its results is longer; a sparse file of gigabytes costs its maker nothing."""
+"""Bound of the size of a run's files other than results; a sparse file of gigabytes costs its author nothing."""
 
 _BLANK = b"0" * 64
 _JSON_HEAD = b'{\n  "sha256": "'
@@ -20,26 +20,26 @@ _YAML_HEAD = b"# sha256: "
 
 
 def json_with_digest(data: Mapping[str, Any]) -> bytes:
-    """Returns the text of a JSON file that begins with its own digest."""
+    """The text of a JSON file that begins with its own digest."""
     return with_digest(json.dumps({"sha256": _BLANK.decode(), **data}, indent=2, allow_nan=False).encode() + b"\n")
 
 
 def yaml_with_digest(text: str) -> bytes:
-    """Returns the text of a YAML file that begins with its own digest, in a comment."""
+    """The text of a YAML file that begins with its own digest, in a comment."""
     return with_digest(_YAML_HEAD + _BLANK + b"\n" + text.encode())
 
 
 def without_digest(text: str) -> str:
-    """Returns the text that `yaml_with_digest` was given."""
+    """The text passed to `yaml_with_digest`."""
     return text.partition("\n")[2] if text.startswith(_YAML_HEAD.decode()) else text
 
 
 def read_unaltered(path: Path) -> bytes:
-    """Reads a file of a run; one without a digest, of an earlier version, is believed.
+    """Reads a file of a run, and verifies its digest; files of earlier versions have none.
 
     Raises:
-        ValueError: If it was altered since rlrun wrote it, is a directory, or absurdly long.
-        FileNotFoundError: If it is not there.
+        ValueError: It was altered since rlrun wrote it, is a directory, or is too long.
+        FileNotFoundError: It does not exist.
     """
     if path.is_dir():
         raise ValueError("it is a directory")
@@ -54,7 +54,7 @@ def read_unaltered(path: Path) -> bytes:
 
 
 def with_new_digest(raw: bytes) -> bytes:
-    """Returns a text that was changed on purpose with the digest that it has now, if it holds any."""
+    """A deliberately changed text with a new digest, if it has one."""
     for head in (_JSON_HEAD, _YAML_HEAD):
         if raw.startswith(head):
             return with_digest(head + _BLANK + raw[len(head) + len(_BLANK) :])
@@ -62,12 +62,12 @@ def with_new_digest(raw: bytes) -> bytes:
 
 
 def with_digest(blank: bytes) -> bytes:
-    """Puts the digest of a text in the place of the first 64 zeros in it."""
+    """Replaces the first 64 zeros in a text by its digest."""
     return blank.replace(_BLANK, hashlib.sha256(blank).hexdigest().encode(), 1)
 
 
 def digest_is_right(raw: bytes, head: bytes) -> bool:
-    """Whether a text begins like this, and goes on with its own digest."""
+    """Whether a text begins with a head, followed by its own digest."""
     start, end = len(head), len(head) + len(_BLANK)
     blank = head + _BLANK + raw[end:]
     return raw.startswith(head) and hashlib.sha256(blank).hexdigest().encode() == raw[start:end]

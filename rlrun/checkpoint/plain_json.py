@@ -1,4 +1,4 @@
-"""JSON of files that may be damaged, or a stranger's."""
+"""JSON from files that may be damaged or crafted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def load_json(text: str | bytes) -> Any:
-    """Reads JSON.
+    """Parses JSON.
 
     Raises:
-        ValueError: If it is no JSON, or nested deeper than any file of rlrun.
+        ValueError: It is no JSON, or nested too deeply.
 
     Examples:
         >>> load_json('{"a": [1]}')

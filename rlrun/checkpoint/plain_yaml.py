@@ -1,4 +1,4 @@
-"""Plain data as YAML that every reader understands alike, and nothing in it is ever executed or expanded.
+"""Plain data as YAML that YAML 1.1 and 1.2 read alike, without tags or references.
 
 YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either of them
 would take for something else are quoted here, so both read the same data.
@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import yaml
+from typing_extensions import override
 from yaml.emitter import ScalarAnalysis
 
 from rlrun.registry import with_present_paths
@@ -17,7 +18,7 @@ from rlrun.registry import with_present_paths
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 60
 MAX_SCALARS = 300_000
-"""Keys and values together: more than a spec file may hold, and as many as are read within seconds."""
+"""Bound of keys and values: more than a spec file may hold, and few enough to be read within seconds."""
 
 _TOO_MANY = f"more than {MAX_SCALARS:,} keys and values"
 
@@ -36,12 +37,14 @@ _NUMBERS_OF_YAML_12 = re.compile(
 
 
 class _Dumper(yaml.SafeDumper):
+    @override
     def ignore_aliases(self, data: Any) -> bool:
-        """Writes a list that stands in two places twice, because no reader of ours follows references."""
+        """Writes an object that is in two places twice, since our readers refuse references."""
         return True
 
+    @override
     def analyze_scalar(self, scalar: str) -> ScalarAnalysis:
-        """Has line breaks of Unicode escaped, which PyYAML itself writes as they are and reads as spaces."""
+        """Escapes line breaks of Unicode, which PyYAML would write unescaped and read as spaces."""
         analysis = super().analyze_scalar(scalar)
         if any(character in _LINE_BREAKS_OF_UNICODE for character in scalar):
             analysis.allow_flow_plain = analysis.allow_block_plain = False
@@ -49,15 +52,15 @@ class _Dumper(yaml.SafeDumper):
         return analysis
 
 
-# PyYAML quotes a string that its own rules would read as something else; this adds the rules of YAML 1.2.
+# PyYAML quotes strings that YAML 1.1 would read as something else; this adds those of YAML 1.2.
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBERS_OF_YAML_12, list("-+.0123456789"))
 
 
 def dump_plain_yaml(data: Any) -> str:
-    """Returns YAML of dicts, lists, strings, numbers, booleans and None; keys keep their order.
+    """YAML of dicts, lists, strings, numbers, booleans and None; keys keep their order.
 
     Raises:
-        ValueError: If there is anything else in it, or more than is read again.
+        ValueError: There is anything else in it, or it is too large to be read again.
     """
     if _scalars(data) > MAX_SCALARS:
         raise ValueError(_TOO_MANY)
@@ -68,10 +71,10 @@ def dump_plain_yaml(data: Any) -> str:
 
 
 def load_plain_yaml(text: str) -> Any:
-    """Reads what `dump_plain_yaml` wrote; paths of rlrun's objects that have moved since are the present ones.
+    """Parses YAML of `dump_plain_yaml`; import paths of rlrun's objects become the present ones.
 
     Raises:
-        ValueError: If it is no YAML, has references (they can grow without bound) or tags, or is absurdly large.
+        ValueError: It is no YAML, has references (which can expand without bound) or tags, or is too large.
     """
     if len(text) > MAX_BYTES:
         raise ValueError(f"longer than {MAX_BYTES} characters")
@@ -81,7 +84,7 @@ def load_plain_yaml(text: str) -> Any:
             if isinstance(token, yaml.AliasToken | yaml.AnchorToken | yaml.TagToken):
                 raise ValueError(f"references and tags are not plain data (line {token.start_mark.line + 1})")
             depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
-            if depth > MAX_DEPTH:  # noticed while scanning, because scanning slows down with the depth
+            if depth > MAX_DEPTH:  # checked while scanning, since scanning slows down with the depth
                 raise ValueError(f"nested more than {MAX_DEPTH} deep (line {token.start_mark.line + 1})")
             scalars += isinstance(token, yaml.ScalarToken)
             if scalars > MAX_SCALARS:

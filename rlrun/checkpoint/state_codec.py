@@ -1,15 +1,15 @@
-"""Nested state as strict JSON plus a list of arrays, and back, exactly.
+"""Encoding of nested state as strict JSON with a list of arrays, and exact decoding.
 
-JSON knows no NaN, no tuples and no arrays. They are written as an object with a single key that begins with "$":
+JSON has no NaN, tuples or arrays. They are written as an object with a single key that begins with "$":
 
-    {"$array": 3}                       the third array (from 0) of the file beside it
-    {"$scalar": 4}                      a NumPy scalar, kept as an array of no dimensions
+    {"$array": 3}                       the array with index 3 in the file of arrays
+    {"$scalar": 4}                      a NumPy scalar, stored as an array without dimensions
     {"$float": "nan"}                   "nan", "inf" or "-inf"
     {"$int": "0x1f..."}                 an integer of more than 64 bits, as random generators have
     {"$tuple": [...]}                   a tuple
-    {"$dict": {...}}                    a dict which has itself a key that begins with "$"
+    {"$dict": {...}}                    a dict with a key that begins with "$"
 
-Nothing else can be stored: no objects, so nothing has to be unpickled.
+Nothing else can be stored: no objects, so nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _STORABLE = "dicts with string keys, lists, tuples, strings, numbers, booleans, 
 
 
 def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "state") -> Any:
-    """Returns a value that `json.dumps(..., allow_nan=False)` accepts.
+    """Encodes a value for `json.dumps(..., allow_nan=False)`.
 
     Args:
         value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None, NumPy arrays and scalars.
-        arrays: The arrays found are appended here; None refuses them.
-        path: Where the value stands, for messages.
+        arrays: Arrays are appended here; None refuses them.
+        path: Path of the value, for messages.
 
     Raises:
-        CheckpointError: If something in it cannot be stored; the message says where and what.
+        CheckpointError: A part cannot be stored; the message has its path and type.
     """
     if value is None or type(value) in (bool, str):
         return value
@@ -56,10 +56,10 @@ def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "s
 
 
 def decode(data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-    """Returns what `encode` was given.
+    """Decodes a value of `encode`.
 
     Raises:
-        ValueError: If the data did not come from `encode`.
+        ValueError: The data is not from `encode`.
     """
     if isinstance(data, list):
         return [decode(item, arrays) for item in data]
@@ -91,7 +91,7 @@ def _encode_dict(value: dict[Any, Any], arrays: list[np.ndarray[Any, Any]] | Non
 
 
 def _checked_array(array: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
-    """Refuses dtypes that only pickle could bring back, and other packages' dtypes, which NumPy would not recognise."""
+    """Refuses dtypes that only pickle could restore, and dtypes of other packages, which NumPy does not know."""
     made_by_another_package = array.dtype.isbuiltin == 2
     if array.dtype.hasobject or made_by_another_package:
         raise CheckpointError(f"{path} is an array of dtype {array.dtype}, which cannot be stored without pickle")

@@ -1,4 +1,4 @@
-"""The checkpoints of one trial: their names, the newest whole one, the best one, and which are kept."""
+"""The checkpoints of one trial: names, the newest valid one, the best one, and which are kept."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from rlrun.errors import CheckpointError
 T = TypeVar("T")
 
 RESULT_KEY = "result"
-"""Key in the manifest under which the result of the checkpoint's iteration stands: the one place `best` looks at."""
+"""Key of the result of the checkpoint's iteration in the manifest, which `best` reads."""
 
 _NAME = re.compile(r"iteration_(\d{6,})")
 
 
 @dataclass(frozen=True)
 class SkippedCheckpoint:
-    """A checkpoint that could not be used.
+    """A checkpoint that is not usable.
 
     Attributes:
         path: Its directory.
-        reason: What is wrong with it, naming the file.
+        reason: The error, with the file.
     """
 
     path: Path
@@ -40,11 +40,11 @@ class SkippedCheckpoint:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a search for the newest valid checkpoint found.
+    """Result of a search for the newest valid checkpoint.
 
     Attributes:
         newest: The newest valid one, or None.
-        skipped: Newer ones that could not be used, newest first.
+        skipped: Newer ones that are not usable, newest first.
     """
 
     newest: Path | None
@@ -54,17 +54,17 @@ class Scan:
 class CheckpointStore:
     """The directory of one trial's checkpoints, ``iteration_000010`` and so on.
 
-    Anyone may read it at any time; only the trial itself, one process, may save into it. Nothing is touched before the
-    first `stage`.
+    Any process may read it at any time; only the trial's process may write. Nothing is created before the first
+    `stage`.
     """
 
     def __init__(self, directory: Path, keep: int = 3, best: str | None = None) -> None:
-        """Opens a store, which need not exist yet.
+        """Opens a store, whose directory need not exist yet.
 
         Args:
-            directory: Where the checkpoints are.
-            keep: So many of the newest are kept, at least 1.
-            best: Also kept is the one whose result has the highest value of this metric.
+            directory: Directory of the checkpoints.
+            keep: Number of newest checkpoints to keep, at least 1.
+            best: Metric whose highest value marks a further checkpoint to keep.
         """
         if keep < 1:
             raise ValueError(f"keep must be at least 1, not {keep}")
@@ -75,36 +75,36 @@ class CheckpointStore:
         self._spec: tuple[dict[str, Any], str] | None = None
 
     def stage(self, iteration: int, content: Content, result: Mapping[str, Any]) -> StagedCheckpoint:
-        """Writes the files of a checkpoint beside its place, after leftovers of interrupted writes were removed.
+        """Writes the files of a checkpoint under a temporary name, after removing those of interrupted writes.
 
         Args:
-            iteration: The iteration it was made after.
-            content: What to write; the result is added to its manifest.
+            iteration: The last iteration done.
+            content: The content; the result is added to its manifest.
             result: The result of that iteration.
 
         Returns:
-            What `commit` takes; until then nothing else may be staged.
+            The checkpoint for `commit`; nothing else may be staged before that.
 
         Raises:
-            OutOfResources: If the disk is full; no other checkpoint was touched.
+            OutOfResources: The disk is full; other checkpoints are unchanged.
         """
         remove_leftovers(self.directory)
-        if self._spec is None or self._spec[0] != content.spec:  # as YAML it takes longer than all else together
+        if self._spec is None or self._spec[0] != content.spec:  # dumping YAML takes longer than all the rest
             self._spec = (copy.deepcopy(content.spec), dump_plain_yaml(content.spec))
         content = replace(content, manifest={**content.manifest, RESULT_KEY: dict(result)})
         return stage_checkpoint(self._place_of(iteration), content, self._spec[1])
 
     def commit(self, staged: StagedCheckpoint) -> Path:
-        """Gives a checkpoint its place, then removes those that are not to be kept.
+        """Renames a checkpoint to its final path, then removes those that are not to be kept.
 
-        Removed are also checkpoints of later iterations: they belong to a course of the trial that was given up when it
-        was resumed from an earlier one. May run in another thread, while nothing else uses the store.
+        Checkpoints of later iterations are removed too: they are from before the trial was resumed at an earlier
+        iteration. May run in another thread, while nothing else uses the store.
 
         Returns:
             The checkpoint's directory.
 
         Raises:
-            OutOfResources: If the disk is full; no other checkpoint was touched.
+            OutOfResources: The disk is full; other checkpoints are unchanged.
         """
         path = staged.commit()
         self._corrupt.discard(path)
@@ -112,15 +112,15 @@ class CheckpointStore:
         return path
 
     def paths(self) -> list[Path]:
-        """Returns all checkpoints, valid or not, oldest first."""
+        """All checkpoints, valid or not, oldest first."""
         return [path for _, path in self._numbered()]
 
     def newest_valid(self) -> Path | None:
-        """Returns the newest checkpoint of which every file is whole, or None."""
+        """The newest valid checkpoint, or None."""
         return self.scan().newest
 
     def scan(self) -> Scan:
-        """Looks for the newest valid checkpoint, newest first, and says which were skipped and why."""
+        """Finds the newest valid checkpoint, and the newer ones that are not usable, with reasons."""
         found, skipped = self._newest(verify_checkpoint)
         return Scan(found[0] if found else None, skipped)
 
@@ -128,10 +128,10 @@ class CheckpointStore:
         """Reads the newest valid checkpoint.
 
         Returns:
-            Its directory, its content and what was skipped on the way; None if there are no checkpoints at all.
+            Its directory, its content and the skipped checkpoints; None if there are no checkpoints at all.
 
         Raises:
-            CheckpointError: If there are checkpoints, but none that can be used; the message says why not, one by one.
+            CheckpointError: There are checkpoints, but none is usable; the message has the reason for each.
         """
         found, skipped = self._newest(read_checkpoint)
         if found is not None:
@@ -142,10 +142,10 @@ class CheckpointStore:
         return None
 
     def best(self, metric: str | None = None) -> Path | None:
-        """Returns the checkpoint with the highest value of a metric, the newer of equals, or None if none has a value.
+        """The checkpoint with the highest value of a metric, the newer of equals, or None if none has a value.
 
         Args:
-            metric: Name in the results; None for the store's own.
+            metric: Name of the metric; None for the store's own.
         """
         metric = self.best_metric if metric is None else metric
         scored = [(score, path) for path in self.paths() if (score := self._score(path, metric)) is not None]
@@ -153,12 +153,12 @@ class CheckpointStore:
         return next((path for score, path in reversed(scored) if score == best), None)
 
     def best_score(self) -> float | None:
-        """Returns the highest value of the store's metric among its checkpoints."""
+        """The highest value of the store's metric among its checkpoints."""
         best = self.best()
         return None if best is None else self._score(best, self.best_metric)
 
     def results(self) -> dict[int, dict[str, Any]]:
-        """Returns the results that its checkpoints hold, by iteration; damaged ones are left out."""
+        """Results in the checkpoints, by iteration, without damaged ones."""
         found: dict[int, dict[str, Any]] = {}
         for iteration, path in self._numbered():
             with suppress(CheckpointError):
@@ -174,11 +174,11 @@ class CheckpointStore:
 
     def _prune(self, newest: Path) -> None:
         paths = self.paths()
-        course = paths[: paths.index(newest) + 1]
-        given_up = paths[len(course) :]
-        whole = [path for path in course if path not in self._corrupt]
+        current = paths[: paths.index(newest) + 1]
+        given_up = paths[len(current) :]
+        whole = [path for path in current if path not in self._corrupt]
         kept = {*whole[-self.keep :], self.best()}
-        for path in (*given_up, *(path for path in course if path not in kept)):
+        for path in (*given_up, *(path for path in current if path not in kept)):
             remove_directory(path)
 
     def _numbered(self) -> list[tuple[int, Path]]:

@@ -134,8 +134,8 @@ def _found(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> lis
 def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
     """Returns what random policies reach in an env, unless none of its episodes ends, and what stepping it shows."""
     from rlrun.envs.env_config import EnvConfig
+    from rlrun.policy.random_behavior import RandomBehavior
     from rlrun.rollout.evaluation import evaluate
-    from rlrun.rollout.random_policy import RandomPolicy
     from rlrun.training.policies import Policies
     from rlrun.worlds.env_check import check_by_stepping
     from rlrun.worlds.make import spaces_of_policies
@@ -143,7 +143,7 @@ def _played(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | 
     env = EnvConfig.parse(spec["env"])
     policies = Policies.from_data(spec)
     mapping, slots = policies.agent_mapping(), policies.slots
-    behaviors = {name: RandomPolicy(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
+    behaviors = {name: RandomBehavior(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
     random = evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=slots) if episodes else None
     return random, check_by_stepping(env, mapping, slots, steps=ENV_STEPS)
 

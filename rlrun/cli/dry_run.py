@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 MOST_OVERSHOOT = 0.2
 """Part of the stop by which a trial may go beyond it without a word."""
 
-TABLED = ("mutations", "bounds")  # settings of schedulers that are too much for a line
-
 
 def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
     """Prints the trials that experiments would run, and nothing else happens."""

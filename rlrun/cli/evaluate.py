@@ -83,7 +83,7 @@ def evaluate(
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = other or evaluation_env(checkpoint, training)
         if simulations is not None:
-            training.search(simulations)
+            training.acting.search(simulations)
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
     if as_json:
         print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})

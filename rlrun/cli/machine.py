@@ -35,7 +35,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "tensorboard": ("tensorboard",),
     "optuna": ("optuna",),
-    "hyperopt": ("hyperopt",),
     "wandb": ("wandb",),
     "mlflow": ("mlflow",),
     "marl": ("pettingzoo", "mpe2", "lbforaging"),

@@ -53,10 +53,9 @@ def _of_spec(file: Path) -> ExactValues:
     """Returns the exact values in the env of a file's first experiment."""
     from rlrun.spec.load import load_experiments
     from rlrun.training.oracle import exact_values
-    from rlrun.trial.trial_training import training_of
 
-    training = training_of(load_experiments([file])[0].first_trial())
-    return exact_values(training.env, training.algorithm.config.gamma)
+    trial = load_experiments([file])[0].first_trial()
+    return exact_values(trial.env, trial.learns.first.config.gamma)
 
 
 def oracle_text(exact: ExactValues, learned: LearnedValues | None, most_rows: int | None = None) -> str:

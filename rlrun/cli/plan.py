@@ -1,4 +1,4 @@
-"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text, Mermaid or SVG."""
+"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text or as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorInfo
-    from rlrun.training.training import Training
+    from rlrun.training.description import Description
 
-Form = Literal["text", "mermaid", "svg"]
-FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
+Form = Literal["text", "mermaid"]
+FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid"}
 
 
 @click.command()
@@ -27,8 +27,8 @@ FORMS: dict[str, Form] = {".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "mermaid", "svg"]),
-    help="How to draw it.  [default: as FILE's name ends (.mmd, .svg), else text]",
+    type=click.Choice(["text", "mermaid"]),
+    help="How to draw it.  [default: as FILE's name ends (.mmd), else text]",
 )
 @click.option(
     "-o",
@@ -49,6 +49,8 @@ def plan(
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
+    if output is not None and output.suffix == ".svg":
+        raise click.UsageError(f"a plan is drawn as text or Mermaid: -o {output.with_suffix('.mmd')}")
     if form is None:
         form = FORMS.get(output.suffix, "text") if output is not None else "text"
     plans = _plans(algorithm, files, overrides)
@@ -63,32 +65,26 @@ def plan(
 
 
 class _Plan(NamedTuple):
-    """A dataflow, and the training that it is of."""
+    """A dataflow, and what it trains."""
 
     name: str
     described: Sequence[OperatorInfo]
-    training: Training
+    training: Description
 
 
 def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
     name, described, training = plan
-    if form == "svg":
-        from rlrun.flow.plan_drawing import plan_svg
+    from rlrun.flow.plan import plan_mermaid, plan_text
 
-        return plan_svg(described, f"Dataflow of {name}")
     if form == "mermaid":
-        from rlrun.flow.plan_drawing import plan_mermaid
-
         return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
-    from rlrun.flow.plan import plan_text
-
     if not titled:
         return plan_text(described)
-    roles = training.policies.described()
-    return "\n".join([f"# {name}", plan_text(described), *_preset(training), *roles, *training.describe_network()])
+    roles, networks = training.policies.described(), training.networks(training.spaces())
+    return "\n".join([f"# {name}", plan_text(described), *_preset(training), *roles, *networks])
 
 
-def _preset(training: Training) -> list[str]:
+def _preset(training: Description) -> list[str]:
     """Returns what the env's preset stands for, in at most one line."""
     from rlrun.envs.presets import preset_text
 
@@ -98,16 +94,16 @@ def _preset(training: Training) -> list[str]:
 
 def _plans(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]) -> list[_Plan]:
     """Returns what is to be drawn; of an experiment it is the first trial."""
+    from rlrun.training.description import Description
+
     if algorithm is not None:
         from rlrun.spec.metric_checks import ANY_ENV
-        from rlrun.training.training import Training
+        from rlrun.training.policies import Policies
 
-        found = algorithm_named(algorithm)
-        training = Training(ANY_ENV, found(found.Config()))
-        return [_Plan(algorithm, training.plan().describe(), training)]
-    from rlrun.spec.load import load_experiments
-    from rlrun.trial.trial_training import training_of
+        trainings = [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]
+    else:
+        from rlrun.spec.load import load_experiments
 
-    trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-    trainings = [(trial.experiment, training_of(trial)) for trial in trials]
+        trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
+        trainings = [(trial.experiment, Description(trial.env, trial.learns, trial.seed)) for trial in trials]
     return [_Plan(name, training.plan().describe(), training) for name, training in trainings]

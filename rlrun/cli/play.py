@@ -17,9 +17,9 @@ from rlrun.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     import numpy as np
 
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.toys.board_games import BoardGame
-    from rlrun.training.training import Training
 
 QUIT = "q"
 _CELL = re.compile(r"([a-z])(\d{1,2})")
@@ -57,11 +57,11 @@ def play(
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     with restored(checkpoint, runs_dir, trust=trust) as training:
-        world = _board_game(training)
+        world = _board_game(training.description.env)
         person = _side_of(player, world)
         if simulations is not None:
-            training.search(simulations)
-        policy = training.player(SIDES[1 - person])
+            training.acting.search(simulations)
+        policy = training.games.player(SIDES[1 - person])
         echo(f"{checkpoint}\nYou are {world.possible_agents[person]}. {_how_to_move(world)}; {QUIT} quits.")
         _play(world, person, policy, generator(seed, "play") if stochastic else None)
 
@@ -80,7 +80,7 @@ def board_text(world: BoardGame) -> str:
     return "\n".join(lines)
 
 
-def _board_game(training: Training) -> BoardGame:
+def _board_game(env: EnvConfig) -> BoardGame:
     """Returns the world that a policy was trained in.
 
     Raises:
@@ -89,7 +89,6 @@ def _board_game(training: Training) -> BoardGame:
     from rlrun.toys.board_games import BoardGame
     from rlrun.worlds.make import make_world, steps_all_at_once
 
-    env = training.env
     if env.has_many_agents and not steps_all_at_once(env):
         world = make_world(env.in_evaluation())
         if isinstance(world, BoardGame):

@@ -58,7 +58,7 @@ def profile(
 
     trial = _first_trial(files, algorithm, env, overrides)
     running = training_of(trial, announce=lambda text: echo(text, err=True))
-    with running, _user_code_explained(*map(type, running.policies.algorithms.values())):
+    with running, _user_code_explained(*map(type, running.description.policies.algorithms.values())):
         echo("starting, and compiling if need be: this is not measured", err=True)
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)

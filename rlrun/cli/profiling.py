@@ -121,14 +121,17 @@ def profiled(training: Training, seconds: float) -> Profile:
         training: The training; it has run before, so that nothing starts or compiles now.
         seconds: When no further iteration begins.
     """
-    flow, workers = training.flow, training.workers
+    from rlrun.rollout.phases import machine_clock
+
+    flow, workers = training.running.flow, training.running.workers
     before = {timing.path: timing for timing in flow.timings()}
     env_steps, sgd_steps = workers.counts.env_steps, _sgd_steps(training)
-    workers.measure_phases(True)
+    measured = workers.counts.measured = []
     flow.keep_spans()
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
-    policies = training.policies.told_apart(training.env) or ("",)
+    described = training.description
+    policies = described.policies.told_apart(described.env) or ("",)
     iterations, was_interrupted = 0, False
     try:
         while time.perf_counter() - began < seconds:
@@ -142,7 +145,9 @@ def profiled(training: Training, seconds: float) -> Profile:
     except KeyboardInterrupt:
         was_interrupted = True
     ended = time.perf_counter()
-    fragments = tuple(workers.counts.take_measured())
+    # What was under way before is left out, where that can be told: moments on other machines' clocks say nothing.
+    fragments = tuple(own for own in measured if own.times.clock != machine_clock() or own.times.began >= began)
+    workers.counts.measured = None
     operators = tuple(_since(timing, before[timing.path]) for timing in flow.timings() if timing.kind in TIMED_KINDS)
     waits = tuple(flow.waits or ())
     receiving = sorted(
@@ -166,7 +171,7 @@ def profiled(training: Training, seconds: float) -> Profile:
 
 def _sgd_steps(training: Training) -> int:
     """Returns the minibatches that all policies have learned from."""
-    return sum(trainee.learner.sgd_steps for trainee in training.trainees)
+    return sum(trainee.learner.sgd_steps for trainee in training.running.trainees)
 
 
 def worker_times(

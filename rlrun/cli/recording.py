@@ -77,7 +77,7 @@ def _record_world(
             raise EnvironmentUnusable(f"the world {world.id} draws no picture: its render() returns none")
         drawn.append(picture)
 
-    result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world, draw=draw)
+    result = training.acting.evaluate(episodes, seed=seed, explore=stochastic, env=world, draw=draw)
     return result.returns, _write(output, iter(drawn), DEFAULT_FPS)
 
 

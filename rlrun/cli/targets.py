@@ -134,14 +134,14 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
 
 def is_own(run: Path, runs_dir: Path) -> bool:
     """Whether a run is the user's own."""
-    from rlrun.runs.strangers import why_not_own
+    from rlrun.trust import why_not_own
 
     return not why_not_own(run, runs_dir)
 
 
 def tell_of_owner(run: Path, runs_dir: Path) -> None:
     """Says on stderr that a run which lies among the user's own is another user's."""
-    from rlrun.runs.strangers import why_not_own
+    from rlrun.trust import why_not_own
 
     if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
         echo(f"{reason}: it is not taken as your own run", err=True)
@@ -167,7 +167,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
         spec = load_plain_yaml((checkpoint / SPEC_FILE).read_text())
     except FileNotFoundError:
         raise CheckpointError(f"{checkpoint}: was removed meanwhile by the run, which trains; try again") from None
-    return checkpointing.evaluation_env(spec) or training.env.in_evaluation()
+    return checkpointing.evaluation_env(spec) or training.description.env.in_evaluation()
 
 
 def env_written(text: str) -> Any:

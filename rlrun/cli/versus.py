@@ -108,11 +108,12 @@ def play(
     with ExitStack() as stack:
         training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
         if simulations is not None:
-            training.search(simulations)
+            training.acting.search(simulations)
         if names_script(against) and not Path(against).exists():
-            return Versus(str(checkpoint), against, training.versus(against, episodes, seed=seed, explore=explore))
+            return Versus(str(checkpoint), against, training.games.play(against, episodes, seed=seed, explore=explore))
         if existing(against, runs_dir) is None and (near := did_you_mean(against, BUILT_IN)):
             raise UsageError(f"{against} is neither a run nor an opponent{near}")
         opponent = checkpoint_named(against, runs_dir, best=best)
         other = stack.enter_context(restored(opponent, runs_dir, trust=trust))
-        return Versus(str(checkpoint), str(opponent), training.versus(other, episodes, seed=seed, explore=explore))
+        played = training.games.play(other.games, episodes, seed=seed, explore=explore)
+        return Versus(str(checkpoint), str(opponent), played)

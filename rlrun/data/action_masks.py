@@ -1,19 +1,22 @@
-"""Action masks in observations: where one is, and which actions it is about."""
+"""Action masks in observations: where they are, and the actions that they mask."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import gymnasium
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, MultiBinary
 
+from rlrun.data.space_kinds import choice_ranges, kind_of, space_tree
+from rlrun.data.tree import leaves
 from rlrun.errors import UsageError
 
 ACTION_MASK = "action_mask"
-"""Key of the mask at the top level of a Dict observation: 1 for each action that is allowed, 0 for the others."""
+"""Key of the mask at the top level of a Dict observation: 1 for each allowed action, 0 for the others."""
 
 FORBIDDEN = -1e9
-"""Logit or value of a forbidden action: its probability is exactly 0, and no sum of it with others is NaN."""
+"""Logit or value of a forbidden action: its probability is exactly 0, and sums with it are never NaN."""
 
 
 def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
@@ -21,19 +24,24 @@ def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
     return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
 
 
+def mask_of(observations: Any) -> Any | None:
+    """Returns the action mask [..., A] that observations hold, an array or a tensor; None if they hold none."""
+    return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
+
+
 def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
-    """Whether there are choices among actions of this kind."""
+    """Whether actions of this kind are choices that a mask can restrict."""
     return bool(_choices(action_space))
 
 
 def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    """Returns the number of actions of each choice that a mask is about, side by side in the mask.
+    """Number of actions of each choice that a mask covers, in the mask's order.
 
-    Of a Tuple or Dict those are the choices of its Discrete and MultiDiscrete parts, in the space's order; a mask says
-    nothing about the others.
+    Of a Tuple or Dict these are the choices of its Discrete and MultiDiscrete parts, in the space's order; a mask does
+    not cover the other parts.
 
     Raises:
-        UsageError: If actions of this kind cannot be masked.
+        UsageError: Actions of this kind cannot be masked.
     """
     choices = _choices(action_space)
     if not choices:
@@ -45,23 +53,16 @@ def masked_choices(action_space: gymnasium.Space[Any]) -> tuple[int, ...]:
 
 
 def _choices(space: gymnasium.Space[Any]) -> tuple[int, ...]:
-    match space:
-        case Discrete():
-            return (int(space.n),)
-        case MultiDiscrete():
-            return tuple(int(n) for n in space.nvec.ravel())
-        case Tuple():
-            return tuple(number for part in space for number in _choices(part))
-        case Dict():
-            return tuple(number for part in space.values() for number in _choices(part))
-    return ()
+    kinds = [(part, kind_of(part)) for part in leaves(space_tree(space))]
+    choices = [choice_ranges(part)[0] for part, kind in kinds if kind is not None and kind.meaning == "choices"]
+    return tuple(itertools.chain.from_iterable(choices))
 
 
 def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
-    """Checks that the action mask, if observations hold one, is about the actions that there are.
+    """Checks that the action mask, if observations hold one, fits the action space.
 
     Raises:
-        UsageError: If it is not, or observations hold nothing else.
+        UsageError: It does not fit, or observations hold nothing else.
     """
     if not has_action_mask(observation_space):
         return
@@ -73,5 +74,5 @@ def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gym
         )
     if len(observation_space.spaces) == 1:
         raise UsageError(
-            f"the observation holds nothing but its {ACTION_MASK}, which no network sees: add what it is to see"
+            f"the observation holds nothing but its {ACTION_MASK}, which no network sees: add a part for the network"
         )

@@ -1,14 +1,14 @@
-"""Demonstrations: what somebody else did in an env, and the file that it is kept in (NumPy, no pickle).
+"""Demonstrations: episodes of another policy or a person, and their file format (NumPy, no pickle).
 
-The file is a ``.npz`` with one row for each step of each episode, in their order, and behind the last step of each
-episode one more row with its final observation, which no step fills:
+The file is a ``.npz`` with one row for each step of each episode, in order. After the last step of each episode, one
+more row holds the final observation and no step:
 
 - ``obs`` [N, ...], or ``obs/<part>`` for each part of a nested observation,
-- ``actions`` [N, ...] as the env was given them,
+- ``actions`` [N, ...] as passed to the env,
 - ``rewards`` [N], ``terminateds`` [N], ``truncateds`` [N],
-- ``valid`` [N]: whether a step fills the row,
-- ``about``: a text in JSON with `format` (1), `first_action` where actions are numbers that do not begin with 0, and
-  whatever else the recorder has to say, such as the env.
+- ``valid`` [N]: whether the row holds a step,
+- ``about``: a text in JSON with `format` (1), `first_action` if actions are numbers that do not begin with 0, and
+  further information of the recorder, such as the env.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _COLUMNS = ("actions", "rewards", "terminateds", "truncateds", "valid")
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Episodes one behind the other.
+    """Demonstrated episodes, one after another.
 
     Attributes:
         columns: `actions`, `rewards`, `terminateds`, `truncateds` and `valid`, [N, ...].
-        observations: Parts of the observations by their paths, "" for one that is not nested, [N, ...].
-        about: What the recorder says of them.
+        observations: Parts of the observations by path, "" for an observation that is not nested, [N, ...].
+        about: Information of the recorder.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -49,16 +49,11 @@ class Demonstrations:
 
     @property
     def num_steps(self) -> int:
-        """Steps in all episodes together."""
+        """Steps of all episodes."""
         return int(np.count_nonzero(self.columns["valid"]))
 
-    @property
-    def num_episodes(self) -> int:
-        """Episodes."""
-        return int(np.count_nonzero(~self.columns["valid"]))
-
     def save(self, path: Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the file atomically."""
         parts = {f"obs/{part}" if part else "obs": leaf for part, leaf in self.observations.items()}
         about = np.array(json.dumps({"format": FORMAT, **self.about}))
         partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
@@ -72,13 +67,13 @@ class Demonstrations:
             partial.unlink(missing_ok=True)
 
     def fragment(self, like: SampleBatch) -> SampleBatch:
-        """Returns all of it as one fragment [T, 1], as a worker would have collected it.
+        """All episodes as one fragment [T, 1], as a rollout worker would have collected them.
 
         Args:
-            like: A fragment of a worker, for the form and types of observations and actions.
+            like: A fragment of a worker, for the structure and types of observations and actions.
 
         Raises:
-            UsageError: If observations or actions have another form.
+            UsageError: Observations have another structure or shape.
         """
         paths = {id(leaf): name for name, leaf in named_leaves(like["obs"])}
 
@@ -101,20 +96,20 @@ class Demonstrations:
 
 
 def load_demonstrations(path: str) -> Demonstrations:
-    """Reads a file of demonstrations.
+    """Loads a file of demonstrations.
 
     Args:
-        path: Where it is. A relative path is looked for where modules are: in the current directory, beside the spec
-            that was loaded, and so on along the import path.
+        path: The file. A relative path is searched for like a module: in the current directory, in the directory of the
+            loaded spec, and along the rest of the import path.
 
     Raises:
-        UsageError: If there is no such file, or it is none of demonstrations.
+        UsageError: There is no such file, or it does not hold demonstrations.
     """
     places = [Path(), *map(Path, sys.path)]
     found = next((place / path for place in places if (place / path).is_file()), None)
     if found is None:
         raise UsageError(
-            f"there are no demonstrations at {path}, neither from the current directory nor beside the spec; "
+            f"there are no demonstrations at {path}, neither in the current directory nor next to the spec; "
             "`rlrun demonstrate` makes some"
         )
     try:

@@ -1,4 +1,4 @@
-"""The rows [S, L] that a learner takes, cut out of batches [T, B] (NumPy): steps, sequences, or whole fragments."""
+"""Rows [S, L] for the learner, cut out of batches [T, B]: single steps, sequences, or whole fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.errors import UsageError
 
 
 def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
-    """Cuts a batch [T, B] into rows [S, L, ...].
+    """Cuts a batch [T, B] into rows [S, L, ...] for the learner.
 
     Args:
         batch: Its columns, with closing rows.
@@ -39,9 +39,9 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
 
 
 def has_empty_rows(batch: SampleBatch) -> bool:
-    """Whether rows of a batch [T, B] hold neither a step nor an episode's final observation.
+    """Whether a batch [T, B] has rows with neither a step nor an episode's final observation.
 
-    Row 0 without a step may hold the final observation of an episode of the fragment before: it is taken to, where a
+    Row 0 without a step may hold the final observation of an episode in the fragment before. That is assumed where a
     step follows.
     """
     filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
@@ -50,11 +50,11 @@ def has_empty_rows(batch: SampleBatch) -> bool:
 
 
 def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
-    """Returns rows [S, L, ...] without those in which no step stands, and with rows of zeros if too few are left.
+    """Removes rows [S, L, ...] without a valid step, and pads with zeros if too few are left.
 
     Args:
         rows: Columns of experience.
-        at_least: Rows of a minibatch, whose shape is the same for all batches.
+        at_least: Smallest number of rows, such as those of a minibatch, whose shape is fixed.
     """
     filled = rows["valid"].any(axis=1).nonzero()[0]
     padding = max(at_least - len(filled), 0)
@@ -71,15 +71,15 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
 
 
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
-    """Cuts a batch [T, B] into one row for each slot, packed and closed by the observation behind its last step.
+    """Cuts a batch [T, B] into one row per slot, packed, with the observation after its last step.
 
-    With a recurrent network each row begins with a step, and `state` [S, state_size] is that before it.
+    With a recurrent network each row begins with a step, and `state` [S, state_size] is the state before it.
     """
     return target_rows(batch)[0]
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """Returns `whole_fragment_rows` of a batch, and the packing by which what is computed of them goes back."""
+    """The `whole_fragment_rows` of a batch, and the packing that unpacks results over them."""
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
@@ -98,11 +98,11 @@ def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
 def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
     """Cuts each slot's steps into rows of consecutive ones, each with the recurrent state before its first step.
 
-    Only steps stand in a row, one behind the other. An episode's final observation is left out: its value is known from
-    acting, and `episode_starts` resets the state at the step behind it. Rows that steps do not fill end with zeros.
+    Rows hold steps only. An episode's final observation is left out: its value is known from acting, and
+    `episode_starts` resets the state at the next step. Rows with fewer steps are padded with zeros.
 
-    The state is the one recorded while acting, without burn-in. It is that of older weights from the second minibatch
-    on, as in other implementations of recurrent PPO.
+    The state is the one recorded while acting, without burn-in. So it is of older weights from the second minibatch on,
+    as in other implementations of recurrent PPO.
 
     Args:
         batch: Columns [T, B, ...], `episode_starts` and `state` [T, B, state_size] among them.

@@ -1,16 +1,16 @@
-"""Rows of a fragment that hold nothing, and the fragment without them (NumPy).
+"""Empty rows of a fragment, and the packed fragment without them (NumPy).
 
-A slot's stream is its sequence of rows. A row with `valid` 1 holds a step. A row with `valid` 0 directly behind a step
-that ended its episode holds the final observation, with reward 0 and no end. Any other row with `valid` 0 is *empty*:
-no agent owned the slot, or its agent had no decision there. What stands in an empty row is garbage and counts nowhere.
+A row with `valid` 1 holds a step. A row with `valid` 0 directly after a step that ended its episode holds the final
+observation, with reward 0 and no end. Any other row with `valid` 0 is *empty*: no agent owned the slot, or its agent
+had no decision there. An empty row holds garbage and counts nowhere.
 
-Hence the stream goes on from a step to the next row that is not empty, whose observation and value are what follows the
-step; gamma counts once for each step. Where no such row comes, the closing row T follows the step; behind a final
-observation the closing row is empty too. Row 0 with `valid` 0 has nothing before it in the fragment that it could be
-the final observation of, and counts as empty.
+So the successor of a step is the slot's next row that is not empty; its observation and value are the step's next
+observation and value. Gamma counts once for each step. If there is no such row, the successor is the closing row T;
+after a final observation the closing row is empty too. Row 0 with `valid` 0 has no step before it in the fragment, and
+counts as empty.
 
-Whatever looks from a row to the next one does so in a packed fragment: what follows a step is in the row behind it, and
-in empty rows stand zeros.
+Computations that read the next row work on a packed fragment: the successor of a step is in the next row, and empty
+rows hold zeros.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Flags = NDArray[np.bool_]
 
 
 def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) -> Flags:
-    """Whether a row of a fragment is not empty: a step, an episode's final observation, or what closes the last step.
+    """Whether rows are not empty: a step, an episode's final observation, or the closing row of a last step.
 
     Args:
         valid: Whether the row holds a step, [T, B].
-        ends: Whether the step ended its episode, [T, B]; anything in rows without a step.
-        ended_before: Whether the row before the fragment holds a step that ended its episode, [B], where that is known:
-            row 0 then holds its final observation.
+        ends: Whether the step ended its episode, [T, B]; arbitrary in rows without a step.
+        ended_before: Whether the row before the fragment, if known, holds a step that ended its episode, [B]: row 0
+            then holds its final observation.
 
     Returns:
-        [T + 1, B], the closing row included.
+        [T + 1, B], with the closing row.
     """
     length, slots = valid.shape
     ends = valid & ends
@@ -51,7 +51,7 @@ def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) ->
 
 
 def zeroed(tree: Any, holds: Flags) -> Any:
-    """Returns a tree of arrays [T, B, ...] with zeros in rows that hold nothing that counts, by `holds` [T, B]."""
+    """Replaces entries (t, b) of a tree of arrays [T, B, ...] by zeros unless `holds` [T, B]."""
 
     def clear(leaf: NDArray[Any]) -> NDArray[Any]:
         return np.where(holds.reshape(*holds.shape, *[1] * (leaf.ndim - 2)), leaf, np.zeros((), leaf.dtype))
@@ -60,27 +60,27 @@ def zeroed(tree: Any, holds: Flags) -> Any:
 
 
 def clear(tree: Any, rows: Flags) -> None:
-    """Writes zeros into rows of a tree of arrays, in place: [T, B, ...] by `rows` [T, B], or [T, ...] by [T]."""
+    """Sets entries of a tree of arrays to zero in place: [T, B, ...] by `rows` [T, B], or [T, ...] by [T]."""
     for leaf in leaves(tree):
         leaf[rows] = 0
 
 
 class Packing:
-    """Where the rows of a fragment stand once no empty one follows a step that goes on.
+    """Packs the rows of a fragment, so that no empty row is between a step and its successor.
 
-    Rows move only where one does, or `to_front` asks for it; then each slot's rows stand one behind the other, the
-    closing row behind the last.
+    Rows move only if there are such empty rows, or if `to_front` requires it. Then the rows of each slot are adjacent
+    from row 0 on, followed by the closing row.
 
     Args:
         valid: Whether a row holds a step, [T, B].
-        terminateds: Whether the step ended its episode for good, [T, B].
-        truncateds: Whether the step's episode was cut off there, [T, B].
-        to_front: Whether rows move also where a slot's first one is empty, so that row 0 is a step wherever there is
-            one: a recurrent network begins there.
+        terminateds: Whether the step terminated its episode, [T, B].
+        truncateds: Whether the step truncated its episode, [T, B].
+        to_front: Whether rows also move if the first row of a slot is empty: a recurrent network needs the first step
+            of each slot in row 0.
 
     Attributes:
-        truncateds: Whether a packed step's episode was cut off there, or its slot's rows end with it, [T, B]. Either
-            way nothing follows the step but the value in the next row.
+        truncateds: Whether a packed step truncated its episode or is its slot's last, [T, B]. In both cases the next
+            row only gives its bootstrap value.
     """
 
     def __init__(self, valid: Flags, terminateds: Flags, truncateds: Flags, *, to_front: bool = False) -> None:
@@ -104,11 +104,11 @@ class Packing:
 
     @property
     def moves(self) -> bool:
-        """Whether rows move."""
+        """Whether packing moves rows."""
         return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns a column [T, B, ...] or [T + 1, B, ...] packed, with zeros in empty rows."""
+        """Packs a column [T, B, ...] or [T + 1, B, ...], with zeros in empty rows."""
         if self._filled is None:
             return leaf
         filled = self._filled[: len(leaf)]
@@ -123,7 +123,7 @@ class Packing:
         return packed
 
     def first(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns the first row of a packed column [T, B, ...], [B, ...]."""
+        """The first row of a packed column [T, B, ...], [B, ...]."""
         if self._filled is None:
             row: NDArray[Any] = leaf[0]
             return row
@@ -135,7 +135,7 @@ class Packing:
         return kept
 
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Returns a packed column [T, B, ...] with its rows back where they came from; zeros in rows that moved."""
+        """Moves the rows of a packed column [T, B, ...] back to their places; rows that are not taken are zeros."""
         if self._order is None or self._filled is None:
             return leaf
         order = self._order[:-1]

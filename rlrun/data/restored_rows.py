@@ -1,4 +1,4 @@
-"""Rows that were held back through a checkpoint, held to what comes after them."""
+"""Check of rows that a checkpoint holds back, when the first rows to combine them with arrive."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rlrun.errors import CheckpointError
 
 
 class RestoredRows:
-    """Rows of a checkpoint, until the first rows arrive that they are to be put together with.
+    """Rows of a checkpoint, until the first rows arrive that they are concatenated with.
 
-    Their owner cannot know the columns of its own before anything arrives. A checkpoint may be a stranger's.
+    Only then does their owner know the expected columns. They are checked, since a checkpoint may come from anybody.
 
     Args:
-        free_axis: The axis along which they are put together, and may be of any length.
+        free_axis: The axis of the concatenation, which may have any length.
     """
 
     def __init__(self, free_axis: int = 0) -> None:
@@ -24,16 +24,16 @@ class RestoredRows:
         self._rows: list[Mapping[str, Any]] = []
 
     def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Takes what a checkpoint holds."""
+        """Loads the rows of a checkpoint."""
         self._rows = list(rows)
 
     @property
     def waits(self) -> bool:
-        """Whether there is anything to compare."""
+        """Whether there are rows that were not compared yet."""
         return bool(self._rows)
 
     def compare(self, arrived: Mapping[str, Any]) -> None:
-        """Compares them with the first rows that arrive; nothing is compared after that.
+        """Compares names, dtypes and shapes with the first rows that arrive; later calls do nothing.
 
         Raises:
             CheckpointError: Names, dtypes or shapes differ.
@@ -46,14 +46,14 @@ class RestoredRows:
             try:
                 found = self._layout(held)
             except (LookupError, TypeError, AttributeError) as error:
-                raise CheckpointError(f"the checkpoint's rows that wait for others are none: {error}") from error
+                raise CheckpointError(f"the checkpoint's rows that wait for others are no rows: {error}") from error
             for name in sorted({*found, *own}):
                 if found.get(name) != own.get(name):
-                    told = f"{name}: {found.get(name, 'none')}, not {own.get(name, 'none')}"
-                    raise CheckpointError(f"the checkpoint's rows that wait for others are not as the others: {told}")
+                    difference = f"{name}: {found.get(name, 'none')}, not {own.get(name, 'none')}"
+                    raise CheckpointError(f"the checkpoint's rows do not fit the rows that follow: {difference}")
 
     def _layout(self, rows: Mapping[str, Any]) -> dict[str, str]:
-        """Returns dtype and shape of each column, in words; along the free axis how far it exceeds `valid`."""
+        """Dtype and shape of each column, as text; the free axis is measured relative to `valid`."""
         axis = self._free_axis
         length = rows["valid"].shape[axis]
         layout = {}

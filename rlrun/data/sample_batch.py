@@ -1,4 +1,4 @@
-"""Columns of experience that share their leading dimensions."""
+"""Batches of experience: columns that share their leading dimensions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rlrun.data.packing import zeroed
 from rlrun.data.tree import map_tree
 
 WORLD_STATE = "world_state"
-"""Column of a fragment with the whole world's state, the same for all agents of it, [T + 1, B, D]."""
+"""Column of a fragment with the state of the whole world, the same for all its agents, [T + 1, B, D]."""
 
 ACTS = "acts"
-"""Column of a fragment that says whether an agent acts in a row, the closing one included, [T + 1, B]."""
+"""Column of a fragment: whether an agent acts in a row, with the closing row, [T + 1, B]."""
 
 EPISODE_STEPS = "episode_steps"
-"""Column of a fragment with views: steps of its episode before a row, [T + 1, B]; see `rlrun.data.views`."""
+"""Column of a fragment with views: number of the episode's steps before a row, [T + 1, B]; see `rlrun.data.views`."""
 
 PREV_REWARDS = "prev_rewards"
-"""Column of a fragment with views: what the env gave for the step before a row, [T + 1, B]."""
+"""Column of a fragment with views: the env's reward of the step before a row, [T + 1, B]."""
 
 HISTORY = "history"
-"""Column of a fragment with views: what came before its first row, leaves [1 + rows, B, ...]."""
+"""Column of a fragment with views: the rows before its first one, leaves [1 + rows, B, ...]."""
 
 CLOSING_COLUMNS = (
     "obs",
@@ -36,7 +36,7 @@ CLOSING_COLUMNS = (
     EPISODE_STEPS,
     PREV_REWARDS,
 )
-"""Columns of a fragment with one row more than the others: the observation after its last step, and its value."""
+"""Columns of a fragment with T + 1 rows: the last is for the observation after the last step."""
 
 OWN_COLUMNS = frozenset(
     {
@@ -69,31 +69,30 @@ OWN_COLUMNS = frozenset(
         "weights_version",
     }
 )
-"""Columns that rlrun itself writes, whose names no number of an env's info can have."""
+"""Columns that rlrun itself writes; a number of an env's info cannot have such a name."""
 
 
 class SampleBatch(dict[str, Any]):
-    """A mapping from column names to trees of arrays.
+    """A batch of experience: a mapping from column names to trees of arrays.
 
-    From a worker the leading dimensions are [T, B] (time, env slots), and `obs` and `values` close the fragment
-    with one row more; in the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`,
-    `actions`, `rewards`, `terminateds`, `truncateds`, then `valid` (1 where a step filled the cell) and what a policy
-    or operator
-    adds (`logp`, `values`, `advantages`, ...).
+    From a worker the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS` such as `obs` have one row
+    more. In the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
+    `rewards`, `terminateds`, `truncateds`, then `valid` (1 where the entry holds a step) and those that a policy or
+    operator adds (`logp`, `values`, `advantages`, ...).
     """
 
     @property
     def num_rows(self) -> int:
-        """Cells of the batch, T * B, whether a step filled them or not."""
+        """Entries of the batch, T * B, valid or not."""
         shape = self["valid"].shape
         return int(shape[0] * shape[1])
 
     def map(self, function: Callable[..., Any]) -> SampleBatch:
-        """Returns the batch with a function applied to every array."""
+        """Applies a function to every array."""
         return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
 
     def steps(self) -> SampleBatch:
-        """Returns the batch without its closing rows, so that all columns are [T, B]."""
+        """The batch without its closing rows, so that all columns are [T, B]."""
         length = len(self["valid"])
         return SampleBatch(
             {
@@ -103,10 +102,9 @@ class SampleBatch(dict[str, Any]):
         )
 
     def closed(self) -> SampleBatch:
-        """Returns the batch with a closing row in every column, [T + 1, B]; no step fills it.
+        """The batch with a closing row in every column, [T + 1, B], which is not valid.
 
-        The observation after the last step, and what a network makes of it, then stands behind that step like the one
-        after an episode's end does.
+        So the observation after the last step is in the next row, like a final observation after an episode's end.
         """
 
         def close(leaf: Any) -> Any:
@@ -133,10 +131,10 @@ class SampleBatch(dict[str, Any]):
         return self.map(cut)
 
     def zero_invalid(self, keep: Sequence[str] = ()) -> SampleBatch:
-        """Returns the batch with zeros in the cells that no step filled, so that no garbage reaches a loss.
+        """The batch with zeros in entries that are not valid, so that no garbage reaches a loss.
 
         Args:
-            keep: Columns to leave: what a network makes of the observation there may be asked for.
+            keep: Columns to leave unchanged, such as final observations that a network is to evaluate.
         """
         valid = self["valid"]
         if valid.all():
@@ -145,21 +143,21 @@ class SampleBatch(dict[str, Any]):
 
 
 def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
-    """Returns the columns of a batch that a network is run on, and `valid`.
+    """The input columns of networks, and `valid`.
 
-    Those are observations and recurrent state, and the actions that an autoregressive one is given.
+    These are observations, recurrent state, and actions, which autoregressive networks take.
     """
     names = ("obs", "valid", "state", "episode_starts", "actions")
     return SampleBatch({name: batch[name] for name in names if name in batch})
 
 
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
-    """Puts fragments of equal length side by side: [T, B1], [T, B2] -> [T, B1 + B2]."""
+    """Concatenates fragments of equal length along the env slots: [T, B1], [T, B2] -> [T, B1 + B2]."""
     if len(batches) == 1:
         return SampleBatch(batches[0])
     lengths = {batch["valid"].shape[0] for batch in batches}
     if len(lengths) > 1:
-        raise ValueError(f"fragments of different lengths cannot stand side by side: {sorted(lengths)}")
+        raise ValueError(f"fragments of different lengths cannot be concatenated: {sorted(lengths)}")
     first, *others = batches
     return SampleBatch(
         {

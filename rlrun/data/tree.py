@@ -1,7 +1,6 @@
-"""Nested observations and actions: trees of arrays, as Gymnasium's Dict and Tuple spaces make them.
+"""Trees of arrays: nested observations and actions of Gymnasium's Dict and Tuple spaces.
 
-A tree is a leaf, a dict of trees (keys sorted, as Gymnasium sorts them) or a tuple of trees. It imports neither torch
-nor ray, because rollout actors use it.
+A tree is a leaf, a dict of trees (keys sorted, as in Gymnasium) or a tuple of trees.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Returns the leaves of a tree from left to right."""
+    """The leaves of a tree from left to right."""
     return [leaf for _, leaf in named_leaves(tree)]
 
 

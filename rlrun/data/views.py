@@ -1,15 +1,15 @@
-"""Views: earlier observations, actions and rewards of an episode beside the present observation (NumPy).
+"""Views: inputs of a network with earlier observations, actions and rewards of the episode (NumPy).
 
-A fragment holds each observation, action and reward once. What a network sees of them is shifted out of it when it is
-read: `viewed` puts a dict in place of `obs`. Its parts are
+A fragment holds each observation, action and reward once. The network's input is gathered when it is read: `viewed`
+replaces `obs` by a dict with the parts
 
 - `view:obs`, the present observation, or `view:frames` [n, ...], the last n of them, the oldest first;
-- `view:prev_actions` [k, ...], the last k actions; `view:prev_rewards` [k], what they gave, as the env gave it;
-- `action_mask`, the present one, where the observation holds one.
+- `view:prev_actions` [k, ...], the last k actions; `view:prev_rewards` [k], their rewards, as the env returned them;
+- `action_mask`, the present one, if the observation holds one.
 
-What is before an episode's start stands in row 0 of each column's history: zeros, or for numbers that enter as one-hot
-vectors one that is none of theirs. `episode_steps` tells how far back an episode goes, and `history` holds what came
-before a fragment: the worker carries it from one to the next.
+Row 0 of each column's history is the value before an episode's start: zeros, or for numbers that are one-hot encoded a
+number out of their range. `episode_steps` is the number of steps since the episode's start. `history` holds the rows
+before a fragment; the worker passes it from one fragment to the next.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ VIEW_PREV_REWARDS = "view:prev_rewards"
 Rows = NDArray[np.int64]
 
 NOT_SHOWN = -1
-"""`episode_steps` of a row in which no observation stands."""
+"""Value of `episode_steps` in a row without an observation."""
 
 
 def is_viewed(tree: Any) -> bool:
-    """Whether a tree is that of a view, instead of an observation as the env gives it."""
+    """Whether a tree is a view, not an observation as the env returns it."""
     return isinstance(tree, dict) and (VIEW_OBS in tree or VIEW_FRAMES in tree)
 
 
 def shown(tree: Any) -> Any:
-    """Returns the part of a view's tree that stands for the env's observation, in its structure; others as they are."""
+    """The part of a view that is the env's observation, in its structure; other trees unchanged."""
     if not is_viewed(tree):
         return tree
     observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]
@@ -49,14 +49,14 @@ def shown(tree: Any) -> Any:
 
 
 def with_shown(tree: Any, observed: Any) -> Any:
-    """Returns a view's tree with another part for the env's observation, in the structure that `shown` returns."""
+    """A view with the env's observation replaced, in the structure of `shown`."""
     if not is_viewed(tree):
         return observed
     return {**tree, **split(observed, VIEW_FRAMES if VIEW_FRAMES in tree else VIEW_OBS)}
 
 
 def split(observed: Any, name: str) -> dict[str, Any]:
-    """Returns an observation as parts of a view: what a network sees under a name, and the action mask by itself."""
+    """Splits an observation into parts of a view: the network's input under a name, and the action mask."""
     if not isinstance(observed, dict) or ACTION_MASK not in observed:
         return {name: observed}
     seen = {key: part for key, part in observed.items() if key != ACTION_MASK}
@@ -64,10 +64,10 @@ def split(observed: Any, name: str) -> dict[str, Any]:
 
 
 def viewed(batch: SampleBatch) -> SampleBatch:
-    """Returns a fragment with what a network sees in place of `obs`, [T + 1, B, ...]; one without views as it is.
+    """The fragment with views in place of `obs`, [T + 1, B, ...]; unchanged if it has none.
 
     Args:
-        batch: A fragment [T, B], with raw observations or with filtered ones.
+        batch: A fragment [T, B], with filtered or unfiltered observations.
     """
     if HISTORY not in batch:
         return batch
@@ -82,7 +82,7 @@ def viewed(batch: SampleBatch) -> SampleBatch:
         shifts = range(kept["actions"] - 1, 0, -1)
         observed[VIEW_PREV_ACTIONS] = _shifted(history["actions"], batch["actions"], earlier, steps, shifts)
     if "prev_rewards" in kept:
-        # A row's own number is that of the step before it.
+        # The reward column is shifted by one step already.
         rewards, numbers = batch[PREV_REWARDS], range(kept["prev_rewards"] - 1, -1, -1)
         observed[VIEW_PREV_REWARDS] = _shifted(history["prev_rewards"], rewards, earlier, steps - 1, numbers)
     columns = {name: column for name, column in batch.items() if name not in (HISTORY, EPISODE_STEPS, PREV_REWARDS)}
@@ -90,16 +90,16 @@ def viewed(batch: SampleBatch) -> SampleBatch:
 
 
 def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what comes before the fragment behind one: the last rows of it, closing row left out.
+    """The history for the next fragment: the last rows of this one, without its closing row.
 
     Args:
-        history: What came before it.
-        batch: The fragment as it was recorded.
+        history: The history of this fragment.
+        batch: This fragment as it was recorded.
     """
     steps = batch[EPISODE_STEPS]
     columns = {"obs": _seen_part(batch["obs"]), "actions": batch["actions"], "prev_rewards": batch[PREV_REWARDS]}
     kept = {name: len(leaves(tree)[0]) - 1 for name, tree in history.items()}
-    # Counted from the closing row, whatever stands there.
+    # Counted from the closing row, whatever it holds.
     earlier = [rows[-1] for rows in _earlier_rows(steps >= 0, max(kept.values()) + 1)]
     slots = np.arange(steps.shape[1])
 
@@ -113,16 +113,16 @@ def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[
 
 
 def _seen_part(observed: Any) -> Any:
-    """Returns an observation without its action mask, of which nobody sees earlier ones."""
+    """An observation without its action mask: earlier masks are never shown."""
     return split(observed, VIEW_OBS)[VIEW_OBS]
 
 
 def _earlier_rows(filled: NDArray[np.bool_], number: int) -> list[Rows]:
-    """Returns for each row of a fragment where the one stands that its slot was shown k rows before, k < `number`.
+    """For each row of a fragment, the row of the slot's k-th observation before it, k < `number`.
 
     Args:
-        filled: Whether an observation stands in a row, [T + 1, B].
-        number: How many.
+        filled: Whether a row holds an observation, [T + 1, B].
+        number: Number of shifts k.
 
     Returns:
         For each k the rows, [T + 1, B]; -1 is the newest row of the history, -2 the one before it.
@@ -139,14 +139,14 @@ def _earlier_rows(filled: NDArray[np.bool_], number: int) -> list[Rows]:
 
 
 def _shifted(history: Any, tree: Any, earlier: list[Rows], steps: Rows, shifts: range) -> Any:
-    """Returns a tree of [T + 1, B, K, ...]: in each row what stood there k rows before, for K shifts.
+    """Stacks the values of K shifts: a tree of [T + 1, B, K, ...], in each row the values k observations before.
 
     Args:
-        history: What is before an episode's start in row 0, then what came before the fragment, oldest first.
+        history: In row 0 the value before an episode's start, then the rows before the fragment, oldest first.
         tree: Columns [T, B, ...] or [T + 1, B, ...].
-        earlier: What `_earlier_rows` returns.
-        steps: How many rows back an episode goes, [T + 1, B].
-        shifts: Each k.
+        earlier: Result of `_earlier_rows`.
+        steps: Steps since the episode's start, [T + 1, B].
+        shifts: The shifts k.
     """
     slots = np.arange(steps.shape[1])
 

@@ -70,7 +70,7 @@ def check_columns(columns: Sequence[str]) -> None:
     """Checks names of numbers in infos that become columns of a batch.
 
     Raises:
-        ValueError: One is there twice, or a batch has a column of its name.
+        ValueError: One appears twice, or a batch has a column of its name.
     """
     for name in columns:
         if columns.count(name) > 1:

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
+from rlrun.data.space_kinds import known_kind
 from rlrun.envs.action_masks import with_vector_action_masks
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import check_installed, find_spec
@@ -258,9 +259,10 @@ def _arrays(space: gymnasium.Space[Any], observations: Any, num_envs: int, path:
             raise ValueError(f"the observations{at} must be a tuple of {len(space.spaces)} batches")
         parts = enumerate(zip(space, observations, strict=True))
         return tuple(_arrays(part, batch, num_envs, f"{path}/{number}") for number, (part, batch) in parts)
-    array, expected = np.asarray(observations), (num_envs, *(space.shape or ()))
+    shape, dtype = known_kind(space).form(space)
+    array, expected = np.asarray(observations), (num_envs, *shape)
     if array.shape != expected:
         raise ValueError(f"the observations{at} have shape {array.shape}, but their space says {expected}")
-    if array.dtype.kind not in "biu" and np.issubdtype(space.dtype, np.integer):
-        raise ValueError(f"the observations{at} have dtype {array.dtype}, but their space says {space.dtype}")
-    return array.astype(space.dtype, copy=False)
+    if array.dtype.kind not in "biu" and np.issubdtype(dtype, np.integer):
+        raise ValueError(f"the observations{at} have dtype {array.dtype}, but their space says {dtype}")
+    return array.astype(dtype, copy=False)

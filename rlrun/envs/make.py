@@ -168,16 +168,12 @@ def _unchecked_vector_env(
     return LoopVectorEnv(config.id, envs, seeds, first_episodes, config.columns)
 
 
-def make_env(
-    config: EnvConfig, *, render_mode: str | None = None, worker_index: int = 0, env_index: int = 0, seed: int = 0
-) -> gymnasium.Env[Any, Any]:
+def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0) -> gymnasium.Env[Any, Any]:
     """Makes a single env with the spaces and wrappers that an env slot of `make_vector_env` has.
 
     Args:
         config: Which env.
         render_mode: Gymnasium's render mode, or None.
-        worker_index: Given to a factory that has this parameter.
-        env_index: Given to a factory that has this parameter.
         seed: Given to a factory that has this parameter; reset with it for an episode that can be repeated.
 
     Raises:
@@ -192,7 +188,7 @@ def make_env(
         return env
     if backend == "envpool":
         return _like_envpool(config, render_mode)
-    return make_single_env(config, render_mode=render_mode, worker_index=worker_index, env_index=env_index, seed=seed)
+    return make_single_env(config, render_mode=render_mode, seed=seed)
 
 
 def spaces_of(config: EnvConfig) -> Spaces:
@@ -217,16 +213,21 @@ def spaces_of(config: EnvConfig) -> Spaces:
         close_or_warn(env.close, config.id, "before any episode")
 
 
-def check_same_spaces(config: EnvConfig, trained: EnvConfig) -> None:
-    """Refuses an env in which a policy that was trained in another can see or do nothing; bounds may differ.
+def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
+    """Refuses spaces in which a policy that was trained in others can see or do nothing; bounds may differ.
+
+    Args:
+        whose: What messages call them: the env, and the policy where there are several.
+        spaces: The spaces.
+        trained: Those that the policy was trained in.
 
     Raises:
-        UsageError: Its observations or actions are of another form.
+        UsageError: Observations or actions are of another form.
     """
-    kinds = zip(("observations", "actions"), spaces_of(config), spaces_of(trained), strict=True)
+    kinds = zip(("observations", "actions"), spaces, trained, strict=True)
     for what, space, expected in kinds:
         if _form(space) != _form(expected):
-            raise UsageError(f"env {config.id}: its {what} are {space}; the policy was trained with {expected}")
+            raise UsageError(f"{whose}: its {what} are {space}; the policy was trained with {expected}")
 
 
 def _form(space: gymnasium.Space[Any]) -> Any:

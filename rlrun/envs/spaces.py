@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import Space
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Dict, Tuple
 from numpy.typing import NDArray
 
+from rlrun.data.space_kinds import SpaceKind, kind_of, kinds_in_words, known_kind, space_tree
 from rlrun.data.tree import leaves, map_tree
 from rlrun.errors import EnvironmentUnusable
 
@@ -29,9 +30,6 @@ class Spaces(NamedTuple):
     action: Space[Any]
 
 
-_LEAVES = (Box, Discrete, MultiDiscrete, MultiBinary)
-
-
 def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None:
     """Checks that both spaces of an env are there and of kinds that rlrun knows.
 
@@ -40,7 +38,7 @@ def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None
     """
     for name, space in (("observation_space", observation_space), ("action_space", action_space)):
         for path, part in _parts(space, name):
-            if isinstance(part, _LEAVES):
+            if kind_of(part) is not None:
                 continue
             if not isinstance(part, Space):
                 what = "is not set" if part is None else f"is no space but {type(part).__name__}"
@@ -48,19 +46,17 @@ def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None
                     f"env {env_id}: its {path} {what}; every env declares one in gymnasium.spaces"
                 )
             what = "holds no spaces" if isinstance(part, Dict | Tuple) else f"is of kind {type(part).__name__}"
-            raise EnvironmentUnusable(
-                f"env {env_id}: its {path} {what}, and rlrun knows Box, Discrete, MultiDiscrete, MultiBinary "
-                "and Dict and Tuple of these"
-            )
+            raise EnvironmentUnusable(f"env {env_id}: its {path} {what}, and rlrun knows {kinds_in_words()}")
 
 
 def empty_batch(space: Space[Any], num_envs: int) -> Tree:
     """Returns a tree of zeros for a batch of a space, leaves [num_envs, ...] of the space's dtypes."""
-    if isinstance(space, Dict):
-        return {key: empty_batch(part, num_envs) for key, part in space.items()}
-    if isinstance(space, Tuple):
-        return tuple(empty_batch(part, num_envs) for part in space)
-    return np.zeros((num_envs, *(space.shape or ())), dtype=space.dtype)
+
+    def zeros(part: Space[Any]) -> NDArray[Any]:
+        shape, dtype = known_kind(part).form(part)
+        return np.zeros((num_envs, *shape), dtype)
+
+    return map_tree(zeros, space_tree(space))
 
 
 class Misfit(ValueError):
@@ -110,10 +106,10 @@ def _raise_misfit(space: Space[Any], observation: Any, path: str) -> None:
 
 
 def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[int, Any], None]:
-    shape = rows.shape[1:]
+    kind, shape = known_kind(space), rows.shape[1:]
     arrays, numbers = {rows.dtype}, {rows.dtype.type}  # types that any further observation may be of unseen
     own: Any = rows.dtype  # asked for first: a dtype is the same object nearly always, and its hash takes longer
-    if not isinstance(space, Box):  # a choice that does not exist would stop the network at the next action
+    if kind.meaning != "numbers":  # a choice that does not exist would stop the network at the next action
         arrays, numbers, own = set(), set(), None
 
     def write(slot: int, observation: Any) -> None:
@@ -122,15 +118,16 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
             is_known = observation.shape == shape and (dtype is own or dtype in arrays)
         else:
             is_known = observation.__class__ in numbers and not shape
-        if not is_known:
-            _raise_misfit(space, observation, path)
-            array = np.asarray(observation)
-            if np.issubdtype(rows.dtype, np.floating) or (
-                isinstance(space, Box) and np.can_cast(array.dtype, rows.dtype)
-            ):
-                arrays.add(array.dtype)
-                numbers.add(observation.__class__ if not shape else array.dtype.type)
-        rows[slot] = observation
+        if is_known:
+            rows[slot] = observation
+            return
+        array = _element(space, kind, observation, f" at '{path}'" if path else "")
+        if np.issubdtype(rows.dtype, np.floating) or (
+            kind.meaning == "numbers" and np.can_cast(array.dtype, rows.dtype)
+        ):
+            arrays.add(array.dtype)
+            numbers.add(observation.__class__ if not shape else array.dtype.type)
+        rows[slot] = array
 
     return write
 
@@ -166,9 +163,32 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
             return f"the observation{at} must be a tuple of {len(space.spaces)}, not {_shown(observation)}"
         found = (misfit(part, value, _join(path, i)) for i, (part, value) in enumerate(zip(space, observation)))  # noqa: B905
         return next((reason for reason in found if reason), None)
+    try:
+        _element(space, known_kind(space), observation, at)
+    except Misfit as reason:
+        return str(reason)
+    return None
+
+
+def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> NDArray[Any]:
+    """Returns the array that holds an observation of a space that is neither Dict nor Tuple.
+
+    Raises:
+        Misfit: It is none of the space's.
+    """
     if _is_plain(space, observation):
-        return None
-    return _form_misfit(space, observation, at) or _value_misfit(space, np.asarray(observation), at)
+        plain: NDArray[Any] = observation
+        return plain
+    try:
+        array = kind.array(space, observation)
+    except ValueError as error:
+        raise Misfit(f"the observation{at} is {error}, and its space is {space}") from None
+    if array.dtype == object:
+        shape, _ = kind.form(space)
+        raise Misfit(f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}")
+    if reason := _form_misfit(space, kind, array, at) or _value_misfit(space, array, at):
+        raise Misfit(reason)
+    return array
 
 
 def _is_plain(space: Space[Any], observation: Any) -> bool:
@@ -182,23 +202,17 @@ def _is_plain(space: Space[Any], observation: Any) -> bool:
     )
 
 
-def _form_misfit(space: Space[Any], observation: Any, at: str) -> str | None:
+def _form_misfit(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: str) -> str | None:
     """Says why an observation has not the shape and type of a leaf space, or returns None if it has."""
-    try:
-        array = np.asarray(observation)
-    except ValueError:
-        return f"the observation{at} is ragged: its rows differ in length, and its space is {space}"
-    shape = tuple(space.shape or ())
-    if array.dtype == object:
-        return f"the observation{at} must be an array of shape {shape}, not {_shown(observation)}"
+    shape, dtype = kind.form(space)
     if array.shape != shape:
         return f"the observation{at} has shape {array.shape}, but its space says {shape}"
     if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
         return None
-    if not isinstance(space, Box):
+    if kind.meaning != "numbers":
         return f"the observation{at} has dtype {array.dtype}, but {space} holds whole numbers"
-    if np.issubdtype(space.dtype, np.integer):
-        return f"the observation{at} has dtype {array.dtype}, but its space says {space.dtype}"
+    if np.issubdtype(dtype, np.integer):
+        return f"the observation{at} has dtype {array.dtype}, but its space says {dtype}"
     return None
 
 
@@ -219,18 +233,18 @@ def _value_misfit(space: Space[Any], values: NDArray[Any], at: str) -> str | Non
     Bounds of real numbers are not demanded: nothing is computed from them, and many environments leave theirs by a
     rounding error or in a rare state.
     """
-    if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
+    kind = known_kind(space)
+    _, dtype = kind.form(space)
+    if np.issubdtype(dtype, np.floating):
         if np.isfinite(values.sum()) or np.isfinite(values).all():
             return None
         return f"the observation{at} contains {'NaN' if np.isnan(values).any() else 'infinite numbers'}"
-    if isinstance(space, Box):
-        own, of_type = (space.low.min(), space.high.max()), np.iinfo(space.dtype)
-        if values.dtype == space.dtype and own == (of_type.min, of_type.max):
+    low, high = kind.bounds(space)
+    if kind.meaning == "numbers":
+        of_type = np.iinfo(dtype)
+        if values.dtype == dtype and (low.min(), high.max()) == (of_type.min, of_type.max):
             return None
-        outside = (values < space.low) | (values > space.high)
-    else:
-        first, count = _range(space)
-        outside = (values < first) | (values >= first + count)
+    outside = (values < low) | (values > high)
     if not outside.any():
         return None
     return f"the observation{at} holds {values[outside].ravel()[0]}, which is outside {space}"
@@ -271,25 +285,18 @@ def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None
     if isinstance(space, Tuple):
         found = (action_misfit(part, value, num_envs) for part, value in zip(space, actions, strict=True))
         return next((reason for reason in found if reason), None)
-    array = np.asarray(actions)
+    array, kind = np.asarray(actions), known_kind(space)
     shape = (num_envs, *(space.shape or ()))
     if array.shape != shape:
         return f"actions have shape {array.shape}, but {num_envs} env slots of {space} take {shape}"
-    if isinstance(space, Box):
+    if kind.meaning == "numbers":
         return None
     if not np.issubdtype(array.dtype, np.integer):
         return f"actions have dtype {array.dtype}, but {space} takes whole numbers"
-    first, count = _range(space)
-    if np.all((array >= first) & (array < first + count)):
+    low, high = kind.bounds(space)
+    if np.all((array >= low) & (array <= high)):
         return None
     return f"actions {np.unique(array).tolist()} are outside {space}"
-
-
-def _range(space: Space[Any]) -> tuple[Any, Any]:
-    """Returns the first value of a space of whole numbers and how many there are, element by element."""
-    if isinstance(space, MultiBinary):
-        return 0, 2
-    return (space.start, space.nvec) if isinstance(space, MultiDiscrete) else (space.start, space.n)
 
 
 def _parts(space: Any, path: str) -> Iterator[tuple[str, Any]]:

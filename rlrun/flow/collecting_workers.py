@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rlrun.flow.sources.operator_chain import OperatorChain
     from rlrun.functional.moments import Moments
-    from rlrun.policy.weights import Weights
     from rlrun.rollout.rollout import JoinedRollouts, Rollout
+    from rlrun.rollout.worker import Orders
 
 
 class CollectedSteps(Protocol):
@@ -56,8 +56,8 @@ class CollectingWorkers(Protocol):
         """Has each fragment tell where its worker is, so that a lost one is made again just there."""
         ...
 
-    def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
-        """Gives all deliverers, or one, new weights by policy."""
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Gives all deliverers, or one, orders; the same object given several times is stored once."""
         ...
 
     def request(self, deliverer: int) -> None:

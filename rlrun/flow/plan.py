@@ -1,4 +1,4 @@
-"""Prints the plan of a flow as text that reads like the algorithm."""
+"""Prints the plan of a flow: as text that reads like the algorithm, and as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from typing import Any
 from rlrun.flow.flow import OperatorInfo
 
 Plan = Sequence[OperatorInfo]
+
+_SHAPES = {
+    "source": ("([", "])"),
+    "duplicate": ("[/", "\\]"),
+    "copy": ("(", ")"),
+    "concurrently": ("{{", "}}"),
+    "followed_by": ("{{", "}}"),
+}
+"""Brackets of a node of a Mermaid flowchart by its kind; a plain box for all others."""
 
 
 def plan_text(plan: Plan) -> str:
@@ -31,6 +40,25 @@ def plan_text(plan: Plan) -> str:
            -> (goes no further)
     """
     return "\n".join(_lines(plan, {}))
+
+
+def plan_mermaid(plan: Plan) -> str:
+    """Returns a plan as a Mermaid flowchart; branches whose items go no further end in dotted arrows.
+
+    Args:
+        plan: What `Flow.describe` returned.
+
+    Examples:
+        >>> from rlrun.flow.sources.items import from_items
+        >>> print(plan_mermaid(from_items([1, 2]).for_each(str).describe()))
+        flowchart TD
+            n0(["from_items"])
+            n1["str"]
+            n0 --> n1
+    """
+    chart = _Flowchart()
+    chart.add_chain(plan)
+    return "\n".join(["flowchart TD", *(f"    {line}" for line in chart.lines)])
 
 
 def _lines(plan: Plan, duplicates: dict[str, str]) -> Iterator[str]:
@@ -72,3 +100,52 @@ def _call(info: OperatorInfo) -> str:
 def _named(name: str, settings: Mapping[str, Any]) -> str:
     arguments = ", ".join(f"{setting}={value}" for setting, value in settings.items())
     return f"{name}({arguments})" if arguments else name
+
+
+class _Flowchart:
+    """The lines of a Mermaid flowchart, the nodes upstream first; a stream that several branches copy is there once.
+
+    Attributes:
+        lines: The lines, without the first one, which names the kind of chart.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._nodes = 0
+        self._by_path: dict[str, str] = {}
+
+    def add_chain(self, plan: Plan) -> str:
+        """Adds a chain and what joins at its head; returns its last node."""
+        last = ""
+        for info in plan:
+            if info.path not in self._by_path:
+                arrows = {last: "-->"} if last else {}
+                for number, branch in enumerate(info.branches):
+                    goes_on = number in info.settings["output"]
+                    arrows[self.add_chain(branch)] = "-->" if goes_on else "-. goes no further .->"
+                self._by_path[info.path] = self._add_step(info, arrows)
+            last = self._by_path[info.path]
+        return last
+
+    def _add_step(self, info: OperatorInfo, arrows: Mapping[str, str]) -> str:
+        """Adds an operator, after those that it has applied on the workers; returns its node."""
+        if info.on_workers:
+            self.lines.append(f'subgraph workers_n{self._nodes + len(info.on_workers)}["on each worker"]')
+            for operator in info.on_workers:
+                arrows = {self._add(_named(*operator), ("[", "]"), arrows, "    "): "-->"}
+            self.lines.append("end")
+        text = f"copy {info.settings['index']}" if info.kind == "copy" else _call(info)
+        return self._add(text, _SHAPES.get(info.kind, ("[", "]")), arrows)
+
+    def _add(self, text: str, shape: tuple[str, str], arrows: Mapping[str, str], indent: str = "") -> str:
+        node = f"n{self._nodes}"
+        self._nodes += 1
+        self.lines.append(f'{indent}{node}{shape[0]}"{_escaped(text)}"{shape[1]}')
+        self.lines += [f"{indent}{start} {arrow} {node}" for start, arrow in arrows.items()]
+        return node
+
+
+def _escaped(text: str) -> str:
+    """Escapes what Mermaid takes for something else in a quoted text: quotes, entities, tags, Markdown."""
+    codes = {character: f"#{ord(character)};" for character in '#"<>&`'}
+    return "<br/>".join("".join(codes.get(character, character) for character in line) for line in text.splitlines())

@@ -11,6 +11,7 @@ from rlrun.flow.operators.batch_refs import LeaveOnWorker
 from rlrun.flow.sources.aggregated_rollouts import AggregatedRollouts
 from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.flow.sources.rollouts import AsyncRollouts, RolloutMode, SyncRollouts
+from rlrun.rollout.worker import Orders
 
 if TYPE_CHECKING:
     from rlrun.flow.collecting_workers import CollectingWorkers
@@ -40,6 +41,7 @@ class PolicyWorkers:
         self.sendings = 0
         self.has_source = False
         self._workers = workers
+        self._orders = Orders()
 
     @property
     def indices(self) -> Sequence[int]:
@@ -133,7 +135,9 @@ class PolicyWorkers:
     def send(self, weights: Weights, worker: int | None = None) -> None:
         """Gives all workers, or one, new weights; they hold from the next request on."""
         self.sendings += 1
-        self._workers.set_weights({self.policy: weights}, worker)
+        if self._orders.weights.get(self.policy) is not weights:
+            self._orders = Orders({self.policy: weights})  # one object for all workers: it is stored once
+        self._workers.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
         """Returns what the policy's filters have seen since the last call, by name."""

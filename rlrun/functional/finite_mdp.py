@@ -1,4 +1,4 @@
-"""Finite Markov decision processes whose model is known: exact values by dynamic programming (NumPy)."""
+"""Dynamic programming in finite Markov decision processes with a known model (NumPy)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 TOLERANCE = 1e-10
-"""How far values are from their limit at most, relative to the largest of them."""
+"""Bound of the error of values, relative to the largest of them."""
 
 
 @dataclass(frozen=True)
 class FiniteMDP:
-    """The model of S states and A actions.
+    """The model of a finite MDP with S states and A actions.
 
     Attributes:
-        transitions: Probability that an action leads on to a state, [S, A, S]; what is lacking to 1 ends the episode.
+        transitions: Transition probabilities, [S, A, S]; the rest of each sum to 1 is the probability of termination.
         rewards: Mean reward of an action, [S, A].
-        starts: Probability that an episode begins in a state, [S].
-        time_limit: Steps after which an episode is cut off; None for never.
+        starts: Distribution of initial states, [S].
+        time_limit: Steps after which an episode is truncated; None for no limit.
     """
 
     transitions: Doubles
@@ -31,7 +31,7 @@ class FiniteMDP:
     time_limit: int | None = None
 
     def backup(self, values: Doubles, gamma: float) -> Doubles:
-        """Returns what actions are worth, [S, A], where what follows them is worth `values` [S].
+        """Bellman backup: action values [S, A] for state values [S].
 
         Source:
             Bellman, "Dynamic Programming", 1957: r(s, a) + gamma sum over s' of p(s' | s, a) v(s').
@@ -39,22 +39,22 @@ class FiniteMDP:
         return self.rewards + gamma * (self.transitions @ values)
 
     def optimal_q(self, gamma: float) -> Doubles:
-        """Returns the action values of the best policy, [S, A], by value iteration.
+        """Optimal action values, [S, A], by value iteration.
 
-        With gamma 1 they are what is best within the time limit.
+        With gamma 1 they are the optimal returns within the time limit.
 
         Raises:
-            ValueError: If gamma is 1 and there is no time limit.
+            ValueError: Gamma is 1 and there is no time limit.
         """
         return self._limit(gamma, lambda q: q.max(-1))
 
     def q_of(self, policy: Doubles, gamma: float) -> Doubles:
-        """Returns the action values of a policy with probabilities [S, A], [S, A].
+        """Action values [S, A] of a policy with probabilities [S, A].
 
         With gamma 1 they are its returns within the time limit.
 
         Raises:
-            ValueError: If gamma is 1 and there is no time limit.
+            ValueError: Gamma is 1 and there is no time limit.
         """
         if gamma == 1.0:
             return self._limit(gamma, lambda q: (policy * q).sum(-1))
@@ -63,7 +63,7 @@ class FiniteMDP:
         return self.backup(values, gamma)
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Returns the states in which an episode can be, [S]; not those that end one."""
+        """Whether a state can be reached in an episode, [S]."""
         leads_to: NDArray[np.bool_] = self.transitions.max(axis=1) > 0
         found = self.starts > 0
         while True:
@@ -73,7 +73,7 @@ class FiniteMDP:
             found = more
 
     def at_start(self, values: Doubles) -> float:
-        """Returns the mean of values [S] where episodes begin."""
+        """Mean of values [S] over the initial states."""
         return float(self.starts @ values)
 
     def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:
@@ -94,7 +94,7 @@ class FiniteMDP:
 
 
 def greedy(q: Doubles) -> Doubles:
-    """Returns the policy that takes the first of the best actions, as probabilities [S, A]."""
+    """The greedy policy, as probabilities [S, A]; ties go to the first action."""
     policy = np.zeros(q.shape)
     policy[np.arange(len(q)), q.argmax(-1)] = 1.0
     return policy

@@ -1,6 +1,6 @@
-"""Reductions over the cells that hold experience; the others carry weight 0.
+"""Reductions over the valid entries of batches; entries that are not valid have weight 0.
 
-They are written with methods that NumPy arrays and torch tensors share, so losses and batch statistics reduce alike.
+They use methods that NumPy arrays and torch tensors share, so losses and batch statistics are reduced alike.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 def masked_mean(x: T, valid: T) -> T:
-    """Returns the mean of x over valid cells, 0 if none is valid.
+    """Mean of x over valid entries, 0 if none is valid.
 
     Args:
-        x: Finite numbers, of any shape: what is no number times 0 is none either. Batches reach a loss with zeros in
-            the cells that no step filled (`SampleBatch.zero_invalid`).
-        valid: 1 where a cell counts and 0 elsewhere, of the same shape and type.
+        x: Finite numbers, of any shape, since NaN times 0 is NaN. Batches reach a loss with zeros in entries that are
+            not valid (`SampleBatch.zero_invalid`).
+        valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
     """
     return (x * valid).sum() / valid.sum().clip(1)  # type: ignore[attr-defined, operator, no-any-return]
 
 
 def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: float = 1e-8) -> NDArray[np.float32]:
-    """Returns x shifted and scaled to mean 0 and standard deviation 1 over its valid cells, 0 in the others.
+    """Standardises x to mean 0 and standard deviation 1 over its valid entries; the others become 0.
 
-    What stands in the others may be no finite number.
+    Entries that are not valid need not be finite.
     """
     weights = valid.astype(np.float64)
     mean = masked_mean(np.where(valid, x, 0.0).astype(np.float64), weights)

@@ -1,4 +1,4 @@
-"""Running mean and variance of streams, merged exactly from parts."""
+"""Running mean and variance, merged exactly from parts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and sum of squared deviations of numbers with one shape.
+    """Count, mean and sum of squared deviations of samples with one shape.
 
     Attributes:
-        count: How many samples went in.
-        mean: Their mean, of the samples' shape.
-        squares: Their summed squared deviations from the mean, of the samples' shape.
+        count: Number of samples.
+        mean: Mean of the samples, in their shape.
+        squares: Sum of squared deviations from the mean, in the samples' shape.
     """
 
     count: float
@@ -27,16 +27,16 @@ class Moments:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...]) -> Moments:
-        """Returns the moments of no samples."""
+        """Moments of no samples."""
         return cls(0.0, np.zeros(shape), np.zeros(shape))
 
     @classmethod
     def of(cls, samples: NDArray[np.generic], leading: int) -> Moments:
-        """Returns the moments of samples over their leading axes.
+        """Moments of samples over their leading axes.
 
         Args:
             samples: Numbers, [*leading axes, *shape].
-            leading: How many leading axes count samples.
+            leading: Number of leading axes over samples.
         """
         shape = samples.shape[leading:]
         flat = samples.reshape(math.prod(samples.shape[:leading]), *shape).astype(np.float64)
@@ -46,7 +46,7 @@ class Moments:
         return cls(float(len(flat)), mean, np.square(flat - mean).sum(axis=0))
 
     def merged(self, other: Moments) -> Moments:
-        """Returns the moments of both streams together.
+        """Moments of the samples of both.
 
         Source:
             Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
@@ -61,19 +61,19 @@ class Moments:
 
     @property
     def variance(self) -> Doubles:
-        """The population variance, 1 before the second sample (nothing to scale by)."""
+        """The population variance; 1 before the second sample, so that nothing is scaled."""
         return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
 
     def state(self) -> dict[str, object]:
-        """Returns what a checkpoint keeps."""
+        """Plain data for a checkpoint."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod
     def from_state(cls, state: dict[str, object]) -> Moments:
-        """Returns the moments that `state` described.
+        """Restores moments from `state()`.
 
         Raises:
-            ValueError: If these are no moments.
+            ValueError: The state is not valid.
         """
         count = float(state["count"])  # type: ignore[arg-type]
         mean, squares = np.asarray(state["mean"], np.float64), np.asarray(state["squares"], np.float64)

@@ -1,8 +1,8 @@
-"""Returns and advantages over fragments of experience, in NumPy.
+"""Returns and advantages over fragments of experience (NumPy).
 
 A fragment is time-major: `rewards[t, b]` follows `values[t, b]`, and `values` has one more row. Fragments are packed
-(`rlrun.data.packing`), so that the value behind step t is always `values[t + 1]`. A row without a step stands directly
-behind an episode's end, where it holds the final observation, or behind a slot's last row; no step reads its result.
+(`rlrun.data.packing`), so that the value after step t is always `values[t + 1]`. Rows without a step only come directly
+after an episode's end, with the final observation, or after a slot's last row; no step reads their results.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 
 
 def reverse_scan(deltas: Floats, decays: Floats) -> Floats:
-    """Solves x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0 for all env slots at once.
+    """Solves the recursion x[t] = deltas[t] + decays[t] * x[t + 1] with x[T] = 0, for all env slots at once.
 
     Recursive doubling: after round k every row holds the sum of its next 2^k terms, so log2(T) vectorised rounds
     replace T steps of a loop (Blelloch, "Prefix sums and their applications", 1990).
@@ -45,10 +45,10 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> tuple[Floats, Floats]:
-    """Computes generalized advantage estimates and the value targets that go with them.
+    """Generalized advantage estimation (GAE), with the value targets.
 
     delta[t] = r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t]
-    A[t]     = delta[t] + gamma * lambda * (episode goes on after t) * A[t + 1]
+    A[t]     = delta[t] + gamma * lambda * (not terminated[t] nor truncated[t]) * A[t + 1]
 
     A truncated step bootstraps from the value of its final observation, a terminated one from 0; neither passes
     advantage across the end.
@@ -56,9 +56,9 @@ def gae(
     Args:
         rewards: Rewards, [T, B].
         values: Values of the observations before each step and after the last, [T + 1, B].
-        terminateds: Whether the step ended its episode for good, [T, B].
-        truncateds: Whether the step's episode was cut off there, [T, B].
-        gamma: Discount.
+        terminateds: Whether the step terminated its episode, [T, B].
+        truncateds: Whether the step truncated its episode, [T, B].
+        gamma: Discount factor.
         gae_lambda: Weight between one-step (0) and Monte Carlo (1) estimates.
 
     Returns:
@@ -69,22 +69,22 @@ def gae(
     """
     discounts = np.where(terminateds, 0.0, gamma).astype(rewards.dtype)
     deltas = rewards + discounts * values[1:] - values[:-1]
-    goes_on = ~(terminateds | truncateds)
-    advantages = reverse_scan(deltas, (gamma * gae_lambda * goes_on).astype(rewards.dtype))
+    is_no_end = ~(terminateds | truncateds)
+    advantages = reverse_scan(deltas, (gamma * gae_lambda * is_no_end).astype(rewards.dtype))
     return advantages, advantages + values[:-1]
 
 
 def forward_discounted_sums(rewards: Floats, ends: Flags, valid: Flags, gamma: float, start: Floats) -> Floats:
-    """Computes the running discounted sum of past rewards, started afresh after every end.
+    """Running discounted sum of past rewards within each episode, for reward scaling.
 
     R[t] = r[t] + gamma * R[t - 1] * (not ended[t - 1]); reward scaling divides by its standard deviation. Rows without
-    a step pass the sum on as it is, or 0 behind an end, so that a fragment need not be packed.
+    a step keep the sum, or 0 after an end, so that a fragment need not be packed.
 
     Args:
         rewards: Rewards, [T, B]; 0 in rows without a step.
         ends: Whether the episode ended at the step, [T, B]; False in rows without a step.
         valid: Whether the row holds a step, [T, B].
-        gamma: Discount.
+        gamma: Discount factor.
         start: R[-1], 0 where the episode ended there, [B].
 
     Returns:

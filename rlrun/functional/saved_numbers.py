@@ -1,4 +1,4 @@
-"""Numbers of a checkpoint that may be a stranger's, checked before anything is computed with them."""
+"""Validation of numbers from checkpoints, which may come from anybody."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 PHILOX_BUFFER = 4
-"""Words that Philox draws at a time."""
+"""Size of Philox's output buffer in words."""
 
 
 def as_count(value: Any) -> int:
-    """Returns a whole number that is not negative and fits into 62 bits.
+    """Checks that a value is a non-negative integer of at most 62 bits.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: It is something else.
 
     Examples:
         >>> as_count(3)
@@ -28,10 +28,10 @@ def as_count(value: Any) -> int:
 
 
 def demand_like(saved: Any, own: Any, name: str = "it") -> None:
-    """Holds what was saved to what its owner would save now: the same keys, dtypes and shapes, all numbers finite.
+    """Checks that a saved state has the same keys, dtypes and shapes as the present one, and finite numbers.
 
     Raises:
-        ValueError: If it differs; the message says where.
+        ValueError: It differs; the message names the place.
 
     Examples:
         >>> demand_like({"mean": np.zeros(3)}, {"mean": np.ones(2)})
@@ -58,14 +58,14 @@ def demand_like(saved: Any, own: Any, name: str = "it") -> None:
 
 
 def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Has a generator go on with a saved state.
+    """Restores the state of a random generator.
 
-    NumPy itself does not look at the place in Philox's buffer, and would read beside it.
+    NumPy does not check the position in Philox's buffer, and would read out of bounds.
 
     Raises:
-        ValueError: If the state is none of such a generator.
+        ValueError: The position is out of bounds, or the state is of another generator.
     """
-    place = state.get("buffer_pos", 0)
-    if type(place) is not int or not 0 <= place <= PHILOX_BUFFER:
-        raise ValueError(f"{place!r:.80} is no place in a generator's buffer")
+    position = state.get("buffer_pos", 0)
+    if type(position) is not int or not 0 <= position <= PHILOX_BUFFER:
+        raise ValueError(f"{position!r:.80} is no position in a generator's buffer")
     generator.bit_generator.state = dict(state)

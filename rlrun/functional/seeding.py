@@ -1,4 +1,4 @@
-"""Children of a trial's root seed, one for each purpose."""
+"""Seeds derived from a trial's root seed, one for each purpose."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 
 def child_seed(run_seed: int, purpose: str, *indices: int) -> int:
-    """Returns the seed for one purpose, the same in every run of the same spec (63 bits).
+    """Derives the seed for a purpose from the root seed, deterministically (63 bits).
 
     Args:
         run_seed: Root seed of the trial.
-        purpose: What draws from it, such as `noise`.
-        indices: Which of several, such as worker and fragment.
+        purpose: Name of the purpose, such as `noise`.
+        indices: Further numbers, such as worker and fragment.
     """
     sequence = np.random.SeedSequence((run_seed, zlib.crc32(purpose.encode()), *indices))
     return int(sequence.generate_state(1, np.uint64)[0]) >> 1
 
 
 def generator(run_seed: int, purpose: str, *indices: int) -> np.random.Generator:
-    """Returns a fresh generator for one purpose."""
+    """A new random generator for one purpose."""
     return np.random.Generator(np.random.Philox(child_seed(run_seed, purpose, *indices)))

@@ -1,4 +1,4 @@
-"""Rows of consecutive steps out of a replay: which step follows which, and how often to sample a row (torch)."""
+"""Priorities and n-step successors for rows of consecutive steps from a replay (torch)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_SHARE = 0.9
-"""What a sequence's largest error counts in its priority; the rest is the mean's."""
+"""Weight eta of a sequence's largest error in its priority; the mean has the rest."""
 
 
 def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
-    """Returns the priorities of rows, [S]: of a single step its error, of a sequence mostly its largest one.
+    """Priorities of rows, [S]: a single step's error; for sequences a mix of the largest and the mean error.
 
     Args:
         distance: Absolute TD errors, [S, L].
-        valid: 1 where a step counts and 0 elsewhere, [S, L].
+        valid: 1 for valid steps and 0 elsewhere, [S, L].
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019, section 2.3.
@@ -29,10 +29,10 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
 
 
 def following_steps(steps: Tensor) -> Tensor:
-    """Returns which steps of their rows stand behind n-step transitions, [S, L].
+    """Positions in their rows of the observations after n-step transitions, [S, L].
 
     Args:
-        steps: How many steps each transition takes, [S, L]; of 0 the step itself follows.
+        steps: Number of steps of each transition, [S, L]; 0 gives the step's own position.
     """
-    # A sum of ones in place of arange: it takes type and device along.
+    # A cumulative sum of ones instead of arange: it has the type and device of `steps`.
     return steps + steps.new_ones(steps.shape[1]).cumsum(0) - 1

@@ -1,6 +1,6 @@
-"""How good value estimates are: the part of their targets' variance that they explain.
+"""Explained variance of value estimates.
 
-Written with methods that NumPy arrays and torch tensors share.
+Its functions use methods that NumPy arrays and torch tensors share.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from rlrun.functional.masked import masked_mean
 T = TypeVar("T")
 
 ROUNDING = 1e-12
-"""Variance, as a part of the squared mean, that rounding alone gives to constant numbers."""
+"""Bound of the variance of constant numbers by rounding, relative to the squared mean."""
 
 
 def explained_variance(values: T, targets: T, valid: T) -> T:
-    """Returns 1 - Var(targets - values) / Var(targets) over the valid cells, [].
+    """Explained variance 1 - Var(targets - values) / Var(targets) over the valid entries, [].
 
-    It is 1 where values are the targets but for a shift, and 0 where they tell no more than a constant would. It is
-    negative where they tell less.
+    It is 1 for values that equal the targets up to a constant, 0 for values as good as a constant, and negative for
+    worse ones.
 
     Args:
         values: Estimates, finite as in `masked_mean`, of any shape.
-        targets: What they should be, of the same shape.
-        valid: 1 where a cell counts and 0 elsewhere, of the same shape and type.
+        targets: Value targets, of the same shape.
+        valid: 1 for valid entries and 0 elsewhere, of the same shape and type.
     """
     mean = masked_mean(targets, valid)
     errors = targets - values  # type: ignore[operator]
@@ -36,9 +36,7 @@ def explained_variance(values: T, targets: T, valid: T) -> T:
 
 
 def explained_part(mean: Any, variance: Any, error_variance: Any) -> Any:
-    """Returns 1 - error_variance / variance, [].
-
-    Constant targets have no variance that anything could explain: of them it is 0.
+    """Explained variance 1 - error_variance / variance, []; 0 for constant targets.
 
     Args:
         mean: Mean of the targets, [].

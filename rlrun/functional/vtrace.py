@@ -1,4 +1,4 @@
-"""V-trace: value targets and advantages from experience of an older policy (torch)."""
+"""V-trace: off-policy corrected value targets and advantages (torch)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def reverse_scan(deltas: Tensor, decays: Tensor) -> Tensor:
-    """Solves x[:, t] = deltas[:, t] + decays[:, t] * x[:, t + 1] with x = 0 behind the last column.
+    """Solves the recursion x[:, t] = deltas[:, t] + decays[:, t] * x[:, t + 1] with x = 0 after the last column.
 
-    Recursive doubling, as in `rlrun.functional.returns`, without writing in place.
+    Recursive doubling, as in `rlrun.functional.returns`, without in-place operations.
 
     Args:
         deltas: Terms, [S, L].
@@ -36,31 +36,30 @@ def vtrace(
     clip_c: float = 1.0,
     lambda_: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """Computes V-trace targets and policy-gradient advantages over rows of consecutive steps.
+    """V-trace value targets and policy-gradient advantages over rows of consecutive steps.
 
     rho[t]   = min(clip_rho, exp(log_ratios[t])),  c[t] = lambda * min(clip_c, exp(log_ratios[t]))
     delta[t] = rho[t] * (r[t] + gamma * V[t + 1] * (not terminated[t]) - V[t])
     v[t]     = V[t] + delta[t] + gamma * c[t] * (v[t + 1] - V[t + 1])
     A[t]     = min(1, exp(log_ratios[t])) * (r[t] + gamma * v[t + 1] * (not terminated[t]) - V[t])
 
-    Behind an episode's end, and behind a row's last step, stands a cell that no step filled; its value is that of the
-    final observation, and no correction passes it. So a step that was cut off bootstraps from it, a terminated one from
-    0.
+    After an episode's end, and after a row's last step, comes an entry that is not valid; its value is that of the
+    final observation, and no correction passes it. So a truncated step bootstraps from it, a terminated one from 0.
 
     Args:
-        log_ratios: log pi(a|x) - log mu(a|x) of the policy that learns and the one that acted, [S, L].
-        values: Values of the observations, in cells that no step filled as well, [S, L].
+        log_ratios: log pi(a|x) - log mu(a|x) of the target policy pi and the behavior policy mu, [S, L].
+        values: Values of all observations, those of entries that are not valid included, [S, L].
         rewards: Rewards, [S, L].
-        terminateds: Whether the step ended its episode for good, [S, L]; None where returns do not end with an episode,
-            and any last step bootstraps from the final observation.
-        valid: Whether a step filled the cell, [S, L]; the last column's cells are empty.
-        gamma: Discount.
-        clip_rho: Bound of the ratios that say where the values end up.
-        clip_c: Bound of the ratios that say how fast.
+        terminateds: Whether the step terminated its episode, [S, L]; None for returns that do not end with an episode,
+            so that every last step bootstraps from the final observation.
+        valid: Whether the entry holds a step, [S, L]; False in the last column.
+        gamma: Discount factor.
+        clip_rho: Clip threshold rho-bar, which determines the fixed point of the values.
+        clip_c: Clip threshold c-bar, which determines the speed of convergence.
         lambda_: Further factor of c, 1 in the paper's experiments.
 
     Returns:
-        Value targets and advantages, each [S, L] and without gradient; 0 advantage in cells that no step filled.
+        Value targets and advantages, each [S, L] and without gradient; advantages are 0 in entries that are not valid.
 
     Source:
         Espeholt et al., arXiv:1802.01561, eqs. 1-4 and remark 2.

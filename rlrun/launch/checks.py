@@ -13,8 +13,8 @@ from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.training.checkpointing import update_executor_of
+from rlrun.training.description import Description
 from rlrun.training.learner_factory import demand_compiler
-from rlrun.trial.trial_training import training_of
 
 
 def check_name(name: str, experiments: Sequence[Experiment]) -> None:
@@ -71,12 +71,12 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
         trials = experiment.trials() or [experiment.first_trial()]
         for trial in {repr(trial.env): trial for trial in reversed(trials)}.values():
             try:
-                training = training_of(trial)
-                training.check()
+                described = Description(trial.env, trial.learns, trial.seed)
+                described.check()
                 if trial.evaluation is not None and trial.evaluation.env is not None:
-                    training.check_fits(trial.evaluation.env)
+                    described.check_fits(trial.evaluation.env, described.spaces())
                 if trial.evaluation is not None and trial.evaluation.against is not None:
-                    training.check_sides()
+                    described.matches()
             except RlrunError as error:
                 wrong.append((Problem(experiment.name, str(error), experiment.origin), error))
     if len(wrong) == 1:

@@ -18,11 +18,11 @@ from rlrun.launch.parts import Part, run_all, still_to_suggest
 from rlrun.runs.events import Watcher
 from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
 from rlrun.runs.run_upload import copied, is_taken, place_of_copy
-from rlrun.runs.strangers import refuse_demands_of_run
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.spec.load import load_experiments, parse_experiments
 from rlrun.trial.loggers.trial_logger import demand_loggers
+from rlrun.trust import refuse_demands_of_run
 
 ExperimentSource = Experiment | Mapping[str, Any] | str | Path
 
@@ -136,7 +136,7 @@ def resume(
     if trust:
         follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
     else:
-        refuse_demands_of_run(opened)
+        refuse_demands_of_run(opened.path)
     opened.mend_records()
     if extend:
         with opened.locked():

@@ -1,4 +1,4 @@
-"""A policy of another run as an opponent."""
+"""A frozen policy of another run, as an opponent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rlrun.policy.weights import Weights
 
 @dataclass(frozen=True)
 class FrozenPolicy:
-    """A policy of another run as an opponent, of which a league keeps a copy.
+    """A frozen policy of another run, as an opponent of which a league has a copy.
 
     Attributes:
-        make: Returns its acting side, without weights.
-        weights: Its weights, with the filter that it was saved with.
-        copied: What it can be made of again, as plain data.
+        make: Creates its acting side, without weights.
+        weights: Its weights, with its saved observation filter.
+        copied: Plain data from which it can be created again.
     """
 
     make: Callable[[], BehaviorPolicy]

@@ -1,4 +1,4 @@
-"""A league: a pool of past selves that grows, games that rate it, and the lineups of its seats."""
+"""A league: a growing pool of past selves, games that rate it, and the lineups of its seats."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ LEAGUE_METRICS = (
         "Mean win rate of a policy's newest snapshot against the past selves that it meets; a draw counts half",
     ),
 )
-"""What a training with a league reports."""
+"""Metrics of a training with a league."""
 
 
 class League:
-    """Keeps past selves of the policies that learn, lets them play, and says who sits in which seat.
+    """A league: adds snapshots to the pool, rates them by games, and decides who plays in which seat.
 
     Args:
-        settings: How the pool grows and is rated.
-        seats: By seat.
-        trainees: What learns, by policy.
-        make_seats: By seat, what returns something to act there, without a lineup.
-        matches: Plays the games that rate.
-        saved: The policies of checkpoints that sit in seats, by what the seats call them.
-        seed: Seed of these games.
+        settings: Settings of the pool and its ratings.
+        seats: Settings of each seat by name.
+        trainees: The trainees by policy.
+        make_seats: Factories of the acting sides, without a lineup, by seat.
+        matches: Plays the rating games.
+        saved: Opponents from checkpoints, by the path in the seats' settings.
+        seed: Seed of the rating games.
     """
 
     def __init__(
@@ -67,24 +67,24 @@ class League:
         self._matches = matches
         self._seed = seed
         self._saved = saved
-        # A script acts for agents of a seat's spaces, as the selves that sit there do.
+        # A script acts in the spaces of the policy whose selves play in its seat.
         self._scripts = {path: seat.selves[0] for seat in seats.values() for path in seat.scripted}
         self._payoffs = Payoffs()
         self._make_seats = make_seats
         self.pool = Pool(settings.pool)
 
     def begin(self) -> None:
-        """Lets the policies' first weights be the first members, unless there are members."""
+        """Adds the policies' initial weights to an empty pool."""
         if not self.pool.members:
             for policy, trainee in self._trainees.items():
                 self.pool.add(policy, trainee.weights())
 
     def clear(self) -> None:
-        """Forgets all members and games: what is learned from now on goes on from other weights."""
+        """Removes all members and games, since learning continues from other weights."""
         self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
 
     def advance(self, iteration: int) -> None:
-        """Takes snapshots behind an iteration, if they are due, and lets them play against all others."""
+        """Adds snapshots after an iteration, if they are due, and rates them by games against all others."""
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
@@ -116,11 +116,11 @@ class League:
         return behavior
 
     def _saved_members(self) -> dict[str, Member]:
-        """Returns the policies of checkpoints, each as the one opponent that it is."""
+        """The opponents from checkpoints, by path."""
         return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
-        """Returns by seat who may sit there from now on."""
+        """The lineups of all seats from now on, as weights to broadcast."""
         present = {policy: self._present(policy) for policy in self._trainees}
         saved = self._saved_members()
         return {
@@ -139,25 +139,25 @@ class League:
         }
 
     def acting(self) -> dict[str, SeatBehavior]:
-        """Returns what acts in the seats now, apart from the rollout workers."""
+        """Acting sides of all seats with the present lineups, for use outside of the rollout workers."""
         seats = {seat: make() for seat, make in self._make_seats.items()}
         for seat, weights in self.lineups().items():
             seats[seat].load(weights)
         return seats
 
     def _present(self, policy: str) -> Member:
-        """Returns a policy as it is now; its name says the version of the weights, as old ones may still play."""
+        """A policy with its present weights; the version is part of the name, as older weights may still play."""
         weights = self._trainees[policy].weights()
         return Member(f"{policy}@{weights.version}", policy, weights)
 
     def _win_rates(self, seat: SeatSettings) -> dict[str, float]:
-        """Returns what the newest snapshot of who learns against a seat wins against the past selves there."""
+        """Win rates, against the past selves of a seat, of the newest snapshot of the policy that learns there."""
         newest = self.pool.newest(seat.plays_against).name
         found = {member.name: self._payoffs.between(newest, member.name) for member in self.pool.of(seat.selves)}
         return {name: outcomes.win_rate for name, outcomes in found.items() if outcomes is not None}
 
     def metrics(self) -> dict[str, Any]:
-        """Returns what a result says of the league; None of what no games have told."""
+        """Metrics of an iteration's result; None for those without games."""
         ratings = self._ratings()
         newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
         return {
@@ -175,7 +175,7 @@ class League:
         return self._payoffs.elo(self.pool.members[0].name)
 
     def state(self) -> dict[str, Any]:
-        """Returns pool and pay-offs, for a checkpoint; ratings are there for who only looks."""
+        """Pool and pay-offs, for a checkpoint; ratings are only for readers of the file."""
         return {
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),
@@ -184,10 +184,10 @@ class League:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned.
+        """Restores `state()`.
 
         Raises:
-            ValueError: If a past self has weights of another network.
+            ValueError: A past self has weights of another network.
         """
         self.pool.load_state(state["pool"])
         for member in self.pool.members:
@@ -198,5 +198,5 @@ class League:
 
 
 def _player(opponent: Member) -> str:
-    """Returns by what the sides are known that an opponent plays: its policy, or the script that it is."""
+    """The name by which `Matches` knows an opponent: its policy, or its script."""
     return opponent.policy or opponent.name

@@ -1,4 +1,4 @@
-"""What is said of a league: who may sit in its seats, how its pool grows, how it is rated."""
+"""Settings of a league: opponents in its seats, growth of its pool, and ratings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 from rlrun.config import ConfigModel, NonNegativeFloat, PositiveInt
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-"""A part of the episodes, from 0 to 1."""
+"""A fraction of the episodes, from 0 to 1."""
 
 Matchmaking = Literal["uniform", "prioritized"]
-"""How a member of the pool is chosen."""
+"""How an opponent is chosen from the pool."""
 
 
 class SeatSettings(ConfigModel):
@@ -22,24 +22,24 @@ class SeatSettings(ConfigModel):
     """The trained policy that learns from the games against this seat."""
 
     selves_of: tuple[str, ...] = ()
-    """Trained policies whose present and past selves sit here; by default the one that it plays against, which is
-    self-play. An exploiter of `main` plays against a seat with the selves of `main`."""
+    """Trained policies whose present and past selves play here; by default the one in `plays_against` (self-play). An
+    exploiter of `main` plays against a seat with the selves of `main`."""
 
     self_play_share: Share = 0.5
-    """Part of the episodes against present selves: the weights as of the last iteration."""
+    """Fraction of the episodes against present selves, with the weights of the last iteration."""
 
     scripted: dict[str, Share] = Field(default_factory=dict)
-    """Parts of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name, a
-    function from an observation to an action, or a class that is made with a seed and called like one. It is made anew
-    for each decision, so that it remembers nothing. A class may have settings: minimax(depth=5). What self-play,
-    scripts and checkpoints leave is against the pool."""
+    """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name, a
+    function from an observation to an action, or a class that takes a seed and whose instances are such functions. An
+    instance is created for each decision, and so has no memory. A class may have settings: minimax(depth=5). All other
+    episodes are against the pool."""
 
     checkpoints: dict[str, Share] = Field(default_factory=dict)
-    """Parts of the episodes against policies of other runs, by the path of a checkpoint's directory; PATH:policy where
-    it holds several. Such a policy draws its actions, and sees through the filter that it was saved with."""
+    """Fractions of the episodes against policies of other runs, by the path of a checkpoint's directory; PATH:policy if
+    it holds several. Such a policy samples its actions, and uses its saved observation filter."""
 
     matchmaking: Matchmaking = "prioritized"
-    """How a past self is chosen: each as likely as any other, or the more likely the seldomer it is beaten (prioritized
+    """How a past self is chosen: uniformly, or the more likely the lower the win rate against it (prioritized
     fictitious self-play)."""
 
     priority_exponent: NonNegativeFloat = 2.0
@@ -54,11 +54,11 @@ class SeatSettings(ConfigModel):
 
     @property
     def pool_share(self) -> float:
-        """Part of the episodes against past selves: what self-play, scripts and checkpoints leave."""
+        """Fraction of the episodes against past selves: those without self-play, scripts and checkpoints."""
         return max(1.0 - self.self_play_share - sum(self.scripted.values()) - sum(self.checkpoints.values()), 0.0)
 
     def described(self) -> str:
-        """Returns in words who plays whom in the seat."""
+        """Words for the opponents in the seat."""
         selves = ", ".join(self.selves)
         opponents = [
             (self.self_play_share, f"present selves of {selves}"),
@@ -70,12 +70,12 @@ class SeatSettings(ConfigModel):
 
     @property
     def selves(self) -> tuple[str, ...]:
-        """The trained policies whose selves sit here."""
+        """The trained policies whose selves play here."""
         return self.selves_of or (self.plays_against,)
 
     @property
     def opponents(self) -> tuple[str, ...]:
-        """Who may sit here: policies whose selves do, scripts and checkpoints."""
+        """All possible opponents here: policies (by their selves), scripts and checkpoints."""
         return (*self.selves, *self.scripted, *self.checkpoints)
 
 
@@ -83,18 +83,18 @@ class LeagueSettings(ConfigModel):
     """How a league's pool grows and is rated."""
 
     pool: PositiveInt = 10
-    """Most past selves of each trained policy that are kept. When there are more, the oldest but the first goes: the
-    newer ones are what the policy has to keep beating, and the first is what ratings are measured from."""
+    """Maximum number of past selves of each trained policy. The first is always kept, since ratings are relative to it;
+    beyond the maximum, the oldest of the others is removed."""
 
     snapshot_every: PositiveInt = 10
     """Iterations after which each trained policy's weights and filters join the pool."""
 
     rating_episodes: PositiveInt = 20
-    """Episodes of each new snapshot against every other opponent, for pay-offs and ratings. Where both may play either
-    side, each does in half of them, and an odd number is rounded up."""
+    """Episodes of each new snapshot against every other opponent, for pay-offs and ratings. If both can play either
+    side, each plays both sides equally often, and an odd number is rounded up."""
 
     def described(self) -> str:
-        """Returns in words how the pool grows and is rated."""
+        """Words for the growth of the pool and its ratings."""
         return (
             f"a snapshot every {self.snapshot_every} iterations, {self.pool} past selves of each policy at most, "
             f"{self.rating_episodes} rating episodes against each"

@@ -1,4 +1,4 @@
-"""Games between two sides of a world, for pay-offs."""
+"""Matches between the two sides of a world, for pay-offs."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rlrun.worlds.mapping import PolicyMapping
 FIRST, SECOND = "first", "second"
 
 SIDES = (FIRST, SECOND)
-"""What the sides of a world are called; the first possible agent is of the first one."""
+"""The sides of a world; the first possible agent is of the first one."""
 
 
 class Matches:
     """Plays games between the two sides of a world.
 
-    The sides are the two groups of agents that the mapping tells apart: hunters and prey, or those of the policy that
-    learns and those of its seat. Where one policy acts for everybody, they are the first half of the possible agents
-    and the second.
+    The sides are the two groups of agents that the mapping separates: hunters and prey, or the agents of the learning
+    policy and those of its seat. If one policy acts for all agents, they are the first and second half of the possible
+    agents.
 
     Args:
         world: The world.
-        mapping: Which agents are whose.
-        seats: The seats among those that agents are mapped to.
+        mapping: The mapping of agents to policies.
+        seats: Settings of the seats in the mapping.
 
     Attributes:
-        spaces: Of the agents of each side.
+        spaces: Spaces of the agents of each side.
 
     Raises:
-        UsageError: If its possible agents are not two sides.
+        UsageError: Its possible agents do not form two sides.
     """
 
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
@@ -52,13 +52,13 @@ class Matches:
         self.spaces = spaces_of_policies(world, self._seated(FIRST))
 
     def sides_of(self, player: str) -> tuple[str, ...]:
-        """Returns which sides a policy, or another opponent of a seat, plays; both of one that nobody knows."""
+        """The sides that a policy, or another opponent in a seat, can play; both for an unknown one."""
         return self._played_by.get(player, SIDES)
 
     def sides_against(self, player: str, other: str) -> tuple[str, ...]:
-        """Returns on which sides a player can meet another one, who is on the other side then.
+        """The sides on which a player can meet another one, which then plays the other side.
 
-        Where both play the same side alone, as two hunters do, they never meet.
+        Players that can only play the same side, such as two hunters, never meet.
         """
         return tuple(side for side in self.sides_of(player) if other_side(side) in self.sides_of(other))
 
@@ -72,18 +72,18 @@ class Matches:
         sides: Sequence[str] = SIDES,
         explore: bool = True,
     ) -> dict[str, Outcomes]:
-        """Returns how games against another ended, by the side that one's own was.
+        """Plays games between two players; outcomes for the first one, by the side that it played.
 
-        Games on the second side have the seeds of those on the first. Who was given more in a game has won.
+        Games on the second side have the seeds of those on the first. The side with the higher return wins.
 
         Args:
-            mine: Who acts on one side.
-            other: Who acts on the other.
-            episodes: How many games, as many on each side; rounded up to an even number where there are two.
+            mine: The first player.
+            other: The other player.
+            episodes: Number of games, divided equally among `sides` and rounded up.
             seed: Seed of the games and of the actions.
-            sides: Which sides one plays.
-            explore: Whether actions are drawn instead of the likeliest ones. In a world without chance two policies
-                that do not draw play the same game again and again.
+            sides: The sides that the first player plays.
+            explore: Whether actions are sampled instead of taking the most likely ones. Without sampling, two policies
+                in a deterministic world always play the same game.
 
         Raises:
             UsageError: Agents appear that are on no side, or that do not live once in each game.
@@ -94,7 +94,7 @@ class Matches:
             behaviors = {FIRST: mine, SECOND: other}
             try:
                 result = evaluate(behaviors, self._world, played, seed, mapping=self._seated(side), explore=explore)
-            except UsageError as error:  # an agent that is on neither side, or a group of agents that is on both
+            except UsageError as error:  # an agent on neither side, or a group of agents on both
                 raise UsageError(f"env {self._world.id}: no games of two sides can be played in it: {error}") from error
             ahead = self._points(result.policies[FIRST].returns, played, self._agents_of(side))
             ahead -= self._points(result.policies[SECOND].returns, played, self._agents_of(other_side(side)))
@@ -104,7 +104,7 @@ class Matches:
         return found
 
     def _seated(self, side: str) -> PolicyMapping:
-        """Returns a mapping of the agents of a side to `first`, and of those of the other one to `second`."""
+        """Mapping of the agents of a side to `first`, and of those of the other side to `second`."""
         mine, others = self._agents_of(side), self._agents_of(other_side(side))
         return PolicyMapping(SIDES, {**dict.fromkeys(mine, FIRST), **dict.fromkeys(others, SECOND)})
 
@@ -112,7 +112,7 @@ class Matches:
         return self._agents[SIDES.index(side)]
 
     def _points(self, returns: list[float], games: int, agents: Sequence[str]) -> NDArray[np.float64]:
-        """Returns what a side was given in each game, from what each of its agents was given."""
+        """Return of a side in each game, the sum over its agents."""
         if len(returns) != games * len(agents):
             raise UsageError(
                 f"env {self._world.id}: {len(returns)} episodes of agents in {games} games: every agent has to live "
@@ -123,17 +123,17 @@ class Matches:
 
 
 def other_side(side: str) -> str:
-    """Returns whom a side plays against."""
+    """The opposing side."""
     return SECOND if side == FIRST else FIRST
 
 
 def _two_sides(
     world: EnvConfig, agents: tuple[str, ...], seatings: Sequence[Mapping[str, list[str]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the agents of both sides.
+    """The agents of both sides.
 
     Raises:
-        UsageError: If the mapping tells other groups apart than two, or half of an odd number would be a side.
+        UsageError: The mapping separates other than two groups, or half of an odd number of agents would be a side.
     """
     groups = {frozenset(own) for seating in seatings for own in seating.values() if own} - {frozenset(agents)}
     if not groups:
@@ -143,9 +143,7 @@ def _two_sides(
         return agents[:half], agents[half:]
     first = next((group for group in groups if agents[0] in group), frozenset())
     if groups != {first, frozenset(agents) - first}:
-        raise UsageError(
-            f"env {world.id}: games need two sides, and the mapping tells {len(groups)} groups of agents apart"
-        )
+        raise UsageError(f"env {world.id}: games need two sides, and the mapping has {len(groups)} groups of agents")
     return tuple(agent for agent in agents if agent in first), tuple(agent for agent in agents if agent not in first)
 
 
@@ -154,7 +152,7 @@ def _played_by(
     seatings: Sequence[Mapping[str, list[str]]],
     seats: Mapping[str, SeatSettings],
 ) -> dict[str, tuple[str, ...]]:
-    """Returns the sides that each policy plays, and each that sits in a seat."""
+    """The sides that each policy, and each opponent in a seat, can play."""
     found: dict[str, set[str]] = {}
     for seating in seatings:
         for name, own in seating.items():

@@ -1,4 +1,4 @@
-"""Who plays whom: how likely each member of a seat's lineup is."""
+"""Matchmaking: the probabilities of the opponents in a seat."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rlrun.league.league_settings import SeatSettings
 from rlrun.policy.weights import Lineup, Member
 
 UNKNOWN = 0.5
-"""Win rate against whom nothing is known."""
+"""Win rate against an opponent without games."""
 
 
 def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    """Returns probabilities of opponents, prioritized fictitious self-play.
+    """Probabilities of opponents by prioritized fictitious self-play.
 
     p_i = (1 - w_i)^p / sum_j (1 - w_j)^p, of Vinyals et al. (2019), "Grandmaster level in StarCraft II using
-    multi-agent reinforcement learning", Methods, f_hard; each as likely as any other where all are always beaten.
+    multi-agent reinforcement learning", Methods, f_hard; uniform if all are always beaten.
 
     Args:
         win_rates: w, the learner's win rate against each, [M].
@@ -41,24 +41,23 @@ def lineup(
     win_rates: Mapping[str, float],
     saved: Mapping[str, Member],
 ) -> Lineup:
-    """Returns who may sit in a seat, and how often.
+    """The possible opponents in a seat, with their probabilities.
 
     Args:
-        settings: The seat's.
-        present: The present selves that sit there, at least one; they share `self_play_share`.
-        pool: The past ones, at least one.
-        win_rates: Of the policy that learns against the seat, by the opponent's name; draws count half.
-        saved: The policies of checkpoints, by what the settings call them.
+        settings: Settings of the seat.
+        present: The present selves, at least one; they share `self_play_share`.
+        pool: The past selves, at least one.
+        win_rates: Win rates of the policy that learns against the seat, by the opponent's name; draws count half.
+        saved: The opponents from checkpoints, by the path in the settings.
     """
     rates = np.array([win_rates.get(member.name, UNKNOWN) for member in pool])
     exponent = settings.priority_exponent if settings.matchmaking == "prioritized" else 0.0
     scripted, checkpoints = settings.scripted, settings.checkpoints
-    rest = settings.pool_share
     probabilities = [
         *(settings.self_play_share / len(present) for _ in present),
         *scripted.values(),
         *checkpoints.values(),
-        *(rest * prioritized_weights(rates, exponent)).tolist(),
+        *(settings.pool_share * prioritized_weights(rates, exponent)).tolist(),
     ]
     members = (*present, *map(Member, scripted), *(saved[path] for path in checkpoints), *pool)
     return Lineup(members, np.array(probabilities))

@@ -11,13 +11,13 @@ from rlrun.policy.weights import Member, Weights
 
 
 class Pool:
-    """Keeps at most so many past selves of each policy; when there are more, the oldest but the first goes.
+    """Past selves of each policy, up to a limit: beyond it the oldest is removed, but never the first.
 
     Args:
-        limit: Most selves of a policy.
+        limit: Maximum number of past selves of a policy.
 
     Attributes:
-        members: The past selves, those of each policy from old to new.
+        members: The past selves, those of each policy from oldest to newest.
 
     Examples:
         >>> import numpy as np
@@ -34,7 +34,7 @@ class Pool:
         self._added: dict[str, int] = {}
 
     def add(self, policy: str, weights: Weights) -> Member:
-        """Adds a policy's weights, and returns the member that they are from now on."""
+        """Adds a snapshot of a policy's weights as a new member."""
         number = self._added.get(policy, 0)
         self._added[policy] = number + 1
         member = Member(f"{policy}:{number}", policy, weights)
@@ -45,15 +45,15 @@ class Pool:
         return member
 
     def of(self, policies: Sequence[str]) -> list[Member]:
-        """Returns the past selves of some policies."""
+        """The past selves of some policies."""
         return [member for member in self.members if member.policy in policies]
 
     def newest(self, policy: str) -> Member:
-        """Returns the newest self of a policy that has one."""
+        """The newest past self of a policy, which must have one."""
         return self.of([policy])[-1]
 
     def state(self) -> dict[str, Any]:
-        """Returns the members with their weights, for a checkpoint."""
+        """The members with their weights, for a checkpoint."""
         return {
             "added": dict(self._added),
             "members": [
@@ -64,7 +64,7 @@ class Pool:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self._added = {str(policy): as_count(number) for policy, number in state["added"].items()}
         self.members = [
             Member(str(own["name"]), str(own["policy"]), loaded_weights(own["weights"])) for own in state["members"]

@@ -1,4 +1,4 @@
-"""Pay-offs between the members of a league, and their ratings."""
+"""Pay-offs between the members of a league, and their Elo ratings."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rlrun.functional.saved_numbers import as_count
 from rlrun.registry import with_present_paths
 
 ELO = 400.0 / math.log(10.0)
-"""Elo points in a unit of log odds."""
+"""Elo points per unit of log odds."""
 
 PRIOR_STD = 2000.0
-"""Standard deviation of the prior of ratings, in Elo points: wide enough to matter only where all games were won or
-none was played."""
+"""Standard deviation of the prior of ratings, in Elo points: wide enough to matter only if all games were won or none
+was played."""
 
 _STEPS, _TOLERANCE = 100, 1e-10
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Games of one side against another.
+    """Outcomes of games of one side against another.
 
     Attributes:
-        wins: Games that it won.
-        draws: Games that nobody won.
-        losses: Games that it lost.
+        wins: Games won.
+        draws: Games drawn.
+        losses: Games lost.
 
     Examples:
         >>> outcomes = Outcomes(wins=6, draws=2, losses=2)
@@ -44,16 +44,16 @@ class Outcomes:
 
     @property
     def games(self) -> int:
-        """How many there were."""
+        """Number of games."""
         return self.wins + self.draws + self.losses
 
     @property
     def win_rate(self) -> float:
-        """Part of the games that it won; a draw counts half."""
+        """Fraction of games won; a draw counts half."""
         return (self.wins + 0.5 * self.draws) / self.games
 
     def swapped(self) -> Outcomes:
-        """Returns the games as the other side saw them."""
+        """The outcomes for the other side."""
         return Outcomes(self.losses, self.draws, self.wins)
 
     def __add__(self, other: Outcomes) -> Outcomes:
@@ -61,15 +61,15 @@ class Outcomes:
 
 
 def total(outcomes: Iterable[Outcomes]) -> Outcomes:
-    """Returns the games of several together."""
+    """The sum of several outcomes."""
     return sum(outcomes, Outcomes(0, 0, 0))
 
 
 class Payoffs:
-    """Games between members, by their names; between two of them the last ones count.
+    """The latest outcomes between any two members, by their names.
 
     Attributes:
-        names: Who has played, in the order of their first games.
+        names: Members with games, in the order of their first games.
     """
 
     def __init__(self) -> None:
@@ -77,24 +77,24 @@ class Payoffs:
         self.names: list[str] = []
 
     def record(self, first: str, second: str, outcomes: Outcomes) -> None:
-        """Records the games of one member against another, as the first saw them."""
+        """Records the games of one member against another, from the first one's side."""
         self.names += [name for name in (first, second) if name not in self.names]
         self._outcomes[first, second] = outcomes
         self._outcomes[second, first] = outcomes.swapped()
 
     def between(self, first: str, second: str) -> Outcomes | None:
-        """Returns the games of one member against another; None if there were none."""
+        """The outcomes of one member against another; None if they have not played."""
         return self._outcomes.get((first, second))
 
     def keep(self, names: Sequence[str]) -> None:
-        """Forgets the games of everybody else."""
+        """Removes the games of all other members."""
         self.names = [name for name in self.names if name in names]
         self._outcomes = {
             pair: own for pair, own in self._outcomes.items() if pair[0] in self.names and pair[1] in self.names
         }
 
     def elo(self, anchor: str) -> dict[str, float]:
-        """Returns everybody's rating in Elo points, by a Bradley-Terry fit; that of the anchor is 0."""
+        """Elo ratings of all members by a Bradley-Terry fit; that of the anchor is 0."""
         points = np.zeros((len(self.names), len(self.names)))
         for (first, second), own in self._outcomes.items():
             points[self.names.index(first), self.names.index(second)] = own.wins + 0.5 * own.draws
@@ -103,7 +103,7 @@ class Payoffs:
         return {name: float(rating - zero) for name, rating in zip(self.names, ratings, strict=True)}
 
     def state(self) -> list[Any]:
-        """Returns the games as plain data."""
+        """The games as plain data."""
         order = {name: number for number, name in enumerate(self.names)}
         return [
             [first, second, own.wins, own.draws, own.losses]
@@ -119,14 +119,14 @@ class Payoffs:
 
 
 def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns ratings in Elo points: the maximum of the posterior of the Bradley-Terry model.
+    """Elo ratings: maximum a posteriori estimate of the Bradley-Terry model.
 
     The odds of i against j are exp(r_i - r_j) (Bradley and Terry, 1952, "Rank analysis of incomplete block designs");
-    1 unit of r is 400 / ln 10 Elo points. The prior of each r is normal around 0 with `PRIOR_STD`. Of two players with
-    win rate p the difference is thus 400 log10(p / (1 - p)), but for the prior.
+    1 unit of r is 400 / ln 10 Elo points. The prior of each r is normal around 0 with `PRIOR_STD`. Without the prior,
+    the difference between two players with win rate p would be 400 log10(p / (1 - p)).
 
     Args:
-        points: Points of i in games against j, a win 1 and a draw 1/2, [M, M].
+        points: Points of i in games against j, 1 for a win and 1/2 for a draw, [M, M].
 
     Returns:
         Ratings, [M], whose mean is 0.
@@ -140,7 +140,7 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
         gradient = points.sum(axis=1) - (games * expected).sum(axis=1) - precision * ratings
         curvature = games * expected * (1.0 - expected)
         hessian = np.diag(curvature.sum(axis=1) + precision) - curvature
-        # A step of Newton's, no longer than a unit of log odds: where all games were won a whole one would overshoot.
+        # A Newton step, at most a unit of log odds: if all games were won, a full step would overshoot.
         step = np.linalg.solve(hessian, gradient)
         ratings += step / max(1.0, float(np.abs(step).max(initial=0.0)))
         if np.abs(step).max(initial=0.0) < _TOLERANCE:
@@ -150,24 +150,24 @@ def elo_ratings(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def wilson_interval(part: float, number: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a probability by Wilson's score (Wilson, 1927, JASA 22).
+    """95 % confidence interval of a probability by Wilson's score (Wilson, 1927, JASA 22).
 
     Args:
-        part: Part of the trials that succeeded.
-        number: How many trials there were.
+        part: Fraction of trials that succeeded.
+        number: Number of trials.
 
     Examples:
         >>> tuple(round(bound, 3) for bound in wilson_interval(0.5, 100))
         (0.404, 0.596)
     """
     z = 1.959964
-    middle = (part + z * z / (2 * number)) / (1 + z * z / number)
+    center = (part + z * z / (2 * number)) / (1 + z * z / number)
     spread = z / (1 + z * z / number) * math.sqrt(part * (1 - part) / number + z * z / (4 * number * number))
-    return max(middle - spread, 0.0), min(middle + spread, 1.0)
+    return max(center - spread, 0.0), min(center + spread, 1.0)
 
 
 def table(payoffs: Payoffs, ratings: Mapping[str, float]) -> dict[str, Any]:
-    """Returns ratings and pay-offs as plain data, the best first."""
+    """Ratings and pay-offs as plain data, the best member first."""
     names = sorted(ratings, key=lambda name: -ratings[name])
     return {
         "ratings": {name: ratings[name] for name in names},

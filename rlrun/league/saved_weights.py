@@ -1,4 +1,4 @@
-"""Frozen weights as plain data, for checkpoints."""
+"""Weights as plain data, for checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlrun.policy.weights import Weights
 
 
 def saved_weights(weights: Weights) -> dict[str, Any]:
-    """Returns frozen weights as plain data."""
+    """Plain data of weights."""
     return {
         "version": weights.version,
         "acting": weights.acting,
@@ -24,10 +24,10 @@ def saved_weights(weights: Weights) -> dict[str, Any]:
 
 
 def loaded_weights(data: Mapping[str, Any]) -> Weights:
-    """Returns the weights that `saved_weights` described.
+    """Restores weights from `saved_weights()`.
 
     Raises:
-        ValueError: If they are none.
+        ValueError: The data is not valid.
     """
     acting = np.asarray(data["acting"], np.float32)
     if acting.ndim != 1 or not np.isfinite(acting).all():

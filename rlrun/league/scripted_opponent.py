@@ -1,4 +1,4 @@
-"""Scripted opponents, by name."""
+"""Scripted opponents by name or import path."""
 
 from __future__ import annotations
 
@@ -24,32 +24,26 @@ BUILT_IN = {
     "one_ply": "rlrun.toys.board_players:OnePly",
     "random": "rlrun.toys.scripted_players:RandomLegal",
 }
-"""Import paths of the opponents that come with rlrun, by name."""
-
-_OWN = frozenset({*BUILT_IN, *BUILT_IN.values(), "rlrun.toys.scripted_players:GreedyForager"})
-"""Opponents that a stranger's spec may name: they run no code from elsewhere and write no file."""
-
-_PLAIN_SETTINGS = re.compile(r"[A-Za-z0-9_=+., -]{0,80}")
-"""Settings of numbers alone."""
+"""Import paths of rlrun's own opponents by name."""
 
 _WRITTEN = re.compile(r"(?P<name>[^()]+)(\((?P<settings>.*)\))?", re.DOTALL)
 
 SEEDS = 2**24
-"""How many seeds a number of a fragment's noise tells apart: it is a 32-bit float."""
+"""Number of distinct seeds from a number of the fragment's noise, which is a 32-bit float."""
 
 
 class ScriptedOpponent:
-    """A function from an observation to an action, or a class that is made with a seed and called like one.
+    """A scripted opponent: a function from an observation to an action, or a class whose instances are such functions.
 
-    It is made anew for each decision, with a seed of the noise: what it does depends on nothing but the observation and
-    that number, wherever it runs.
+    A class is instantiated for each decision, with a seed from the noise: its actions depend on the observation and
+    that number alone, in whatever process it runs.
 
     Args:
-        path: `random`, `one_ply`, `minimax` or `mcts`, or package.module:Name; a class may be given settings besides
+        path: `random`, `one_ply`, `minimax` or `mcts`, or package.module:Name; a class may have settings in addition to
             its seed, as in `minimax(depth=5)`.
 
     Raises:
-        UsageError: If there is no such thing, it cannot be called, or it refuses its settings.
+        UsageError: It does not exist, cannot be called, or refuses its settings.
     """
 
     def __init__(self, path: str) -> None:
@@ -65,39 +59,39 @@ class ScriptedOpponent:
             _check(found, settings, path)
 
     def decide(self, observations: Any, noise: NDArray[np.float32], slots: list[int]) -> list[Any]:
-        """Returns its actions in the world's terms for observations [B, ...], of the given slots, [N].
+        """Chooses actions, in the world's action space, for some slots, [N].
 
         Args:
-            observations: What all slots show.
+            observations: Observations of all slots, [B, ...].
             noise: A number from 0 to 1 for each slot, [B].
-            slots: Those that act.
+            slots: The slots that act.
 
         Raises:
-            TrainingFailed: It raises, or returns no numbers.
+            TrainingFailed: It raises an exception, or returns no numbers.
             UsageError: It is one of rlrun's own, and for other worlds.
         """
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
         try:
             actions = [self._make(seed)(observation) for seed, observation in zip(seeds, seen, strict=True)]
-        except UsageError as error:  # it says itself which worlds it is for
+        except UsageError as error:  # its message names the worlds that it is for
             raise UsageError(f"the scripted opponent {self._path}: {error}") from error
         except (Exception, SystemExit) as error:
-            told = "".join(traceback.format_exception(error)).rstrip()
-            raise TrainingFailed(f"the scripted opponent {self._path} raised:\n{told}") from error
+            text = "".join(traceback.format_exception(error)).rstrip()
+            raise TrainingFailed(f"the scripted opponent {self._path} raised:\n{text}") from error
         if np.asarray(actions).dtype == object:
             raise TrainingFailed(f"the scripted opponent {self._path} must return an action, not {actions[0]!r}")
         return actions
 
 
 class ScriptedPlayer:
-    """A scripted opponent as evaluations know policies.
+    """A scripted opponent with the interface of policies in evaluations.
 
     Args:
-        path: Which one, as `ScriptedOpponent` takes it.
-        dtype: Type of an action in the world's terms.
+        path: The opponent, see `ScriptedOpponent`.
+        dtype: Type of an action in the world's action space.
         shape: Its shape.
-        seed: Seed of what it draws.
+        seed: Seed of its random draws.
     """
 
     def __init__(self, path: str, dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> None:
@@ -106,15 +100,15 @@ class ScriptedPlayer:
         self._draws = np.random.Generator(np.random.Philox(seed))
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Remembers nothing that an episode's start would end."""
+        """Does nothing: it has no memory."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Looks at no rewards."""
+        """Does nothing: it uses no rewards."""
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Returns its actions for the world, [B, ...]; zeros where nobody acts. The generator is not asked."""
+        """Actions for the world, [B, ...]; zeros in slots that do not act. The generator is not used."""
         number = len(leaves(observations)[0])
         slots = list(range(number)) if acts is None else acts.nonzero()[0].tolist()
         actions = np.zeros((number, *self._shape), self._dtype)
@@ -124,7 +118,7 @@ class ScriptedPlayer:
 
 
 def names_script(text: str) -> bool:
-    """Whether a text is meant for a scripted opponent, with settings or without, and not for a file.
+    """Whether a text is a scripted opponent, with or without settings, and not a file.
 
     Examples:
         >>> names_script("minimax(depth=5)"), names_script("my_lab.players:Greedy"), names_script("runs/old")
@@ -134,26 +128,11 @@ def names_script(text: str) -> bool:
     return name in BUILT_IN or ":" in name
 
 
-def is_own_opponent(path: str) -> bool:
-    """Whether an opponent comes with rlrun and has plain settings, so that naming it runs no code from elsewhere.
-
-    Examples:
-        >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
-        (True, True)
-        >>> is_own_opponent("my_lab.players:Greedy"), is_own_opponent("rlrun.toys.scripted_players:np.load")
-        (False, False)
-    """
-    written = _WRITTEN.fullmatch(path)
-    if written is None or written["name"].strip() not in _OWN:
-        return False
-    return _PLAIN_SETTINGS.fullmatch(written["settings"] or "") is not None
-
-
 def _read(path: str) -> tuple[str, dict[str, Any]]:
-    """Returns the name and the settings that are written behind it.
+    """Splits a scripted opponent into its name and settings.
 
     Raises:
-        UsageError: They are not written as numbers and texts by name.
+        UsageError: The name is unknown, or the settings are not numbers and texts by name.
     """
     written = _WRITTEN.fullmatch(path)
     name = path if written is None else written["name"].strip()
@@ -175,7 +154,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
     """Refuses settings that a class does not know or does not want.
 
     Raises:
-        UsageError: Which one, and why.
+        UsageError: A setting is not valid.
     """
     known = list(inspect.signature(found).parameters)[1:] if isinstance(found, type) else []
     for setting in settings:
@@ -191,9 +170,9 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns which of the slots that show something have an action to choose, [B].
+    """Whether slots have an action to choose, [B].
 
-    Where an action mask allows none, the observation is an episode's final one.
+    If an action mask allows none, the observation is an episode's final one.
     """
     if isinstance(observations, dict) and ACTION_MASK in observations:
         allowed: NDArray[np.bool_] = observations[ACTION_MASK].any(axis=-1)

@@ -1,4 +1,4 @@
-"""What acts in a seat: in each slot a frozen opponent, from its agent's first observation to its last."""
+"""The acting side of a seat: frozen opponents, one in each slot for the length of an episode."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 CHOICE, SCRIPT, OWN = 0, 1, 2
-"""Where a step's noise holds what chooses the opponent, what seeds a script, and the first policy's own noise."""
+"""Offsets in a step's noise: the number that draws the opponent, a script's seed, and the first policy's noise."""
 
 
 class SeatBehavior:
     """Acts in a seat's slots with the opponents of its lineup.
 
-    In each slot an opponent is drawn when an agent's episode begins there, by the probabilities that came with the last
-    weights, and it stays until that episode ends: its weights never change within one, even if the pool does. What
-    draws it is a number of the fragment's noise, so that scheduling changes nothing. Agents of one world draw apart.
+    When an agent's episode begins in a slot, an opponent is drawn there by the lineup's probabilities. It stays until
+    the episode ends, with unchanged weights, even if the pool changes. It is drawn by a number of the fragment's noise,
+    so that scheduling has no effect. Agents of one world draw independently.
 
-    Nobody learns from what is recorded; only actions are, for a return to a saved place.
+    Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
     Args:
-        policies: The policies whose selves sit here, as they act, without weights.
-        action_space: The policies' own actions over the world's.
+        policies: Acting sides, without weights, of the policies whose selves play here.
+        action_space: The policies' own actions over those of the world.
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
-        world_columns: None; nobody learns from its fragments.
-        network_noise: 0; what the opponents' networks draw is theirs.
-        network_noise_every: None; it is drawn anew for each step.
+        world_columns: Empty: fragments are not learned from.
+        network_noise: 0: the opponents draw the noise of their networks.
+        network_noise_every: None: noise is drawn at each step.
     """
 
     def __init__(self, policies: Mapping[str, BehaviorPolicy], action_space: ActionSpace) -> None:
@@ -62,7 +62,7 @@ class SeatBehavior:
         self._starts: Flags = np.zeros(0, np.bool_)
 
     def load(self, weights: Weights) -> None:
-        """Takes a new lineup: whoever begins an episode from now on draws from it."""
+        """Loads a lineup, for episodes that begin from now on."""
         lineup = weights.lineup
         assert lineup is not None  # weights of a seat
         self.weights_version = weights.version
@@ -73,27 +73,27 @@ class SeatBehavior:
         for member in lineup.members:
             if member.weights is None and member.name not in self._scripts:
                 self._scripts[member.name] = _ScriptPlayer(member.name, self._space)
-        self._dismiss_strangers()
+        self._release_unknown()
 
-    def _dismiss_strangers(self) -> None:
-        """Frees slots of opponents of whom nothing is known; without a lineup it waits for one."""
+    def _release_unknown(self) -> None:
+        """Frees the slots of unknown opponents, once there is a lineup."""
         if self._members:
             known = {*self._members, *self._players, *self._scripts}
             self._holds = [name if name in known else "" for name in self._holds]
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Is told in which slots it acts."""
+        """Assigns the env slots that it acts in."""
         for behavior in self._policies.values():
             behavior.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, 2 + the noise of every policy]."""
+        """Draws the noise of a whole fragment, [T, B, 2 + noise of all policies]."""
         parts = [generator.random((length, slots, OWN), np.float32)]
         parts += [behavior.noise(generator, length, slots) for behavior in self._policies.values()]
         return np.concatenate(parts, axis=-1)
 
     def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
-        """Returns empty arrays for the actions, [T, B, ...]."""
+        """Allocates the recorded actions, [T, B, ...]."""
         space = self._space
         return SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
 
@@ -107,16 +107,16 @@ class SeatBehavior:
         acts: Flags | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Acts once for all slots, with one call for each opponent among those that act.
+        """Acts once in all slots, with one call for each opponent.
 
         Args:
-            observations: Raw observations, a tree of [B, ...].
+            observations: Unfiltered observations, a tree of [B, ...].
             noise: This step's noise, [B, ...].
-            record: The fragment's actions; row t is filled, unless `rows` says otherwise.
+            record: The fragment's actions; row t is filled, or those in `rows`.
             t: The step within the fragment.
-            episode_starts: In which slots an agent's episode begins with this observation, [B].
-            acts: Which slots act, [B]; None for all.
-            rows: The row that each of those that act fills, [N]; None for row t.
+            episode_starts: Whether an agent's episode begins with this observation, [B].
+            acts: Whether a slot acts, [B]; None for all.
+            rows: The row to fill for each slot that acts, [N]; None for row t.
 
         Returns:
             Actions for the world, [B, ...].
@@ -128,7 +128,7 @@ class SeatBehavior:
         return self._space.to_env(actions)
 
     def _chosen(self, observations: Any, noise: Floats, starts: Flags, shown: Flags) -> NDArray[Any]:
-        """Returns the policies' own actions of the slots that show something, [B, ...]; zeros elsewhere."""
+        """Chooses the policies' own actions for slots with an observation, [B, ...]; zeros elsewhere."""
         number = len(shown)
         if len(self._holds) != number:
             self._holds = [""] * number
@@ -145,7 +145,7 @@ class SeatBehavior:
         return actions
 
     def _player(self, name: str) -> _PolicyPlayer:
-        """Returns what acts for a past or present self, made when it first acts."""
+        """The player of a past or present self, created at its first action."""
         if name not in self._players:
             self._players[name] = self._made(self._members[name])
         return self._players[name]
@@ -155,26 +155,26 @@ class SeatBehavior:
         return _PolicyPlayer(member, behavior, self._noise[member.policy])
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each slot was given in the step that was just taken, [B]."""
+        """Passes the rewards of the last step, [B], to the opponents."""
         for player in self._players.values():
             player.take_rewards(rewards)
 
     def close_fragment(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Records nothing: nobody learns from it."""
+        """Does nothing: fragments are not learned from."""
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Leaves of a fragment only which rows agents filled, which is counted."""
+        """Removes all columns of a fragment but `valid`, by which steps are counted."""
         for name in [name for name in batch if name != "valid"]:
             del batch[name]
 
     def begin_episodes(self, starts: Flags) -> None:
-        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
+        """Marks slots [B] whose next observation starts an episode."""
         self._starts = starts
 
     def actions(self, observations: Any, generator: np.random.Generator | None, acts: Flags | None = None) -> Any:
-        """Returns actions for the world, [B, ...], outside of fragments.
+        """Actions for the world, [B, ...], outside of fragments.
 
-        Opponents draw as they do in training: from the generator or, without one, by draws of the seat's own.
+        Opponents sample as in training: with the generator or, without one, with the seat's own.
         """
         draws = self._draws if generator is None else generator
         number = len(self._starts)
@@ -183,33 +183,33 @@ class SeatBehavior:
         return self._space.to_env(self._chosen(observations, noise, self._starts, shown))
 
     def env_actions(self, actions: Any) -> Any:
-        """Turns recorded actions [N, ...] into what the world was given."""
+        """Converts recorded actions [N, ...] to the world's action space."""
         return self._space.to_env(actions)
 
     def observation_moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Returns that no statistics are wanted: filters are frozen with their weights."""
+        """Empty: the filters of opponents are frozen with their weights."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Returns who sits in which slot, with the weights, which the pool may have dropped since."""
+        """The opponent in each slot, with weights, since the pool may have dropped it."""
         held = {name: self._players[name] for name in dict.fromkeys(self._holds) if name in self._players}
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned; a lineup may come before it or behind.
+        """Restores `state()`, before or after a lineup is loaded.
 
-        Only the lineup says which scripts there are: where one sat that is not in it, another opponent takes over.
+        Only a lineup defines scripts: a slot whose script is not in it gets another opponent.
         """
         self._holds = [str(name) for name in state["holds"]]
         self._players = {}
         for name, saved in state["players"].items():
             self._players[name] = self._made(Member(name, saved["policy"], loaded_weights(saved["weights"])))
             self._players[name].load_state(saved["behavior"])
-        self._dismiss_strangers()
+        self._release_unknown()
 
 
 def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
-    """Returns where each policy's noise stands in a step's."""
+    """Range of each policy's noise within a step's."""
     found, end = {}, OWN
     for policy, behavior in policies.items():
         width = behavior.noise(np.random.Generator(np.random.Philox(0)), 1, 1).shape[-1]
@@ -219,20 +219,19 @@ def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
 
 
 class _Player(Protocol):
-    """An opponent that acts."""
+    """An opponent in some slots."""
 
     def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
-        """Returns the policies' own actions of the given slots, [N, ...]."""
-        ...
+        """Chooses the policies' own actions for some slots, [N, ...]."""
 
 
 class _PolicyPlayer:
-    """A policy with frozen weights, which draws its actions.
+    """A policy with frozen weights, which samples its actions.
 
     Args:
-        member: Who it is.
-        behavior: What acts, its own.
-        noise: Where its noise stands in a step's.
+        member: The opponent.
+        behavior: Its acting side, not shared.
+        noise: Range of its noise within a step's.
     """
 
     def __init__(self, member: Member, behavior: BehaviorPolicy, noise: slice) -> None:
@@ -245,7 +244,7 @@ class _PolicyPlayer:
         behavior.load(member.weights)
 
     def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
-        """Returns the policies' own actions of the given slots, [N, ...]."""
+        """Chooses the policies' own actions for some slots, [N, ...]."""
         if not self._record:
             self._record = self._behavior.allocate_fragment(1, len(starts))
         acts = np.zeros(len(starts), np.bool_)
@@ -255,11 +254,11 @@ class _PolicyPlayer:
         return taken
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each slot was given, [B]."""
+        """Passes the rewards of the last step, [B], to the policy."""
         self._behavior.take_rewards(rewards)
 
     def state(self) -> dict[str, Any]:
-        """Returns its weights, and what it remembers from step to step."""
+        """Its weights, and the state of its acting side."""
         return {
             "policy": self._member.policy,
             "weights": saved_weights(self._weights),
@@ -267,7 +266,7 @@ class _PolicyPlayer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what its `state` said of its behavior."""
+        """Restores the acting side from the `behavior` of `state()`."""
         self._behavior.load_state(state)
 
 
@@ -275,8 +274,8 @@ class _ScriptPlayer:
     """A scripted opponent.
 
     Args:
-        path: package.module:Name.
-        space: The policies' own actions over the world's.
+        path: The opponent, see `ScriptedOpponent`.
+        space: The policies' own actions over those of the world.
     """
 
     def __init__(self, path: str, space: ActionSpace) -> None:
@@ -284,5 +283,5 @@ class _ScriptPlayer:
         self._space = space
 
     def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
-        """Returns the policies' own actions of the given slots, [N, ...]."""
+        """Chooses the policies' own actions for some slots, [N, ...]."""
         return self._space.from_env(np.asarray(self._opponent.decide(observations, noise[:, SCRIPT], slots)))

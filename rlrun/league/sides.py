@@ -1,23 +1,17 @@
-"""Mappings for leagues: functions from an agent and its world's episode to a policy, which swap sides.
+"""Agent-to-policy mappings for leagues that swap sides: functions of an agent and the number of its world's episode.
 
-They know two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
+They apply to two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
 """
 
 from __future__ import annotations
 
 import re
 
-OWN_MAPPINGS = frozenset(
-    f"rlrun.league.sides:{name}"
-    for name in ("alternate", "alternate_roles", "alternate_with_exploiter", "alternate_with_self_play")
-)
-"""Import paths of the mappings here: a stranger's spec may name them, as they run no code from elsewhere."""
-
 _SIDES = {"x": 0, "o": 1, "red": 0, "yellow": 1}
 
 
 def alternate(agent: str, episode: int) -> str:
-    """Returns `main` for the first side in even episodes and for the second in odd ones, `opponent` for the other.
+    """Maps the first side to `main` in even episodes, the second in odd ones, and the other side to `opponent`.
 
     Examples:
         >>> alternate("x", 0), alternate("o", 0), alternate("x", 1), alternate("player_1", 1)
@@ -27,7 +21,7 @@ def alternate(agent: str, episode: int) -> str:
 
 
 def alternate_with_self_play(agent: str, episode: int) -> str:
-    """Returns `main` for both sides in two episodes, so that it learns from both, then as `alternate` in two.
+    """Maps both sides to `main` in two episodes, so that it learns from both, then as `alternate` in two.
 
     Examples:
         >>> [(alternate_with_self_play("x", n), alternate_with_self_play("o", n)) for n in range(4)]
@@ -37,7 +31,7 @@ def alternate_with_self_play(agent: str, episode: int) -> str:
 
 
 def alternate_with_exploiter(agent: str, episode: int) -> str:
-    """Returns as `alternate` in two episodes, then `exploiter` and `exploited` for `main` and `opponent` in two.
+    """As `alternate` in two episodes, then with `exploiter` and `exploited` for `main` and `opponent` in two.
 
     Examples:
         >>> [alternate_with_exploiter("x", episode) for episode in range(4)]
@@ -48,10 +42,11 @@ def alternate_with_exploiter(agent: str, episode: int) -> str:
 
 
 def alternate_roles(agent: str, episode: int) -> str:
-    """Returns `first` for the first side and `first_opponent` for the other; in odd episodes `second` for the second.
+    """Maps a side to `first` or `second` in alternating episodes, and the other side to its opponent.
 
-    Each side of a game with roles has a policy of its own. `first_opponent` is a seat with selves of `second`, and
-    `second_opponent` one with those of `first`.
+    Each side of a game with roles has its own policy: in even episodes `first` plays the first side against
+    `first_opponent`, a seat with selves of `second`. In odd episodes `second` plays the second side against
+    `second_opponent`, a seat with selves of `first`.
 
     Examples:
         >>> [(alternate_roles("player_0", episode), alternate_roles("player_1", episode)) for episode in (0, 1)]

@@ -1,4 +1,4 @@
-"""Adds up a tensor over several processes that learn together (torch.distributed)."""
+"""All-reduce: the sum of a tensor over several learner processes (torch.distributed)."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ Backend = Literal["gloo", "nccl"]
 
 
 class PeerLost(TrainingFailed):
-    """A process of those that learn together has died, or did not come or answer in time."""
+    """A learner process has died, or did not arrive or answer in time."""
 
 
 class AllReduce:
-    """One member of a group of processes; called with a tensor, it returns the sum over all of them.
+    """One member of a process group; called with a tensor, it returns the sum over all members.
 
-    Every member has to call it equally often, with tensors of one shape. All receive the same bits: each part of the
-    sum is made by one member and handed on. The sum is also the same from run to run for the same number of members.
+    All members must call it equally often, with tensors of one shape. All receive the same bits, since each part of
+    the sum is computed by one member and sent to the others. The sum is deterministic for a number of members.
 
-    A group comes together in two steps, since somebody, a member or not, has to say where all find each other first::
+    A group forms in two steps: a process, a member or not, opens a port, and all members join by its address::
 
         meeting = AllReduce(0, 2)
-        address = meeting.offer()           # in one process, which keeps `meeting` as long as they add up
+        address = meeting.offer()           # in one process, which keeps `meeting` as long as the group is used
         AllReduce(rank, 2).join(address)    # in each member's own process, at the same time
 
     Args:
         rank: This member's number, from 0.
-        world_size: How many members there are.
-        backend: `gloo`, which goes through the CPU, or `nccl`, which needs a CUDA device for each member alone.
-        timeout_s: Seconds after which the others are given up, at the meeting and in each sum.
+        world_size: Number of members.
+        backend: `gloo`, which sums on the CPU, or `nccl`, which needs one CUDA device per member.
+        timeout_s: Seconds to wait for the other members, when joining and in each sum.
 
     Attributes:
         rank: This member's number, from 0.
-        world_size: How many members there are.
+        world_size: Number of members.
     """
 
     def __init__(self, rank: int, world_size: int, *, backend: Backend = "gloo", timeout_s: float = 300.0) -> None:
@@ -52,18 +52,16 @@ class AllReduce:
         self._store: TCPStore | None = None
         self._group: Any = None
 
-    def offer(self, host: str | None = None) -> tuple[str, int]:
-        """Opens a free port of this machine, where the members find each other.
+    def offer(self) -> tuple[str, int]:
+        """Opens a free port on this machine, at which the members join.
 
-        Args:
-            host: The address to listen on; None for the one by which Ray's other nodes know this one, without Ray the
-                machine's own loop.
+        It listens on the address of this Ray node, or the loopback address without Ray.
 
         Returns:
-            Address and port, for everyone's `join`.
+            Address and port, for the `join` of all members.
         """
         self.close()
-        host = host or node_address()
+        host = node_address()
         listening = socket.create_server((host, 0))
         port = listening.getsockname()[1]
         self._store = TCPStore(
@@ -78,19 +76,19 @@ class AllReduce:
         return host, port
 
     def join(self, address: tuple[str, int]) -> None:
-        """Meets the others, which have to join at the same time.
+        """Joins the group; all members must do so at the same time.
 
         Args:
-            address: What the first member's `offer` returned, or that of a process which takes no part itself.
+            address: The result of `offer` in the first member, or in a process that is no member.
 
         Raises:
-            PeerLost: They did not all come in time.
+            PeerLost: Not all members joined in time.
         """
         host, port = address
         timeout = timedelta(seconds=self._timeout_s)
         self._group = None
         try:
-            if self.rank > 0 or self._store is None:  # a process that takes no part may have offered as well
+            if self.rank > 0 or self._store is None:  # else this process has opened the port
                 self._store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timeout)
             self._group = self._made_group(PrefixStore("all-reduce", self._store), own_address(host), timeout)
         except RuntimeError as error:
@@ -109,25 +107,25 @@ class AllReduce:
             return ProcessGroupNCCL(store, self.rank, self.world_size, settings)
         gloo: Any = ProcessGroupGloo  # whose options torch does not declare
         options = gloo._Options()
-        # By itself gloo takes what the machine's name resolves to, which on many is an address of its own loop.
+        # By default gloo resolves the machine's name, which on many machines gives a loopback address.
         options._devices = [gloo.create_device(hostname=own_host)]
         options._timeout = timeout
         return gloo(store, self.rank, self.world_size, options)
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """Adds a tensor up over all members, in place, and returns it.
+        """Sums a tensor over all members, in place, and returns it.
 
         Raises:
             PeerLost: Another member has died, or did not take part in time.
         """
         if self._group is None:
             raise PeerLost("this process has lost those that it learned together with")
-        # gloo sums in memory of the CPU; for a tensor that is there anyway, `cpu` costs nothing.
+        # gloo sums on the CPU; of a tensor that is there already, `cpu` returns the tensor itself.
         own = tensor if self._backend == "nccl" else tensor.cpu()
         try:
             self._group.allreduce([own]).wait()
         except RuntimeError as error:
-            self.close()  # so that the others hear of it, which may wait for this process
+            self.close()  # so that members that wait for this process fail at once
             raise PeerLost(
                 f"process {self.rank} of the {self.world_size} that learn together lost another one, or waited "
                 f"{self._timeout_s:g} s for it ({first_line(error)})"
@@ -135,12 +133,12 @@ class AllReduce:
         return tensor if own is tensor else tensor.copy_(own)
 
     def close(self) -> None:
-        """Leaves the group, which fails the others' next sum, and closes the port that was offered."""
+        """Leaves the group, which makes the others' next sum fail, and closes the port if it was opened here."""
         self._group = self._store = self._offered = None
 
 
 def node_address() -> str:
-    """Returns the address by which Ray's other nodes reach this one; without Ray, that of the machine's own loop."""
+    """The address of this Ray node; without Ray, the loopback address."""
     if "ray" in sys.modules:
         import ray
 
@@ -150,12 +148,12 @@ def node_address() -> str:
 
 
 def own_address(towards: str) -> str:
-    """Returns the address from which this machine reaches another one; nothing is sent."""
+    """The address of this machine from which it reaches another one; nothing is sent."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.connect((towards, 1))
         return str(probe.getsockname()[0])
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an exception's text, without the addresses of code that torch adds."""
+    """The first line of an exception's message, without the C++ backtrace that torch appends."""
     return str(error).strip().partition("\n")[0]

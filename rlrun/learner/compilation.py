@@ -1,11 +1,10 @@
-"""Compiles an update as a whole and keeps the result on disk (torch, ahead-of-time Inductor).
+"""Compilation of an update into machine code, cached on disk (torch, ahead-of-time Inductor).
 
-Tracing turns the update, its backward pass and its optimizer into one graph; the graph's own text, the shapes and the
-versions are the key of a package in the cache, which loads in milliseconds in every later process. The first
-compilation of a graph takes a C++ compiler 10 to 20 seconds, and minutes where memory is unrolled over the steps of a
-sequence. Where the update consists of rlrun's own code only, its
-identity (a digest of that code and of the settings) leads to the package without tracing, which saves seconds at the
-start.
+Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
+versions are the key of a package in the cache, which later processes load in milliseconds. The first compilation of a
+graph takes a C++ compiler 10 to 20 seconds, and minutes where a recurrent network is unrolled over a sequence. If the
+update consists of rlrun's own code only, its identity (a digest of that code and of the settings) finds the package
+without tracing, which saves seconds at the start.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rlrun.checkpoint.durable import write_file
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.update import Computation
 
@@ -34,7 +34,7 @@ CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
 
 def cache_directory() -> Path:
-    """Returns where compiled updates are kept: $RLRUN_CACHE, or `rlrun` under the user's cache directory."""
+    """Directory of rlrun's cache: $RLRUN_CACHE, or `rlrun` under the user's cache directory."""
     root = os.environ.get("RLRUN_CACHE")
     if root:
         return Path(root)
@@ -42,7 +42,7 @@ def cache_directory() -> Path:
 
 
 def compiler() -> str | None:
-    """Returns the path of the C++ compiler that would be used, None where there is none."""
+    """Path of the C++ compiler to use, None if there is none."""
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if name and (found := shutil.which(name)):
             return found
@@ -57,17 +57,17 @@ def compiled(
     identity: str | None,
     announce: Callable[[str], None],
 ) -> CompiledUpdate:
-    """Compiles an update, or finds it compiled; the names of what it returns are known afterwards.
+    """Compiles an update or loads it from the cache, and sets the names of its results.
 
     Args:
         update: The update.
-        function: The same as a function of tensors; it must not depend on values, only on shapes.
-        arguments: Tensors of the shapes and types to come; they are not changed.
-        identity: What determines the update besides shapes and versions, None if it is not known without tracing.
-        announce: Called with one sentence before a compilation that takes long.
+        function: The update as a function of tensors; it must not depend on their values, only on shapes.
+        arguments: Example tensors with the shapes and types to come; they are not changed.
+        identity: Text that determines the update apart from shapes and versions, None if only tracing does.
+        announce: Called with one sentence before a compilation.
 
     Returns:
-        The compiled function of one list of tensors; the list is emptied by a call.
+        The compiled function of a list of tensors; calls empty the list.
     """
     directory = cache_directory() / "compiled"
     shortcut = None if identity is None else directory / f"{cache_key(identity, arguments)}.json"
@@ -80,14 +80,14 @@ def compiled(
     package = traced(function, arguments, directory, announce)
     if shortcut is not None:
         known = {"package": package.name, "statistics": update.statistics, "carried": update.carried}
-        replace_file(shortcut, json.dumps(known).encode())
+        write_file(shortcut, json.dumps(known).encode())
     return loaded(package)
 
 
 def traced(
     function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
 ) -> Path:
-    """Traces a function and returns the package of its graph, compiled now if it was not before."""
+    """Traces a function and returns the package of its graph, compiled now if it is not in the cache."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -100,20 +100,20 @@ def traced(
         package = directory / f"{cache_key(graph.code, arguments)}.pt2"
         if not package.exists():
             with alone_with(package):
-                if not package.exists():  # nobody else has compiled it meanwhile
+                if not package.exists():  # else another process has compiled it meanwhile
                     announce(f"compiling the update (once for these settings; {expected_time(len(graph.graph.nodes))})")
                     write_package(graph, arguments, package)
     return package
 
 
 def expected_time(num_operations: int) -> str:
-    """Returns in words about how long the compilation of a graph takes.
+    """Words for the expected compilation time of a graph.
 
     Measured on one core of a cloud machine: 15 s for PPO's 400 operations, 18 s for the 900 of SAC, 156 s for the 6,700
     of R2D2.
 
     Args:
-        num_operations: Nodes of the graph.
+        num_operations: Number of nodes in the graph.
     """
     seconds = 10 + num_operations / 45
     return f"about {round(seconds, -1):.0f} s" if seconds < 55 else f"about {math.ceil(seconds / 60)} min"
@@ -121,18 +121,18 @@ def expected_time(num_operations: int) -> str:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
-    """Keeps other processes of this machine that want to make the same file waiting for the length of a block."""
+    """Holds a lock on a file to be created, so that other processes of this machine wait for the block's end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # let go of when the file is closed, also by a process that dies
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
         yield
 
 
 def loaded(package: Path) -> CompiledUpdate:
-    """Loads a package.
+    """Loads a compiled package.
 
-    Torch's public `aoti_load_package` is the same with a check of the processor before it that runs a C++ compiler for
-    seconds; here the processor is part of the package's name.
+    Torch's public `aoti_load_package` first checks the processor, which runs a C++ compiler for seconds; here the
+    processor is part of the package's name.
     """
     loader = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", True, 1, -1)
     run: CompiledUpdate = loader.boxed_run
@@ -141,7 +141,7 @@ def loaded(package: Path) -> CompiledUpdate:
 
 @cache
 def own_code_digest() -> str:
-    """Returns a digest of rlrun's source files."""
+    """Digest of rlrun's source files."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -149,11 +149,11 @@ def own_code_digest() -> str:
     return digest.hexdigest()
 
 
-def cache_key(what: str, arguments: Sequence[Tensor]) -> str:
-    """Returns a file name: a digest of what is computed, the shapes, and whatever the machine code depends on."""
+def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
+    """File name of a computation: a digest of its code, the shapes, and all that the machine code depends on."""
     device = arguments[0].device
     parts = [
-        what,
+        code,
         *(f"{argument.dtype} {tuple(argument.shape)} {argument.device}" for argument in arguments),
         torch.__version__,
         platform.machine(),
@@ -165,7 +165,7 @@ def cache_key(what: str, arguments: Sequence[Tensor]) -> str:
 
 
 def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], package: Path) -> None:
-    """Compiles a graph into a package; it appears at its place whole or not at all."""
+    """Compiles a graph into a package file, written atomically."""
     from torch._inductor import aoti_compile_and_package
 
     exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)
@@ -175,24 +175,15 @@ def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], pack
             package_path=str(Path(directory) / "update.pt2"),
             inductor_configs={"cpp.vec_isa_ok": instruction_sets_work()},
         )
-        replace_file(package, Path(written).read_bytes())
+        write_file(package, Path(written).read_bytes())
 
 
 def instruction_sets_work() -> bool | None:
-    """Whether compilers may take the CPU's AVX instructions for granted, None where test builds have to find out.
+    """Whether the CPU's AVX instructions are known to work, None if torch has to find out by test builds.
 
-    Torch tries them with ten builds, which take as long as all the rest. What they find out is known where torch's own
-    kernels use the best of these instructions: the CPU has them, and the functions that they need are in its libraries.
+    Torch's ten test builds take as long as the compilation itself. They are unnecessary where torch's own kernels use
+    the best of these instructions: the CPU has them, and torch's libraries hold the functions that they need.
     """
     capability = torch.backends.cpu.get_cpu_capability()
     is_best = capability == "AVX512" or (capability == "AVX2" and not torch.cpu._is_avx512_supported())
     return True if is_best else None
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Puts a file in its place whole or not at all, whoever else writes it at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(partial, path)

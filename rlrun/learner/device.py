@@ -1,4 +1,4 @@
-"""Which device a learner runs on, and how many threads (torch)."""
+"""The learner's device and number of threads (torch)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlrun.errors import UsageError
 
 
 def available_device(num_gpus: float) -> str:
-    """Returns torch's name of the learner's device.
+    """Torch's name of the learner's device.
 
     Raises:
-        UsageError: A GPU is asked for and torch finds none.
+        UsageError: A GPU is requested and torch finds none.
     """
     if num_gpus == 0:
         return "cpu"
@@ -24,6 +24,6 @@ def available_device(num_gpus: float) -> str:
 
 
 def limit_threads(threads: int) -> None:
-    """Has torch and BLAS use so many threads in this process."""
+    """Limits the threads of torch and BLAS in this process."""
     threadpool_limits(threads, user_api="blas")
     torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""Functions of a policy's networks that are evaluated where the learner is (torch)."""
+"""Evaluation of functions of a policy's outputs where the learner is (torch)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rlrun.policy.policy import Policy
 def evaluated(
     policy: Policy, parameters: Parameters, precision: Precision, function: EvaluatedFunction, batch: SampleBatch
 ) -> Any:
-    """Returns what a function gives on a batch that is on the device, as a tree of NumPy arrays; no gradients.
+    """Evaluates a function of the policy's outputs on a batch, without gradients; a tree of NumPy arrays.
 
     Args:
-        policy: The policy whose outputs the function sees.
-        parameters: Those of its networks.
-        precision: What the networks' passes are computed in.
+        policy: The policy.
+        parameters: Parameters of its networks.
+        precision: Precision of the networks' passes.
         function: The function.
-        batch: Columns [S, L, ...].
+        batch: Columns [S, L, ...], on the device.
     """
     with torch.no_grad(), computed_in(precision, parameters.flat.device):
         views = policy.parameters.views(parameters.flat)
@@ -33,10 +33,10 @@ def evaluated(
 
 
 def demand_named(function: EvaluatedFunction) -> None:
-    """Refuses a function that is not found by its module and name, as another process has to find it.
+    """Refuses a function that other processes cannot import by its module and name.
 
     Raises:
-        ValueError: It is a lambda, a method, or made within another function.
+        ValueError: It is a lambda, a method, or defined within another function.
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if getattr(sys.modules.get(str(module)), name, None) is not function:

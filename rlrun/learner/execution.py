@@ -1,4 +1,4 @@
-"""Runs the learner's computations: as they are, or as graphs that are traced once (torch)."""
+"""Execution of the learner's computations: eagerly, by NumPy kernels, or compiled (torch)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from rlrun.learner.update_executor import UpdateExecutor
 
 
 class Execution:
-    """Runs computations eagerly, or turns each once for each shape of minibatch into something faster.
+    """Runs computations eagerly, or translates each once per minibatch shape, to NumPy kernels or machine code.
 
     Args:
-        update_executor: How they are computed.
-        identity: What determines them besides their objectives and shapes, or None if code outside of rlrun takes part.
-        announce: Called with a sentence when something is about to take long.
+        update_executor: How they are executed.
+        identity: Text that determines them apart from objectives and shapes; None if code outside of rlrun takes part.
+        announce: Called with a sentence before something that takes long.
     """
 
     def __init__(self, update_executor: UpdateExecutor, identity: str | None, announce: Callable[[str], None]) -> None:
         self._update_executor = update_executor
         self._identity = identity
         self._announce = announce
-        self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: has to run eagerly
+        self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: runs eagerly
         self._without_kernel: set[str] = set()
 
     def __call__(
@@ -43,12 +43,12 @@ class Execution:
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> Sequence[Tensor]:
-        """Returns what a computation returns.
+        """Runs a computation on a minibatch.
 
         Args:
             computation: The computation.
             parameters: The parameters of the networks.
-            states: Optimizer states of its objectives, if it moves parameters.
+            states: Optimizer states of its objectives, if it updates parameters.
             batch: A minibatch, columns [S, L, ...].
             scheduled: Settings that change over a run, each [].
         """
@@ -59,8 +59,8 @@ class Execution:
         if key not in self._made:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor == "numpy":
-                # Code outside of rlrun may look at values, which a graph would take for the same ever after.
-                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # a learner's own never change places
+                # Code outside of rlrun may branch on values, which a traced graph would fix for all later calls.
+                num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
                 self._made[key] = None if self._identity is None else self._in_numpy(function, arguments, num_kept)
             else:
                 identity = self._identity_of(computation, batch, scheduled)
@@ -75,8 +75,8 @@ class Execution:
             return in_numpy(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                told = f"updates run by torch's operations, not by NumPy, which has no kernel for {operation}"
-                self._announce(Remark(told))
+                fallback = f"updates run by torch's operations, not by NumPy, which has no kernel for {operation}"
+                self._announce(Remark(fallback))
                 self._without_kernel.add(str(operation))
             return None
 
@@ -88,14 +88,14 @@ class Execution:
         selection: Selection,
         scheduled: Mapping[str, Tensor],
     ) -> Sequence[Tensor]:
-        """Returns what a computation returns for rows of a batch; `selection` stands for the minibatch of them."""
+        """Runs a computation on the selected rows of a batch; the NumPy executor gathers only the columns it reads."""
         made = self._made.get((computation.name, selection.shape))
         if isinstance(made, NumpyUpdate):
             return made.of_rows(selection.leaves, selection.rows, [scheduled[name] for name in sorted(scheduled)])
         return self(computation, parameters, states, selection.gathered(), scheduled)
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
-        """Returns what determines a computation besides shapes; what is carried to it is among the batch's columns."""
+        """Text that determines a computation apart from shapes; None if only tracing does."""
         if self._identity is None:
             return None
         moved = [(each.parameters, each.lr, each.max_grad_norm, each.optimizer) for each in computation.objectives]
@@ -111,7 +111,7 @@ def flattened_arguments(
     batch: Mapping[str, Any],
     scheduled: Mapping[str, Tensor],
 ) -> list[Tensor]:
-    """Returns a computation's arguments as one list of tensors, in the order in which `traceable` takes them."""
+    """A computation's arguments as one list of tensors, in the order that `traceable` expects."""
     tensors = [parameters.flat]
     tensors += [] if parameters.target is None else [parameters.target]
     for state in states:
@@ -128,13 +128,13 @@ def traceable(
     *,
     has_target: bool = False,
 ) -> Any:
-    """Returns a computation as a function of one flat list of tensors.
+    """A computation as a function of one flat list of tensors.
 
     Args:
         update: The computation.
-        states: Optimizer states with the structure of those to come.
-        batch: A minibatch with the structure of those to come.
-        scheduled: Scheduled settings with the names of those to come.
+        states: Example optimizer states, with the structure to come.
+        batch: An example minibatch, with the structure to come.
+        scheduled: Example scheduled settings, with the names to come.
         has_target: Whether there is a target network.
     """
 

@@ -1,4 +1,4 @@
-"""Gradients of parts of a minibatch, made so that they add up to that of the whole (torch)."""
+"""Gradients of parts of a minibatch, weighed so that they add up to the gradient of the whole (torch)."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ from rlrun.policy.policy import Policy
 
 
 class GradientSum:
-    """One objective's gradient on a minibatch, weighed by the minibatch's valid steps so that such sums can be added.
+    """One objective's gradient on a minibatch, times the number of valid steps, so that parts can be added up.
 
-    Gradients of parts of a batch, from several learners or from several microbatches, add up to that of the whole,
-    because every loss is a mean over valid steps. Values that the loss assigns and statistics are means as well.
+    Gradients of parts of a batch, from several learners or microbatches, add up to the gradient of the whole, because
+    every loss is a mean over valid steps. Assigned values and statistics are such means too.
 
     Args:
         policy: The policy.
         objective: The objective.
-        precision: What the network's passes are computed in.
-        weighed: Whether the sum is one; otherwise gradient and statistics are means, and the number of valid steps
-            stands behind them.
+        precision: Precision of the networks' passes.
+        weighed: Whether to multiply by the number of valid steps; otherwise the means come first, then that number.
 
     Attributes:
-        name: Tells it from other computations over the same objective.
-        objectives: The one objective.
-        statistics: Names of what it measures, in the order of the sum's parts; known after the first call.
-        carried: Names of the tensors that it hands on to later objectives; known after the first call.
+        name: Unique name among the learner's computations.
+        objectives: The objective alone.
+        statistics: Names of the statistics, in order; known after the first call.
+        carried: Names of the tensors for later objectives; known after the first call.
     """
 
     def __init__(
@@ -62,14 +61,14 @@ class GradientSum:
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Returns gradient, assigned values, statistics and 1, all times the number of valid steps, as one vector.
+        """Computes gradient, assigned values, statistics and 1, all times the number of valid steps, as one vector.
 
-        Behind that vector come the tensors that the loss carries.
+        The vector is the first tensor of the result; the tensors that the loss carries follow.
 
         Args:
             parameters: All parameters.
-            states: None; the sum moves nothing.
-            batch: A minibatch, columns [S, L, ...], and what the objective needs of those before it.
+            states: Unused: no parameters are updated.
+            batch: A minibatch, columns [S, L, ...], with the tensors that the objective needs from earlier ones.
             scheduled: Settings that change over a run, each [].
         """
         (objective,) = self.objectives
@@ -79,7 +78,7 @@ class GradientSum:
         weight = batch["valid"].sum().float()
         parts = assigned_values(objective, loss)
         parts += [value.detach().float().reshape(1) for value in loss.statistics.values()]
-        # A tensor that is handed out must not be one that came in.
+        # A traced function must not return one of its arguments.
         handed_on = [tensor.clone() for tensor in carried.values()]
         if not self.weighed:
             return [torch.cat([gradient, *parts, weight.reshape(1)]), *handed_on]
@@ -87,15 +86,15 @@ class GradientSum:
 
 
 class GradientSums:
-    """The gradient sums of a learner's objectives over whole minibatches, one microbatch after another.
+    """Gradient sums of a learner's objectives over a minibatch, accumulated over its microbatches.
 
     Args:
         policy: The policy.
         objectives: The learner's objectives.
-        precision: What the network's passes are computed in.
+        precision: Precision of the networks' passes.
         execution: Runs the computation of each.
-        microbatch_size: Steps whose gradient is computed at a time, to save memory; None for a whole minibatch.
-        as_means: Whether they are means over the valid steps, with the number of those behind them.
+        microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
+        as_means: Whether to return means over the valid steps followed by their number, instead of sums.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class GradientSums:
     ) -> None:
         self._execution = execution
         self._microbatch_size = microbatch_size
-        # Means of one part are made as such: their bits are those of a gradient that is applied at once.
+        # Means of a single part are computed directly: bit for bit the gradient of an update without parts.
         weighed = not as_means or microbatch_size is not None
         self._divides = as_means and weighed
         self._sums = {
@@ -121,7 +120,7 @@ class GradientSums:
 
     @property
     def statistics(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics in each objective's sum, known after the first time that it was computed."""
+        """Names of the statistics in each objective's sum, known after its first computation."""
         return {name: each.statistics for name, each in self._sums.items()}
 
     def over(
@@ -131,7 +130,7 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields objectives with their sums; each is computed when it is asked for, at the parameters as they are then.
+        """Yields objectives with their sums, each computed lazily, with the parameters of that moment.
 
         Args:
             objectives: The objectives, in order.
@@ -163,13 +162,13 @@ class GradientSums:
 def split_sums(
     policy: Policy, objectives: Iterable[Objective], sums: Tensor, statistics: Mapping[str, Sequence[str]]
 ) -> list[tuple[Objective, Tensor]]:
-    """Returns gradient sums that stand one after another, each with its objective.
+    """Splits concatenated gradient sums by objective.
 
     Args:
         policy: The policy.
         objectives: The learner's objectives, in order.
-        sums: The sums of some of them.
-        statistics: By the names of those the names of the statistics in their sums.
+        sums: The sums of some of them, one after another.
+        statistics: Names of the statistics in each sum, by the objective's name.
     """
     present = [objective for objective in objectives if objective.name in statistics]
     sizes = []

@@ -1,4 +1,4 @@
-"""What is put in place of slow operations before an update is compiled for the CPU (torch)."""
+"""Faster replacements of slow operations, for updates that are compiled for the CPU (torch)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TANH_DENOMINATOR = (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900
 
 
 def rational_tanh(x: Tensor) -> Tensor:
-    """Returns tanh to the accuracy of float32, as x P(x^2) / Q(x^2) with x clamped to where tanh is 1.
+    """Rational approximation of tanh to float32 accuracy: x P(x^2) / Q(x^2), with x clamped to where tanh is 1.
 
-    That of another type than float32 is rounded once. The compiler turns it into vector instructions, which take a
+    Other types are computed in float32 and rounded once. The compiler turns it into vector instructions, which take a
     sixth of the time of the library's tanh.
 
     Source:
@@ -38,7 +38,7 @@ def rational_tanh(x: Tensor) -> Tensor:
 
 
 def polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    """Returns a polynomial by Horner's rule; the highest power's coefficient comes first."""
+    """Horner's rule for a polynomial; the highest power's coefficient comes first."""
     first, second, *others = coefficients
     total = x * first + second
     for coefficient in others:
@@ -47,11 +47,11 @@ def polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
 
 
 def layer_outputs(bias: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-    """Returns inputs @ weight + bias.
+    """Linear layer: inputs @ weight + bias.
 
-    The library's own operation fills the result with the bias first, which costs as much again as the activation that
-    follows; an addition on its own becomes a part of that. It is written as a difference since the compiler would make
-    the library's operation of product and sum again.
+    The library's own operation first fills the result with the bias, which costs as much as the activation after it. A
+    separate addition is fused with the activation. It is written as a difference, since the compiler would turn a
+    product and a sum back into the library's operation.
     """
     return torch.mm(inputs, weight) - (-bias)
 
@@ -60,21 +60,21 @@ REWRITES: dict[torch._ops.OpOverload[..., Any], Callable[..., Tensor]] = {
     torch.ops.aten.tanh.default: rational_tanh,
     torch.ops.aten.addmm.default: layer_outputs,
 }
-"""Operations and what computes them instead, for tracing."""
+"""Operations and their replacements, for tracing."""
 
 
 NARROW = 16
-"""Columns up to which a product counts as narrow."""
+"""Largest number of columns of a narrow product."""
 
 
 def turn_narrow_products(graph: torch.fx.GraphModule) -> None:
-    """Writes products A B with few columns and more rows as (B^T A^T)^T, in place.
+    """Rewrites products A B with few columns and more rows as (B^T A^T)^T, in place.
 
-    The gradient of a first layer's weights is such a product (many units, few inputs), and so is that of its inputs;
-    the library takes several times longer for their tall and narrow result than for the flat one.
+    The gradient of a first layer's weights is such a product (many units, few inputs), and so is that of its inputs.
+    The library takes several times longer for a tall and narrow result than for a flat one.
 
     Args:
-        graph: What `make_fx` has traced, with the shapes of its results noted.
+        graph: A graph from `make_fx`, with the shapes of results in its metadata.
     """
     operations, insert = torch.ops.aten, graph.graph.call_function
     for node in list(graph.graph.nodes):

@@ -1,4 +1,4 @@
-"""The learner in this process: a policy's parameters under its objectives, on one device (torch)."""
+"""The learner in this process: minibatch SGD on a policy's parameters, on one device (torch)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.reducer import Reducer
 from rlrun.learner.staging import Staging, over_memory
 from rlrun.learner.statistic_totals import StatisticTotals
-from rlrun.learner.target_network import TargetNetwork
 from rlrun.learner.update import (
     Parameters,
     Precision,
@@ -39,30 +38,30 @@ from rlrun.policy.policy import Policy
 
 
 class LocalLearner:
-    """Holds the flat parameter vector of one policy and moves it by minibatch SGD.
+    """Minibatch SGD on the flat parameter vector of one policy.
 
     Args:
-        policy: The policy to learn; its present parameters are the first ones.
-        objectives: What to minimise, in order.
+        policy: The policy; its present parameters are the initial ones.
+        objectives: The objectives, in order.
         device: Torch's name of the device, `cpu` or `cuda`.
-        update_executor: How updates are computed.
-        identity: What determines the updates besides their objectives and shapes, or None if code outside of rlrun
+        update_executor: How updates are executed.
+        identity: Text that determines the updates apart from objectives and shapes, or None if code outside of rlrun
             takes part.
         seed: Seed of the order of minibatches.
-        microbatch_size: Steps whose gradient is computed at a time, to save memory; None for a whole minibatch.
-        reducer: How it learns together with other learners, None if it learns alone.
-        share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
-        precision: What the network's passes are computed in.
-        has_target: Whether it keeps a target network.
-        announce: Called with a sentence when something is about to take long.
+        microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
+        reducer: Reduces the gradients of several learners; None for a single one.
+        share: (i, n): it takes the i-th of n equal parts of every minibatch, from 0.
+        precision: Precision of the networks' passes.
+        has_target: Whether it has a target network.
+        announce: Called with a sentence before something that takes long.
 
     Attributes:
-        policy: The policy it learns.
-        objectives: What it minimises, in order.
+        policy: The policy.
+        objectives: The objectives, in order.
         sgd_steps: Minibatches learned from.
         weights_version: Batches learned from.
-        update_executor: How updates are computed; fixed for the whole run, since the bits differ.
-        last_batch: What it learned from last, for a look at what went wrong; None before the first batch.
+        update_executor: How updates are executed; fixed for the whole run, since the bits differ.
+        last_batch: The last batch, for diagnosis; None before the first.
 
     Raises:
         ValueError: The objectives do not fit together, or not the policy; see `check_objectives`.
@@ -98,10 +97,14 @@ class LocalLearner:
         self._counts = ObjectiveCounts(self.objectives)
         self._generator = np.random.Generator(np.random.Philox(seed))
         self._flat = policy.parameters.gather(policy.module).to(self.device)
-        self._target = TargetNetwork(policy.parameters, self._flat) if has_target else None
+        self._target = self._flat.clone() if has_target else None
         policy.module.to(self.device)
         optimizer_is_here = reducer is None or not reducer.owns_optimizer
-        self._states = {each.name: self._fresh(each) if optimizer_is_here else {} for each in self.objectives}
+        self._states: dict[str, OptimizerState] = {each.name: {} for each in self.objectives}
+        if optimizer_is_here:
+            for each in self.objectives:
+                _, size = each.range_in(policy.parameters)
+                self._states[each.name] = fresh_state(each.optimizer, size, self.device)
         self._execution = Execution(update_executor, identity, announce)
         self._updates: dict[tuple[str, ...], Update] = {}
         self._sums = GradientSums(
@@ -117,10 +120,6 @@ class LocalLearner:
         self._totals = StatisticTotals()
         self._staging = Staging(self.device)
 
-    def _fresh(self, objective: Objective) -> OptimizerState:
-        _, size = objective.range_in(self.policy.parameters)
-        return fresh_state(objective.optimizer, size, self.device)
-
     def learn(
         self,
         batch: SampleBatch,
@@ -133,16 +132,15 @@ class LocalLearner:
     ) -> None:
         """Runs epochs of minibatch SGD on a batch.
 
-        All minibatches have one shape: the last of an epoch is filled up with empty rows, which weigh nothing.
+        All minibatches have one shape: the last of an epoch is padded with rows that are not valid.
 
         Args:
             batch: Rows of experience [S, L, ...].
             num_epochs: Passes over the batch.
             minibatch_size: Steps (rows times L) in a minibatch.
-            scheduled: Present values of the settings that change over a run, by name; learning rates among them.
-            stop: (name of a statistic, bound): no further epoch begins once its mean over an epoch lies above the
-                bound.
-            objectives: Names of the objectives that the batch is for, as in `step`; None for all.
+            scheduled: Present values of scheduled settings by name, learning rates among them.
+            stop: (name of a statistic, bound): the epochs end once its mean over an epoch exceeds the bound.
+            objectives: Names of the objectives to run, as in `step`; None for all.
         """
         self.last_batch = batch
         self._totals.begin_update()
@@ -165,16 +163,16 @@ class LocalLearner:
     def step(
         self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
     ) -> NDArray[np.float32]:
-        """Learns from one minibatch as it is.
+        """Updates the parameters by one minibatch.
 
         Args:
             batch: Rows of experience [S, L, ...].
-            scheduled: Present values of the settings that change over a run, by name; learning rates among them.
-            objectives: Names of the objectives that the minibatch is for; None for all. `Objective.every` counts the
-                minibatches that were for the objective.
+            scheduled: Present values of scheduled settings by name, learning rates among them.
+            objectives: Names of the objectives to run; None for all. `Objective.every` counts the calls for the
+                objective.
 
         Returns:
-            What the loss says of how much is to be learned from each row still, [S]; empty if it says nothing.
+            The rows' new priorities from the loss, [S]; empty if it gives none.
         """
         self.last_batch = batch
         self._totals.begin_update()
@@ -183,14 +181,14 @@ class LocalLearner:
         return priorities.cpu().numpy()
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
-        """Returns what `apply_gradients` of another learner moves its parameters by.
+        """Computes the gradients of one minibatch, for `apply_gradients` of another learner.
 
         Args:
-            batch: Rows of experience [S, L, ...]; all of them make one minibatch.
-            scheduled: Present values of the settings that change over a run, by name; learning rates among them.
+            batch: Rows of experience [S, L, ...], one minibatch.
+            scheduled: Present values of scheduled settings by name, learning rates among them.
 
         Returns:
-            The gradient sums of the objectives with a loss one after another, each as `GradientSum` makes it.
+            The gradient sums of the objectives with a loss, one after another, see `GradientSum`.
         """
         self.last_batch = batch
         learned = [objective for objective in self.objectives if objective.loss is not None]
@@ -201,14 +199,14 @@ class LocalLearner:
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Moves the parameters by gradients from elsewhere: what another learner's `gradients` returned, or one's own.
+        """Updates the parameters by another learner's `gradients`, or by gradients from elsewhere.
 
         Args:
-            gradients: Gradient sums of objectives one after another: gradient, values to assign and statistics, all
-                times a weight, and the weight behind them.
-            statistics: By the names of these objectives the names of the statistics in their sums: another learner's
-                `statistics_of_gradients`; none for the gradients of an objective without a loss.
-            scheduled: Present values of the settings that change over a run, by name; learning rates among them.
+            gradients: Gradient sums of objectives, one after another. Each consists of the gradient, values to assign
+                and statistics, all times a weight, then the weight.
+            statistics: Names of the statistics in each sum, by the objective's name: another learner's
+                `statistics_of_gradients`. Gradients of an objective without a loss have none.
+            scheduled: Present values of scheduled settings by name, learning rates among them.
         """
         settings = self._staging.settings(scheduled)
         received = torch.from_numpy(gradients.copy()).to(self.device)
@@ -220,11 +218,11 @@ class LocalLearner:
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics that travel with each objective's gradient, known after the first `gradients`."""
+        """Names of the statistics that accompany each gradient, known after the first `gradients`."""
         return self._sums.statistics
 
     def _staged(self, batch: SampleBatch) -> SampleBatch:
-        """Returns a minibatch on the device, with the noise that losses take."""
+        """Moves a minibatch to the device, with the noise that losses use."""
         draws = self.policy.draws(self._generator, *batch["valid"].shape)
         return self._staging.batch(SampleBatch(batch, **draws))
 
@@ -234,7 +232,7 @@ class LocalLearner:
         settings: Mapping[str, Tensor],
         objectives: Collection[str] | None = None,
     ) -> Tensor:
-        """Moves the parameters by one minibatch and returns its rows' priorities; nothing waits for the device."""
+        """Updates the parameters by one minibatch and returns its rows' priorities, without waiting for the device."""
         due = self._counts.due(objectives)
         self.sgd_steps += 1
         if self._in_parts:
@@ -262,7 +260,7 @@ class LocalLearner:
     def _apply(
         self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]
     ) -> None:
-        """Moves an objective's parameters by a gradient sum, and counts its statistics."""
+        """Updates an objective's parameters by a gradient sum, and adds its statistics to the totals."""
         move = apply_sum if self._reducer is None else self._reducer
         measured = move(self.policy, objective, self._flat, self._states[objective.name], total, settings)
         is_alone = len(self.objectives) == 1
@@ -271,81 +269,90 @@ class LocalLearner:
         )
 
     def _parameters(self) -> Parameters:
-        return Parameters(self._flat, None if self._target is None else self._target.flat)
+        return Parameters(self._flat, self._target)
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Returns what a function of the policy's outputs gives on rows of experience, as a tree of NumPy arrays.
+        """Evaluates a function of the policy's outputs on rows of experience; a tree of NumPy arrays.
 
         Args:
-            function: A function of a module, from outputs and batch to a tree of tensors; it runs without gradients.
-            batch: Rows of experience [S, L, ...], with whatever noise the function takes.
+            function: A module-level function from outputs and batch to a tree of tensors; it runs without gradients.
+            batch: Rows of experience [S, L, ...], with the noise that the function uses.
 
         Raises:
-            ValueError: The function is not found by its module and name.
+            ValueError: Other processes cannot import the function by its module and name.
         """
         demand_named(function)
         return evaluated(self.policy, self._parameters(), self._precision, function, self._staging.batch(batch))
 
     def last_statistics(self) -> dict[str, float]:
-        """Returns the means of all statistics over the minibatches of the last update; waits for the device.
+        """Means of all statistics over the minibatches of the last update; waits for the device.
 
-        An update is one call of `learn`, `step` or `apply_gradients`. Nothing is returned after `take_statistics` and
-        before the next update, as in a run that has just been restored.
+        An update is one call of `learn`, `step` or `apply_gradients`. The result is empty between `take_statistics` and
+        the next update, as in a run that has just been restored.
         """
         return self._totals.of_update()
 
     def take_statistics(self) -> dict[str, float]:
-        """Returns the means of all statistics since the last call, and starts them afresh."""
+        """Means of all statistics since the last call, which are reset."""
         return self._totals.take()
 
     def is_finite(self) -> bool:
-        """Whether all parameters are finite numbers."""
+        """Whether all parameters are finite."""
         return bool(torch.isfinite(self._flat).all())
 
     def flat(self) -> NDArray[np.float32]:
-        """Returns a copy of all parameters, [P]."""
+        """A copy of all parameters, [P]."""
         return self._flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """Returns a copy of the parameters that act, [A]: the slice that `Policy.acting_range` names."""
+        """A copy of the parameters for acting, [A]: the slice `Policy.acting_range`."""
         start, size = self.policy.acting_range
         return self._flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads parameters [P], also from a view into the object store."""
+        """Loads parameters [P], which may be a view into the object store."""
         self._flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Returns what the target network puts out for rows [S, L], as [S, L, K]."""
+        """Outputs of the target network for rows [S, L], as [S, L, K]."""
         if self._target is None:
             raise RuntimeError("this learner keeps no target network")
         needed = self._staging.batch(network_columns(batch))
         with torch.no_grad(), computed_in(self._precision, self.device):
-            outputs = self.policy.outputs(self.policy.parameters.views(self._target.flat), needed)
+            outputs = self.policy.outputs(self.policy.parameters.views(self._target), needed)
         found: NDArray[np.float32] = outputs.distribution.outputs.cpu().numpy()
         return found
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
-        """Moves the target network's parameters by a fraction of their distance to the present ones; 1 copies them.
+        """Polyak update of the target network: moves it towards the parameters by a fraction.
 
         Args:
-            tau: The fraction.
-            prefix: Of the names of the parameters that move; "" for all.
+            tau: The fraction; 1 copies the parameters.
+            prefix: Prefix of the names of the parameters to update; "" for all.
+
+        Raises:
+            ValueError: No parameter's name begins with the prefix.
         """
-        if self._target is not None:
-            self._target.update(self._flat, tau, prefix)
+        if self._target is None:
+            return
+        start, size = self.policy.parameters.range_under(prefix)
+        own, present = self._target[start : start + size], self._flat[start : start + size]
+        if tau == 1.0:
+            own.copy_(present)
+        else:
+            own.lerp_(present, tau)
 
     def target(self) -> NDArray[np.float32] | None:
-        """Returns a copy of the target network's parameters, [P], None if there is none."""
-        return None if self._target is None else self._target.copied()
+        """A copy of the target network's parameters, [P]; None if there is none."""
+        return None if self._target is None else self._target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
-        """Loads the target network's parameters [P]."""
+        """Loads the target network's parameters [P], which may be a view into the object store."""
         if self._target is not None:
-            self._target.load(flat)
+            self._target.copy_(over_memory(flat))
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """Returns the optimizers' tensors as `<objective>/<part>`, for a checkpoint."""
+        """The optimizers' tensors as `<objective>/<part>`, for a checkpoint."""
         return {
             f"{name}/{part}": tensor.cpu().numpy().copy()
             for name, state in self._states.items()
@@ -353,13 +360,13 @@ class LocalLearner:
         }
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Loads what `optimizer_state` returned."""
+        """Restores `optimizer_state()`."""
         for name, state in self._states.items():
             for part, tensor in state.items():
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
 
     def state(self) -> dict[str, Any]:
-        """Returns counters and the state of the minibatch order."""
+        """Counters and the state of the minibatch order."""
         return {
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
@@ -368,17 +375,17 @@ class LocalLearner:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Loads what `state` returned."""
+        """Restores `state()`."""
         self.adopt_state(state)
         self.weights_version = as_count(state["weights_version"])
         load_generator(self._generator, state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Adopts the counters of another learner's `state`; its own draws go on."""
+        """Adopts the counters of another learner's `state()`, but not its random draws."""
         self.sgd_steps = as_count(state["sgd_steps"])
-        # Older checkpoints have no counts of objectives, or not of all; these were asked about every minibatch.
+        # Older checkpoints lack the counts of some or all objectives; these ran at every minibatch.
         every_one = dict.fromkeys(self._counts.state(), self.sgd_steps)
         self._counts.load_state({**every_one, **state.get("objectives", {})})
 
     def close(self) -> None:
-        """Ends nothing: it lives in this process."""
+        """Does nothing: it has no processes."""

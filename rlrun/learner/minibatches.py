@@ -1,4 +1,4 @@
-"""Cuts a batch into minibatches of one shape (torch)."""
+"""Minibatches of one shape from a batch (torch)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rlrun.data.tree import map_tree, named_leaves
 
 @dataclass(frozen=True)
 class Passes:
-    """How each pass over a batch is cut into minibatches of one shape.
+    """Passes (epochs) over a batch, cut into minibatches of one shape.
 
     Attributes:
         rows: Rows of the batch.
-        size: Rows in a minibatch, over all learners.
-        share: (i, n): of every minibatch a learner takes the i-th of n equal parts, from 0.
+        size: Rows of a minibatch, over all learners.
+        share: (i, n): a learner takes the i-th of n equal parts of every minibatch, from 0.
     """
 
     rows: int
@@ -31,29 +31,29 @@ class Passes:
 
     @classmethod
     def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
-        """Returns the passes over rows of a length, in minibatches of about so many steps that all can share.
+        """Passes over a batch, in minibatches whose size is rounded to whole rows and equal shares.
 
         Args:
             rows: Rows of the batch.
             length: Steps in a row.
             minibatch_size: Steps in a minibatch.
-            share: The learner's part, see the class.
+            share: The learner's share, see the class.
         """
         _, parts = share
         return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
 
     @property
     def own_size(self) -> int:
-        """Rows in this learner's part of a minibatch."""
+        """Rows in this learner's share of a minibatch."""
         return self.size // self.share[1]
 
     @property
     def spare(self) -> int:
-        """Rows that the last minibatch of a pass lacks; empty ones stand in for them."""
+        """Padding rows of the last minibatch in a pass."""
         return -self.rows % self.size
 
     def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draws the numbers of this learner's rows in one pass; that of an empty row is `rows`."""
+        """Draws the order of this learner's rows in one pass; padding rows have the number `rows`."""
         order = generator.permutation(self.rows)
         if self.spare:
             order = np.concatenate([order, np.full(self.spare, self.rows)])
@@ -62,17 +62,17 @@ class Passes:
 
 
 class Selection:
-    """Rows of a batch that nobody has gathered yet: an update by NumPy takes them of the columns alone that it reads.
+    """Rows of a batch that are not gathered yet: the NumPy executor gathers only the columns that it reads.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
-        leaves: The memory of its columns, in the order of `named_leaves`.
+        leaves: Arrays over the columns' memory, in the order of `named_leaves`.
         rows: Numbers of the selected rows.
 
     Attributes:
-        leaves: The memory of the columns, in the order of `named_leaves`.
+        leaves: Arrays over the columns' memory, in the order of `named_leaves`.
         rows: Numbers of the selected rows.
-        shape: How many rows there are, and steps in each.
+        shape: Number of rows, and of steps in each.
     """
 
     def __init__(self, columns: SampleBatch, leaves: Sequence[NDArray[Any]], rows: NDArray[np.int64]) -> None:
@@ -82,17 +82,17 @@ class Selection:
         self._columns = columns
 
     def gathered(self) -> SampleBatch:
-        """Returns the rows as a minibatch."""
+        """Gathers the rows into a minibatch."""
         rows = torch.from_numpy(self.rows)
         return self._columns.map(lambda leaf: leaf.index_select(0, rows))
 
 
 Cut = Callable[[Tensor, int], Iterator[SampleBatch | Selection]]
-"""Yields a batch's rows in an order, so many at a time; that number divides how many there are."""
+"""Yields the minibatches of a batch for an order of rows and a size, which divides the number of rows."""
 
 
 def selections_of(columns: SampleBatch) -> Cut:
-    """Returns what cuts a batch into minibatches that are not gathered yet.
+    """A `Cut` of a batch into minibatches that are not gathered yet.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
@@ -107,12 +107,12 @@ def selections_of(columns: SampleBatch) -> Cut:
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:
-    """Yields a batch's rows in an order, so many at a time.
+    """Yields a batch's rows in an order, as minibatches.
 
     Args:
         columns: Rows of experience [S, L, ...].
-        order: Numbers of rows; `size` divides how many there are.
-        size: Rows in a minibatch.
+        order: Numbers of the rows; `size` divides their number.
+        size: Rows of a minibatch.
     """
     shuffled = columns.map(lambda leaf: leaf.index_select(0, order))
     cut = {name: map_tree(lambda leaf: leaf.split(size), tree) for name, tree in shuffled.items()}
@@ -121,9 +121,9 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:
-    """Returns a tree of the index-th minibatches from a tree of sequences of them.
+    """The index-th minibatch, from a tree of sequences of minibatches.
 
-    A split leaf is itself a tuple of tensors, which tells it from a nested column.
+    A split leaf is a tuple of tensors, a nested column a tuple of something else.
     """
     if isinstance(tree, dict):
         return {key: nth(value, index) for key, value in tree.items()}

@@ -1,7 +1,7 @@
-"""What the operations of a traced update compute, in NumPy on buffers that are there already.
+"""NumPy kernels of the operations in a traced update, on preallocated buffers.
 
-A kernel is called once, when a program is made: with the arrays that it will read and the one that it will write, which
-stay the same. It emits the calls that do the work, each one loop in C with its result written in place.
+A kernel is called once, when the update is translated: with the arrays that it reads and the one that it writes, which
+stay the same. It emits the NumPy calls that do the work, each one loop in C with its result written in place.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ Array = NDArray[Any]
 
 
 class Emit(Protocol):
-    """Adds a call to an update; it is made with the same arguments whenever the update runs."""
+    """Appends a call to an update, to run with the same arguments whenever the update runs."""
 
     def __call__(self, function: Callable[..., object], *arguments: object, out: Array | None = None) -> None:
-        """Adds the call of a function that writes what it returns to `out`, if that is given."""
-        ...
+        """Appends the call of a function, which writes its result to `out` if that is given."""
 
 
 Kernel = Callable[..., None]
-"""Takes an `Emit`, the array to write, and the arguments of the operation, with arrays for tensors."""
+"""A function of an `Emit`, the array to write, and the operation's arguments with arrays in place of tensors."""
 
 
 def of_ufunc(function: np.ufunc) -> Kernel:
-    """Returns the kernel of an operation that is one ufunc."""
+    """Kernel of an operation that is one ufunc."""
 
     def kernel(emit: Emit, out: Array, first: Any, second: Any = None) -> None:
         operands = [first] if second is None else [first, second]
@@ -39,11 +38,11 @@ def of_ufunc(function: np.ufunc) -> Kernel:
 
 
 def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
-    """Returns an operand as an array; a number takes the type of the arrays beside it, or else of the result."""
+    """An operand as an array; a number takes the type of the other arrays, or else of the result."""
     if isinstance(operand, np.ndarray):
         return operand
-    beside = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
-    return np.asarray(operand, beside if np.issubdtype(beside, np.floating) else None)
+    dtype = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
+    return np.asarray(operand, dtype if np.issubdtype(dtype, np.floating) else None)
 
 
 def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
@@ -111,7 +110,7 @@ def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
 
 
 def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
-    """Emits the gradient where x lies above a threshold, 0 elsewhere."""
+    """Emits the gradient where x is above a threshold, 0 elsewhere."""
     emit(np.greater, x, constant(threshold, [x], out), out)
     emit(np.multiply, out, gradient, out)
 
@@ -128,7 +127,7 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 
 
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
-    """Emits gradient * sigmoid(x); what torch takes for linear, above the threshold, differs by less than rounding."""
+    """Emits gradient * sigmoid(x); above torch's threshold, sigmoid(x) differs from 1 by less than rounding."""
     demand(beta == 1 and threshold >= 20)
     sigmoid(emit, out, x)
     emit(np.multiply, out, gradient, out)
@@ -179,14 +178,14 @@ def silu_backward(emit: Emit, out: Array, gradient: Array, x: Array) -> None:
 
 
 FEW = 4
-"""Numbers along a dimension up to which they are combined one after another."""
+"""Largest length of a dimension that is reduced by one ufunc call per element."""
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
     """Emits a reduction by a ufunc along one dimension, which `out` keeps.
 
-    A loop over rows of two or three numbers, such as the logits of as many actions, costs several times as much as a
-    loop over the rows for each number.
+    A loop over rows of two or three numbers, such as the logits of two or three actions, costs several times as much as
+    a loop over the rows for each number.
     """
     numbers = x.shape[dim]
     if not 1 < numbers <= FEW or x.dtype != out.dtype:
@@ -258,7 +257,7 @@ def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, k
 
 
 def of_reduction(function: np.ufunc) -> Kernel:
-    """Returns the kernel of a reduction by a ufunc over some dimensions, or over all."""
+    """Kernel of a reduction by a ufunc over some dimensions, or over all."""
 
     def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
         axes = None if dims is None or not len(dims) else tuple(dims)
@@ -286,34 +285,34 @@ def norm(emit: Emit, out: Array, x: Array) -> None:
 
 
 def argmax(emit: Emit, out: Array, x: Array, dim: int, keepdim: bool = False) -> None:
-    """Emits where along a dimension the largest value is."""
+    """Emits the index of the largest value along a dimension."""
     emit(x.argmax, dim, np.squeeze(out, dim) if keepdim else out)
 
 
 def concatenate(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
-    """Emits arrays one behind the other."""
+    """Emits arrays joined along a dimension."""
     emit(np.concatenate, [part for part in parts if part.shape != (0,)], dim, out)
 
 
 def stack(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
-    """Emits arrays along a new dimension."""
+    """Emits arrays joined along a new dimension."""
     axis = dim % out.ndim
     emit(np.concatenate, [np.expand_dims(part, axis) for part in parts], axis, out)
 
 
 def cast(emit: Emit, out: Array, x: Array, dtype: object = None, memory_format: object = None) -> None:
-    """Emits a copy in the type and the strides of the array to write."""
+    """Emits a copy in the type and strides of the output."""
     emit(np.copyto, out, x, "unsafe")
 
 
 def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) -> None:
-    """Emits the first where a condition holds, the second elsewhere."""
+    """Emits `first` where a condition holds, `second` elsewhere."""
     emit(np.copyto, out, second)
     emit(np.copyto, out, first, "same_kind", condition)
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits the places [size of index] in a flat array that positions along a dimension stand for."""
+    """Emits the flat indices of positions along a dimension, in the shape of `index`."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)
@@ -346,30 +345,30 @@ def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source
 def slice_backward(
     emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> None:
-    """Emits zeros with a gradient where a slice was taken."""
+    """Emits zeros with the gradient in place of a slice."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (slice(start, end, step),)], gradient)
 
 
 def select_backward(emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, index: int) -> None:
-    """Emits zeros with a gradient where one position along a dimension was taken."""
+    """Emits zeros with the gradient in place of one index along a dimension."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (index,)], gradient)
 
 
 def fill_where(emit: Emit, out: Array, mask: Array, value: float) -> None:
-    """Emits a number in place of what a mask covers."""
+    """Emits a number where a mask holds, in place."""
     emit(np.copyto, out, constant(value, [out], out), "same_kind", mask)
 
 
 def filled(emit: Emit, out: Array, x: Array, mask: Array, value: float) -> None:
-    """Emits x with a number in place of what a mask covers."""
+    """Emits x with a number where a mask holds."""
     emit(np.copyto, out, x)
     fill_where(emit, out, mask, value)
 
 
 def move_towards(emit: Emit, out: Array, end: Array, weight: float) -> None:
-    """Emits out + weight * (end - out), in place."""
+    """Emits out + weight * (end - out), in place (lerp)."""
     way = np.empty_like(out)
     emit(np.subtract, end, out, way)
     emit(np.multiply, way, constant(weight, [out], out), way)
@@ -377,7 +376,7 @@ def move_towards(emit: Emit, out: Array, end: Array, weight: float) -> None:
 
 
 def add_product(emit: Emit, out: Array, first: Array, second: Array, value: float = 1.0) -> None:
-    """Emits out + value * first * second, in place."""
+    """Emits out + value * first * second, in place (addcmul)."""
     step = np.empty_like(out)
     emit(np.multiply, first, second, step)
     emit(np.multiply, step, constant(value, [out], out), step)
@@ -385,7 +384,7 @@ def add_product(emit: Emit, out: Array, first: Array, second: Array, value: floa
 
 
 def in_place(function: np.ufunc) -> Kernel:
-    """Returns the kernel of an operation by which a ufunc changes its first operand."""
+    """Kernel of an operation by which a ufunc changes its first operand."""
 
     def kernel(emit: Emit, out: Array, other: Any) -> None:
         emit(function, out, constant(other, [out], out), out)
@@ -393,18 +392,18 @@ def in_place(function: np.ufunc) -> Kernel:
     return kernel
 
 
-def demand(is_so: bool) -> None:
-    """Refuses an operation in a form that its kernel does not compute.
+def demand(is_supported: bool) -> None:
+    """Refuses an operation in a form that its kernel does not support.
 
     Raises:
-        NoKernel: It is not so.
+        NoKernel: The form is not supported.
     """
-    if not is_so:
+    if not is_supported:
         raise NoKernel("the operation's form")
 
 
 class NoKernel(Exception):
-    """An update has an operation that NumPy does not compute here; the message names it."""
+    """An operation of an update has no NumPy kernel; the message names it."""
 
 
 _ATEN = torch.ops.aten
@@ -450,7 +449,7 @@ IN_ITS_PLACE: dict[Any, Kernel] = {
     _ATEN.rsub.Scalar: reversed_subtract,
     _ATEN.relu.default: relu,
 }
-"""Operations of one loop over the elements, which may write over an operand."""
+"""Elementwise operations of one loop, whose result may overwrite an operand."""
 
 KERNELS: dict[Any, Kernel] = {
     **IN_ITS_PLACE,
@@ -507,7 +506,7 @@ KERNELS_IN_PLACE: dict[Any, Kernel] = {
     _ATEN.lerp_.Scalar: move_towards,
     _ATEN.addcmul_.default: add_product,
 }
-"""Operations that change their first argument."""
+"""Operations that change their first argument in place."""
 
 CONSTANTS = frozenset(
     {
@@ -523,4 +522,4 @@ CONSTANTS = frozenset(
         _ATEN.scalar_tensor.default,
     }
 )
-"""Operations whose result depends on no value."""
+"""Operations whose result does not depend on values."""

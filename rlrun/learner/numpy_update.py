@@ -1,7 +1,7 @@
-"""Runs a traced update by NumPy kernels on buffers that are made once, for where compiling does not pay.
+"""The NumPy executor: runs a traced update by NumPy kernels on preallocated buffers, where compiling does not pay.
 
-The minibatches of small nets cost torch more in finding and starting operations than in arithmetic. Here all of that
-happens once: views are taken, buffers shared out, what is computed twice is left out. What is left is a list of calls.
+For small networks, torch spends more time on dispatching operations than on arithmetic. Here that happens once: views
+are taken, buffers assigned and common subexpressions eliminated. The result is a list of calls.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.fx import Graph, Node, map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+from typing_extensions import override
 
 from rlrun.learner.numpy_kernels import (
     CONSTANTS,
@@ -32,34 +33,34 @@ from rlrun.learner.numpy_kernels import (
 )
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
-"""What NumPy computes with as torch does."""
+"""Types with which NumPy computes like torch."""
 
 
 def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> NumpyUpdate:
-    """Returns an update as a list of calls of NumPy.
+    """Translates an update into a list of NumPy calls.
 
     Args:
-        function: The update as a function of tensors; it must not depend on values, only on shapes.
-        arguments: Tensors of the shapes and types to come; they are not changed.
-        num_kept: How many of them, from the first on, will be the very same tensors in every call.
+        function: The update as a function of tensors; it must not depend on their values, only on shapes.
+        arguments: Example tensors with the shapes and types to come; they are not changed.
+        num_kept: Number of first arguments that are the same tensors in every call.
 
     Raises:
-        NoKernel: It has an operation without a kernel, which the message names.
+        NoKernel: An operation has no kernel; the message names it.
     """
     return NumpyUpdate(recorded(function, arguments), arguments, num_kept)
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
-    """Returns a function's operations, those of its backward pass included, as a graph; results are in `meta`.
+    """Records a function's operations, with its backward pass, as a graph; the nodes' `meta` holds their results.
 
     Torch's own `make_fx` records the same, and imports torch's compiler for it, which takes seconds.
 
     Args:
         function: The function.
-        arguments: What it is called with; they are not changed.
+        arguments: Its arguments; they are not changed.
 
     Raises:
-        NoKernel: It looks at values.
+        NoKernel: It depends on values.
     """
     copies = [argument.clone() for argument in arguments]
     recorder = Recorder(copies)
@@ -70,13 +71,13 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes down the operations that run within it.
+    """Records the operations that run within it as a graph.
 
     Args:
-        arguments: The tensors that they begin with.
+        arguments: The arguments of the recorded function.
 
     Attributes:
-        graph: What has run so far; the `meta` of each node holds its result.
+        graph: The operations so far; the `meta` of each node holds its result.
     """
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
@@ -87,14 +88,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note(argument, self.graph.placeholder(f"argument_{i}"))
 
     @classmethod
+    @override
     def _should_skip_dynamo(cls) -> bool:
-        """Torch's hook: what it would wrap around the next method imports its compiler, which takes seconds."""
+        """Keeps torch from wrapping the next method, which would import its compiler and take seconds."""
         return False
 
+    @override
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs an operation and writes it down."""
+        """Runs an operation and records it."""
         given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
         result = func(*args, **(kwargs or {}))
         node = self.graph.call_function(func, given, settings)
@@ -108,7 +111,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def node_of(self, tensor: Tensor) -> Node:
-        """Returns the node that a tensor is the result of; a new one for what the function holds itself."""
+        """The node of a tensor; a new one for a tensor that the function holds in a closure."""
         if id(tensor) not in self._nodes:
             self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
         return self._nodes[id(tensor)]
@@ -122,13 +125,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class NumpyUpdate:
-    """A graph of tensor operations as a list of calls, each with its arrays at hand.
+    """An update as a list of NumPy calls, each with its arrays bound.
 
     Args:
-        graph: What `recorded` has returned; it is changed.
-        arguments: Tensors of the shapes and types to come.
-        num_kept: How many of them, from the first on, will be the very same tensors in every call: they are worked on
-            where they lie.
+        graph: A result of `recorded`; it is changed.
+        arguments: Example tensors with the shapes and types to come.
+        num_kept: Number of first arguments that are the same tensors in every call: they are used in place.
 
     Raises:
         NoKernel: An operation has no kernel, or none for this form of it.
@@ -158,7 +160,7 @@ class NumpyUpdate:
         self._results = [plan.tensors[node].numpy() for node in returned]
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """Computes what the graph does; tensors that it changes are changed in place."""
+        """Runs the update; tensors that it changes are changed in place."""
         for i, array in self._read:
             np.copyto(array, arguments[i].numpy())
         results = self._run()
@@ -167,38 +169,38 @@ class NumpyUpdate:
         return results
 
     def of_rows(self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor]) -> list[Tensor]:
-        """Computes what the graph does for rows of a batch, which are taken of those columns that it reads.
+        """Runs the update on rows of a batch, gathered only from the columns that it reads.
 
         Args:
-            leaves: The batch's columns: the arguments behind those that are the same in every call.
+            leaves: The batch's columns: the arguments after the first `num_kept`.
             rows: Numbers of the rows.
-            others: The arguments behind them.
+            others: The arguments after the columns.
         """
-        behind = self._num_kept + len(leaves)
+        first_other = self._num_kept + len(leaves)
         for i, array in self._read:
-            if i < behind:
-                leaves[i - self._num_kept].take(rows, 0, array, "clip")  # which writes without a copy between
+            if i < first_other:
+                leaves[i - self._num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
             else:
-                np.copyto(array, others[i - behind].numpy())
+                np.copyto(array, others[i - first_other].numpy())
         return self._run()
 
     def _run(self) -> list[Tensor]:
-        with np.errstate(all="ignore"):  # as torch, which leaves it to the result
+        with np.errstate(all="ignore"):  # like torch, which does not warn
             for call in self._calls:
                 call()
         return [torch.from_numpy(result.copy()) for result in self._results]
 
 
 class Plan:
-    """Shares out buffers to the results of a graph's operations, and lists the calls that compute them.
+    """Assigns buffers to the results of a graph's operations, and lists the calls that compute them.
 
     Args:
         graph: The graph.
 
     Attributes:
         calls: The calls so far.
-        tensors: Results by node, as tensors whose memory stays theirs as long as anybody reads it.
-        changed: Nodes whose memory is changed after it was first written.
+        tensors: Results by node; their buffers are not reused before the last read.
+        changed: Nodes whose memory is changed in place.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -212,10 +214,10 @@ class Plan:
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
-        """Takes in a tensor that the recorded function holds itself.
+        """Adds a constant tensor from the recorded function's closure.
 
         Raises:
-            NoKernel: It is changed, or of a type that NumPy does not have.
+            NoKernel: It is changed in place, or of a type that NumPy does not support.
         """
         held = node.meta["result"]
         demand(held.dtype in TYPES and node not in self.changed)
@@ -226,7 +228,7 @@ class Plan:
         """Plans the index-th node of the graph.
 
         Raises:
-            NoKernel: NumPy does not compute it.
+            NoKernel: It has no kernel.
         """
         self._release(index)
         arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
@@ -262,12 +264,12 @@ class Plan:
         named = {name: as_arrays(setting) for name, setting in settings.items()}
         try:
             inspect.signature(kernel).bind(emit, result, *given, **named)
-        except TypeError:  # a setting of the operation that the kernel does not know
+        except TypeError:  # a keyword of the operation that the kernel does not have
             raise NoKernel(str(kernel)) from None
         kernel(emit, result.numpy(), *given, **named)
 
     def _result(self, index: int, node: Node) -> Tensor:
-        """Returns a tensor for a result, over an operand that nobody reads any more where the kernel can."""
+        """Allocates a result's tensor, in an operand's memory if the kernel allows that and nothing reads it later."""
         noted = node.meta["result"]
         size = noted.numel()
         demand(noted.dtype in TYPES)
@@ -281,7 +283,7 @@ class Plan:
         return torch.as_strided(buffer, noted.shape, noted.stride())
 
     def _given_up(self, index: int, node: Node) -> Tensor | None:
-        """Returns the memory of an operand of the result's own form that is read here for the last time."""
+        """The buffer of an operand with the result's layout that is read here for the last time, or None."""
         noted = node.meta["result"]
         for used in node.all_input_nodes:
             owner, tensor = self._owners[used], self.tensors[used]
@@ -293,14 +295,14 @@ class Plan:
         return None
 
     def _release(self, index: int) -> None:
-        """Gives back the buffers that nobody reads from here on."""
+        """Frees the buffers that are not read from here on."""
         for owner in [owner for owner in self._buffers if self._last_use.get(owner, -1) < index]:
             buffer = self._buffers.pop(owner)
             self._free.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
 
 
 def as_arrays(argument: Any) -> Array | Any:
-    """Returns an argument of an operation with arrays over the memory of its tensors."""
+    """An argument of an operation, with arrays over the memory of its tensors."""
     if isinstance(argument, Tensor):
         return argument.numpy()
     if isinstance(argument, list | tuple):
@@ -309,15 +311,15 @@ def as_arrays(argument: Any) -> Array | Any:
 
 
 def is_view(node: Node) -> bool:
-    """Whether a node's result lies in the memory of its first operand, which it does not change."""
-    if node.target is torch.ops.aten._unsafe_view.default:  # of memory that nobody else sees
+    """Whether a node's result is a view of its first operand."""
+    if node.target is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
         return True
     returned = node.target._schema.returns  # type: ignore[union-attr]
     return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
 
 
 def owners(graph: Graph) -> dict[Node, Node]:
-    """Returns for each node the one whose memory its result lies in."""
+    """For each node, the node whose memory its result is in."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         is_within = node.op == "call_function" and (
@@ -328,12 +330,12 @@ def owners(graph: Graph) -> dict[Node, Node]:
 
 
 def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
-    """Returns the nodes whose memory is changed after it was first written."""
+    """The nodes whose memory is changed in place."""
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 
 def leave_out_repetitions(graph: Graph) -> None:
-    """Has operations with the same operands computed once, unless anything changes the memory of either, in place."""
+    """Computes operations with the same operands once, unless the memory of either is changed in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)
     known: dict[str, Node] = {}

@@ -1,4 +1,4 @@
-"""What a learner minimises."""
+"""Objectives: the losses that a learner minimises, and the parameters that each updates."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loss:
-    """What a loss function returns.
+    """Result of a loss function.
 
     Attributes:
-        total: The number to minimise, [].
-        statistics: Numbers to report, each [], by name; the learner averages them over minibatches.
-        priorities: How much is to be learned from each row still, [S], for a prioritized replay; None if the loss
-            says nothing of it. At most one objective of a learner gives them.
-        carry: Tensors by name that later objectives of the same step read, without gradients; see `Objective.needs`.
-        assign: New values by the name of a parameter that nobody descends; see `Objective.assigns`.
+        total: The loss to minimise, [].
+        statistics: Statistics to report by name, each []; the learner averages them over minibatches.
+        priorities: New priorities of the rows, [S], for a prioritized replay; None if the loss gives none. At most one
+            objective of a learner gives them.
+        carry: Tensors by name for later objectives of the same minibatch, detached; see `Objective.needs`.
+        assign: New values by the name of a parameter that has no gradient descent; see `Objective.assigns`.
     """
 
     total: Tensor
@@ -36,33 +36,33 @@ class Loss:
 
 
 LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
-"""From a policy's outputs, rows of experience [S, L] and the scheduled settings (each []) to a loss.
+"""A function of the policy's outputs, rows of experience [S, L] and the scheduled settings (each []).
 
-An objective that moves no parameters is given the parameters by name in place of the policy's outputs.
+For an objective without gradient descent, the first argument is the parameters by name instead.
 """
 
 
 @dataclass(frozen=True)
 class Objective:
-    """One loss, the parameters it moves, and how.
+    """A loss, the parameters that it updates, and the optimizer.
 
-    A learner runs its objectives in order at every minibatch, each on the parameters that the ones before it left.
+    A learner runs its objectives in order at every minibatch, each on the parameters after the objectives before it.
 
     Attributes:
-        name: Name of the objective, unique in its learner.
-        loss: The loss function; None if gradients come from elsewhere, by `Learner.apply_gradients` alone.
+        name: Name, unique in its learner.
+        loss: The loss function; None if gradients come only by `Learner.apply_gradients`.
         lr: Name of the scheduled setting that is its learning rate.
-        parameters: Prefix of the names of the parameters it moves; they lie side by side. "" for all, None for none: it
-            only assigns. Such an objective may tell a later loss a number of the whole minibatch: its parts, of several
-            learners or microbatches, are added up before the next objective begins.
-        every: It runs at every so many-th of the minibatches that it is asked about, from the first on.
+        parameters: Prefix of the names of the parameters to update, which are adjacent in the flat vector. "" for all,
+            None for none: it only assigns. Such an objective can give later losses a value of the whole minibatch,
+            since shares and microbatches are summed before the next objective begins.
+        every: It runs at the first of the minibatches that are for it, and at every n-th after that.
         max_grad_norm: Bound of the gradient's norm, or None.
-        optimizer: How the gradient moves the parameters.
-        needs: Names of objectives before it whose `Loss.carry` its loss reads, as `batch["<objective>/<name>"]`.
+        optimizer: The optimizer.
+        needs: Names of earlier objectives whose `Loss.carry` its loss reads, as `batch["<objective>/<name>"]`.
         assigns: Names of the parameters whose values its loss gives as `Loss.assign`, at each of its minibatches.
-            They are means over valid steps, like the loss, where parts of a minibatch are learned from apart.
-        is_main: Whether its statistics keep their names where there are several objectives; those of the others begin
-            with their objective's.
+            Over shares and microbatches they are averaged by valid steps, like the loss.
+        is_main: Whether its statistics keep their names if there are several objectives; the names of the others'
+            statistics are prefixed by their objective's name.
     """
 
     name: str
@@ -77,29 +77,29 @@ class Objective:
     is_main: bool = False
 
     def statistic(self, name: str, *, is_alone: bool) -> str:
-        """Returns what a statistic is called in results.
+        """Name of a statistic in results.
 
         Args:
-            name: What the loss calls it.
-            is_alone: Whether its learner has no other objective.
+            name: Name in the loss.
+            is_alone: Whether it is its learner's only objective.
         """
         return name if is_alone or self.is_main else f"{self.name}/{name}"
 
     def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
-        """Returns where the parameters lie that it moves, as (offset, size); of none (0, 0).
+        """Range of its parameters in the flat vector, as (offset, size); (0, 0) for none.
 
         Raises:
-            ValueError: There are none of that name, or others lie between them.
+            ValueError: No parameter has the prefix, or the parameters are not adjacent.
         """
         return (0, 0) if self.parameters is None else parameters.range_under(self.parameters)
 
 
 def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:
-    """Refuses objectives that do not fit together, or not a policy's parameters.
+    """Refuses objectives that do not fit together, or do not fit a policy's parameters.
 
     Raises:
-        ValueError: Two have one name; there are no parameters of one; one needs what was not carried before it in the
-            same step; or one assigns a parameter that there is not, or that another one descends.
+        ValueError: Two have one name; one has no parameters; one needs tensors that no earlier one carries at the same
+            minibatch; or one assigns a parameter that does not exist or that another one updates.
     """
     before: dict[str, Objective] = {}
     ranges, assigned = {}, {}

@@ -1,4 +1,4 @@
-"""Which objectives are due in a step."""
+"""Counts of minibatches per objective, by which `Objective.every` is decided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlrun.learner.objective import Objective
 
 
 class ObjectiveCounts:
-    """Counts for each objective the minibatches that it was asked about, and says which are due.
+    """Counts the minibatches for each objective, and selects the objectives that are due.
 
     Args:
         objectives: The learner's objectives, in order.
@@ -20,14 +20,14 @@ class ObjectiveCounts:
         self._asked = {objective.name: 0 for objective in self._objectives}
 
     def due(self, names: Collection[str] | None = None) -> list[Objective]:
-        """Counts one minibatch, and returns the objectives that are to run on it, in order.
+        """Counts one minibatch, and returns the objectives to run on it, in order.
 
         Args:
-            names: The objectives that are asked about it; None for all that have a loss.
+            names: The objectives that it is for; None for all that have a loss.
 
         Raises:
-            ValueError: One of the names is of no objective with a loss; or one that is due needs what another one
-                carries that is not.
+            ValueError: A name is of no objective with a loss; or an objective that is due needs tensors of one that is
+                not.
         """
         if names is not None and (unknown := set(names) - set(self._asked)):
             raise ValueError(f"no objective with a loss is called {', '.join(sorted(unknown))}")
@@ -44,9 +44,9 @@ class ObjectiveCounts:
         return due
 
     def state(self) -> dict[str, int]:
-        """Returns the minibatches of each objective."""
+        """The number of minibatches for each objective."""
         return dict(self._asked)
 
     def load_state(self, state: Mapping[str, int]) -> None:
-        """Loads what `state` returned."""
+        """Restores `state()`."""
         self._asked = {name: as_count(state[name]) for name in self._asked}

@@ -1,6 +1,6 @@
-"""Optimizers: rules by which a gradient moves parameters, with their state as named tensors.
+"""Optimizers, with their states as named tensors.
 
-Each rule works number by number, so that slices of the parameters may be moved apart from each other.
+All are elementwise, so that slices of the parameters can be updated separately.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEPS = "steps"
-"""The part of a state that counts updates, []; every other part has the shape of the parameters."""
+"""Part of a state that counts updates, []; every other part has the shape of the parameters."""
 
 OptimizerState = dict[str, "Tensor"]
-"""An optimizer's tensors for one objective by the names of its parts; changed in place."""
+"""An optimizer's tensors for one objective, by the names of its parts; changed in place."""
 
 
 class Optimizer(Protocol):
-    """A rule by which a gradient moves parameters; a frozen dataclass, whose `repr` identifies it.
+    """Update rule of parameters by a gradient; a frozen dataclass, whose `repr` identifies it.
 
     Attributes:
         parts: Names of the tensors of its state, all zero before the first update.
@@ -28,18 +28,16 @@ class Optimizer(Protocol):
     @property
     def parts(self) -> tuple[str, ...]:
         """See the class."""
-        ...
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Moves parameters and changes the state, both in place.
+        """Updates parameters and state, both in place.
 
         Args:
             parameters: The parameters, [N].
-            gradient: What they are moved against, [N].
+            gradient: The gradient of the loss, [N].
             state: The optimizer's tensors.
             lr: The learning rate, [].
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Adam:
     parts: ClassVar[tuple[str, ...]] = ("first", "second", STEPS)
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Moves parameters by one step; see `Optimizer`."""
+        """Updates parameters by one step; see `Optimizer`."""
         state[STEPS].add_(1)
         state["first"].lerp_(gradient, 1 - self.beta_1)
         state["second"].mul_(self.beta_2).addcmul_(gradient, gradient, value=1 - self.beta_2)
@@ -72,7 +70,7 @@ class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101, algorithm 2).
 
     Attributes:
-        weight_decay: Share of each parameter, times the learning rate, that is taken off at an update.
+        weight_decay: Fraction of each parameter, times the learning rate, that is subtracted at an update.
         epsilon: Added to the root of the second moment.
     """
 
@@ -82,19 +80,19 @@ class AdamW:
     parts: ClassVar[tuple[str, ...]] = Adam.parts
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Moves parameters by one step; see `Optimizer`."""
+        """Updates parameters by one step; see `Optimizer`."""
         parameters.mul_(computed_once(1 - lr * self.weight_decay))
         Adam(self.epsilon).step(parameters, gradient, state, lr)
 
 
 @dataclass(frozen=True)
 class RMSProp:
-    """Gradients over the root of their running mean square, with the constant under the root.
+    """RMSProp: gradients over the root of their running mean square, with epsilon under the root.
 
     Attributes:
-        decay: Weight of the past in the running means.
-        epsilon: Added to the mean square before the root is taken.
-        centered: Whether the square of the running mean is taken off first, which leaves the variance.
+        decay: Decay rate of the running means.
+        epsilon: Added to the mean square before the square root.
+        centered: Whether the squared running mean is subtracted first, which gives the variance.
 
     Source:
         Mnih et al., arXiv:1602.01783, eqs. S2 and S3; centered: Graves, arXiv:1308.0850, eqs. 38 to 41.
@@ -110,7 +108,7 @@ class RMSProp:
         return ("first", "second") if self.centered else ("second",)
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Moves parameters by one step; see `Optimizer`."""
+        """Updates parameters by one step; see `Optimizer`."""
         square = state["second"].mul_(self.decay).addcmul_(gradient, gradient, value=1 - self.decay)
         if self.centered:
             mean = state["first"].lerp_(gradient, 1 - self.decay)
@@ -123,7 +121,7 @@ class SGD:
     """Stochastic gradient descent, with heavy-ball momentum if asked for (Polyak 1964, as in torch).
 
     Attributes:
-        momentum: Weight of the past steps' sum in the present one; 0 for none.
+        momentum: Momentum coefficient; 0 for none.
     """
 
     momentum: float = 0.0
@@ -134,16 +132,16 @@ class SGD:
         return ("velocity",) if self.momentum else ()
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Moves parameters by one step; see `Optimizer`."""
+        """Updates parameters by one step; see `Optimizer`."""
         if self.momentum:
             gradient = state["velocity"].mul_(self.momentum).add_(gradient)
         parameters.sub_(lr * gradient)
 
 
 def computed_once(scalar: Tensor) -> Tensor:
-    """Returns a scalar as it is, [].
+    """A scalar, unchanged, that the compiler keeps in memory, [].
 
-    The compiler would compute it anew, powers and roots included, for every few parameters that it moves; a view with
-    strides of its own needs it in memory.
+    Otherwise compiled code would compute it again, powers and roots included, for every few parameters. A view with
+    explicit strides forces it into memory.
     """
     return scalar.as_strided((), ())

@@ -1,8 +1,8 @@
-"""A sharded parameter server: processes that hold the parameters and the optimizer, a slice each (torch).
+"""A sharded parameter server: actors that each hold a slice of the parameters and the optimizer (torch).
 
-Learners send each shard their gradient for its slice; the shard averages them in the learners' order, moves its slice
-when all have delivered, and answers with it. Nobody is ahead of anybody. The gradient's norm, which clipping needs, is
-that of the whole: the first learner puts it together from the shards' averages and tells it to all of them.
+Updates are synchronous. Learners send each shard their gradient for its slice; the shard averages them in the learners'
+order, updates its slice when all have arrived, and answers with it. Clipping needs the norm of the whole gradient: the
+first learner computes it from the shards' averages and sends it to all of them.
 
 Source:
     Liang et al., arXiv:1712.09381, section 5.1, which compares such a server, written on Ray, with Distributed
@@ -30,8 +30,8 @@ from rlrun.learner.update import assign, clipped, fresh_state, num_assigned, pre
 from rlrun.policy.policy import Policy
 
 ALIGNED_TO = 64
-"""Slices begin at multiples of this, so that a processor's vector instructions meet the same numbers side by side in a
-slice as in the whole, and round alike."""
+"""Slices begin at multiples of this, so that vector instructions group the numbers of a slice as in the whole vector,
+and round alike."""
 
 Floats = NDArray[np.float32]
 Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
@@ -40,15 +40,15 @@ Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
 
 @dataclass(frozen=True)
 class ObjectivePart:
-    """What a shard has to do with an objective.
+    """The part of an objective that is in a shard's slice.
 
     Attributes:
         name: The objective's name.
-        start: Where the objective's parameters within the slice begin in the flat vector.
-        stop: Where they end; at `start` if there are none.
-        offset: Where they begin among the objective's parameters.
+        start: Start of the objective's parameters within the slice, in the flat vector.
+        stop: Their end; `start` if there are none.
+        offset: Their start among the objective's parameters.
         max_grad_norm: Bound of the whole gradient's norm, or None.
-        optimizer: How the gradient moves the parameters.
+        optimizer: The objective's optimizer.
     """
 
     name: str
@@ -61,14 +61,14 @@ class ObjectivePart:
 
 @dataclass(frozen=True)
 class ShardConfig:
-    """Configuration of a shard.
+    """Config of a shard.
 
     Attributes:
-        start: Where its slice of the flat vector begins.
-        stop: Where it ends.
+        start: Start of its slice of the flat vector.
+        stop: End of the slice.
         objectives: Its part of each objective.
-        num_learners: How many learners deliver.
-        timeout_s: Seconds after which a learner that has not delivered is given up.
+        num_learners: Number of learners.
+        timeout_s: Seconds to wait for a learner's gradient.
     """
 
     start: int
@@ -81,7 +81,7 @@ class ShardConfig:
 def shard_configs(
     policy: Policy, objectives: Sequence[Objective], num_shards: int, num_learners: int, timeout_s: float
 ) -> tuple[ShardConfig, ...]:
-    """Returns slices of a policy's flat vector, side by side and about equally long."""
+    """Configs of shards with adjacent slices of about equal length."""
     size = policy.parameters.size
     each = -(-size // (num_shards * ALIGNED_TO)) * ALIGNED_TO
     configs = []
@@ -100,7 +100,7 @@ def shard_configs(
 
 
 class ParameterShard:
-    """One slice of the parameters, at first 0, under its part of the optimizers; learners call it from own threads."""
+    """One slice of the parameters, initially 0, with its part of the optimizers; learners call it in threads."""
 
     def __init__(self, config: ShardConfig) -> None:
         self._config = config
@@ -113,18 +113,18 @@ class ParameterShard:
         self._result: tuple[Floats, Floats] | None = None
 
     def deliver(self, rank: int, gradient: Floats, steps: float) -> tuple[Floats, Floats] | None:
-        """Delivers a learner's gradient and waits for the move that it is part of.
+        """Delivers a learner's gradient and waits for the update.
 
         Args:
             rank: The learner's number.
-            gradient: Its mean gradient for the slice, and its mean statistics behind that.
-            steps: The valid steps that they are means over.
+            gradient: Its mean gradient for the slice, then its mean statistics.
+            steps: The number of valid steps that they are means over.
 
         Returns:
-            What the first learner's `move` returns.
+            The result of the first learner's `move`.
 
         Raises:
-            PeerLost: The others did not deliver in time.
+            PeerLost: The gradients of other learners did not arrive in time.
         """
         with self._changed:
             moves = self._moves
@@ -134,10 +134,10 @@ class ParameterShard:
             return self._result
 
     def mean(self, gradient: Floats, steps: float) -> Floats:
-        """Delivers the first learner's gradient and returns the mean of all, weighed by steps, once they are there.
+        """Delivers the first learner's gradient and waits for the mean over all learners, weighted by steps.
 
         Raises:
-            PeerLost: The others did not deliver in time.
+            PeerLost: The gradients of other learners did not arrive in time.
         """
         with self._changed:
             self._delivered[0] = (gradient, steps)
@@ -152,15 +152,15 @@ class ParameterShard:
             return self._mean.numpy()
 
     def move(self, objective: int, norm: float, lr: float) -> tuple[Floats, Floats]:
-        """Moves the slice along the mean gradient.
+        """Updates the slice by the mean gradient.
 
         Args:
-            objective: Which objective's gradient it is.
+            objective: Number of the objective.
             norm: The norm of the whole gradient.
             lr: The learning rate.
 
         Returns:
-            The objective's parameters in the slice, and the mean statistics with the norm behind them.
+            The objective's parameters in the slice, and the mean statistics followed by the norm.
         """
         part = self._config.objectives[objective]
         own = self._flat[part.start - self._config.start : part.stop - self._config.start]
@@ -183,7 +183,7 @@ class ParameterShard:
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
-        """Returns its slices of the optimizer's tensors by name; the counts of steps are in every shard."""
+        """Its slices of the optimizer's tensors by name; every shard has the counts of steps."""
         return {
             f"{part.name}/{name}": tensor.numpy().copy()
             for part, state in zip(self._config.objectives, self._states, strict=True)
@@ -199,19 +199,19 @@ class ParameterShard:
                 tensor.copy_(over_memory(whole if name == STEPS else whole[own]).reshape(tensor.shape))
 
     def ping(self) -> None:
-        """Returns: it is alive."""
+        """Returns if the process is alive."""
 
     def close(self) -> None:
-        """Closes nothing; its actor ends."""
+        """Does nothing: the actor ends."""
 
 
 class ParameterServers:
-    """A learner's view of the shards: a reducer, see `rlrun.learner.reducer`.
+    """A reducer that updates the parameters on the shards; see `rlrun.learner.reducer`.
 
     Args:
-        shards: Their configurations.
+        shards: Configs of the shards.
         rank: The learner's number.
-        ask: Calls them.
+        ask: Calls methods of the shards.
     """
 
     owns_optimizer = True
@@ -231,34 +231,34 @@ class ParameterServers:
         total: Tensor,
         scheduled: Mapping[str, Tensor],
     ) -> Tensor:
-        """Sends this learner's gradient and takes over the parameters that all learners' gradients have moved.
+        """Sends this learner's gradient, and loads the parameters that the shards updated by all learners' gradients.
 
         Args:
             policy: The policy.
             objective: Whose gradient it is.
             flat: All parameters [P]; changed in place.
-            state: Nothing: the optimizer is in the shards.
-            total: Mean gradient, assigned values and statistics over this learner's share, and the number of valid
-                steps in it.
+            state: Unused: the optimizer is in the shards.
+            total: Mean gradient, assigned values and statistics over this learner's share, then its valid steps.
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            The mean statistics over all learners, and the norm of the mean gradient last where parameters move.
+            The mean statistics over all learners, then the norm of the mean gradient if parameters are updated.
         """
         number = self._indices[objective.name]
         parts = {
             index: shard.objectives[number]
             for index, shard in enumerate(self._shards)
             if shard.objectives[number].stop > shard.objectives[number].start
-        } or {0: self._shards[0].objectives[number]}  # which averages what is assigned
+        } or {0: self._shards[0].objectives[number]}  # averages the assigned values
         size = sum(part.stop - part.start for part in parts.values())
         own = total.cpu().numpy()
-        behind, steps = own[size:-1], float(own[-1])
+        measured_here, steps = own[size:-1], float(own[-1])
         assigned = num_assigned(policy, objective)
         if assigned and not steps:
-            behind = np.concatenate([present_values(policy, objective, flat).cpu().numpy(), behind[assigned:]])
+            present = present_values(policy, objective, flat).cpu().numpy()
+            measured_here = np.concatenate([present, measured_here[assigned:]])
         sent = {
-            index: np.concatenate([own[part.offset : part.offset + part.stop - part.start], behind])
+            index: np.concatenate([own[part.offset : part.offset + part.stop - part.start], measured_here])
             for index, part in parts.items()
         }
         if self._rank == 0:
@@ -272,16 +272,16 @@ class ParameterServers:
             flat[part.start : part.stop].copy_(over_memory(moved[index][0]))
         measured = over_memory(moved[next(iter(parts))][1]).to(flat.device)
         if assigned:
-            # The shards' own copies of these parameters are never read: no objective descends them.
+            # The shards' copies of these parameters are never read: no objective updates them by gradients.
             assign(policy, objective, flat, measured[:assigned])
         measured = measured[assigned:]
         return measured[:-1] if objective.parameters is None else measured
 
 
 def whole_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Returns the optimizer's tensors by name from the shards' slices, in their order.
+    """The optimizer's tensors by name, joined from the slices of the shards in order.
 
-    A shard without parameters of an objective is never asked to move any, and counts none of its steps.
+    Shards without parameters of an objective do not count its steps, so the largest count is taken.
     """
     slices = {name: [shard[name] for shard in shards] for name in shards[0]}
     return {name: np.concatenate(each) if each[0].ndim else max(each) for name, each in slices.items()}

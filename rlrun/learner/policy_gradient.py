@@ -1,4 +1,4 @@
-"""The loss of a plain policy gradient with a value function, which REINFORCE and advantage actor-critic share."""
+"""Advantage actor-critic loss, for REINFORCE with a baseline and A2C."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def policy_gradient_loss(
     outputs: ActorCriticOutputs, batch: SampleBatch, *, vf_loss_coeff: float, entropy_coeff: Tensor
 ) -> Loss:
-    """Returns score function times advantage, squared errors of all value heads, and entropy bonus.
+    """Policy-gradient loss with value loss and entropy bonus.
 
     Args:
-        outputs: What the policy says of the rows.
+        outputs: The policy's outputs for the rows.
         batch: Columns [S, L], `advantages` and `value_targets` among them.
-        vf_loss_coeff: Weight of the value error.
-        entropy_coeff: Weight of the entropy bonus, [].
+        vf_loss_coeff: Coefficient of the value loss.
+        entropy_coeff: Coefficient of the entropy bonus, [].
 
     Source:
         Williams 1992, eq. 4; Mnih et al., arXiv:1602.01783, section 4 and algorithm S3.

@@ -1,4 +1,4 @@
-"""How learners that learn together make one gradient of all of theirs (torch)."""
+"""Reducers: how learners combine their gradients into one update (torch)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rlrun.policy.policy import Policy
 
 
 class Reducer(Protocol):
-    """Moves a learner's parameters along the gradient of all learners; `apply_sum` does so for a learner alone.
+    """Updates a learner's parameters by the gradient over all learners; a single learner uses `apply_sum`.
 
     Attributes:
-        owns_optimizer: Whether the optimizer is elsewhere. The learner then keeps no state of it and hands over means
-            and the number of their steps, with which one learner does to the last bit what it would do alone.
+        owns_optimizer: Whether the optimizer is in other processes. The learner then has no optimizer state, and passes
+            means and the number of steps instead of sums, which is bit for bit the same for a single learner.
     """
 
     owns_optimizer: bool
@@ -32,33 +32,32 @@ class Reducer(Protocol):
         total: Tensor,
         scheduled: Mapping[str, Tensor],
     ) -> Tensor:
-        """Moves the parameters; see `apply_sum`.
+        """Updates the parameters; see `apply_sum`.
 
         Args:
             policy: The policy.
-            objective: Whose parameters move.
+            objective: The objective whose parameters are updated.
             flat: All parameters [P]; changed in place.
             state: The optimizer's state; changed in place.
             total: This learner's gradient sum.
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            The mean statistics over all learners, and the norm of the mean gradient last where parameters move.
+            The mean statistics over all learners, then the norm of the mean gradient if parameters are updated.
         """
-        ...
 
 
 class GradientAllReduce:
-    """Adds the gradient sums up over all learners, each of which moves its own copy of the parameters.
+    """Sums the gradients over all learners, each of which updates its own copy of the parameters.
 
     Args:
-        add_up: Adds up one vector over all learners; each gets the sum.
+        all_reduce: Returns the sum of a vector over all learners.
     """
 
     owns_optimizer = False
 
-    def __init__(self, add_up: Callable[[Tensor], Tensor]) -> None:
-        self._add_up = add_up
+    def __init__(self, all_reduce: Callable[[Tensor], Tensor]) -> None:
+        self._all_reduce = all_reduce
 
     def __call__(
         self,
@@ -69,5 +68,5 @@ class GradientAllReduce:
         total: Tensor,
         scheduled: Mapping[str, Tensor],
     ) -> Tensor:
-        """Moves the parameters; see `Reducer`."""
-        return apply_sum(policy, objective, flat, state, self._add_up(total), scheduled)
+        """Updates the parameters; see `Reducer`."""
+        return apply_sum(policy, objective, flat, state, self._all_reduce(total), scheduled)

@@ -1,4 +1,4 @@
-"""One of several learners that learn together: what runs in an actor of a learner group."""
+"""A replica of the learner group, in its actor."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rlrun.learner.reducer import GradientAllReduce, Reducer
 
 @dataclass(frozen=True)
 class ReplicaConfig:
-    """Configuration of a replica.
+    """Config of a replica.
 
     Attributes:
         make_learner: Picklable learner factory.
         rank: Its number, from 0.
-        num_learners: How many there are.
-        address: Where they meet; None if parameter servers add up their gradients.
-        has_own_gpu: Whether each has a GPU for itself, so that gradients need not go through the CPU.
-        shards: Configurations of the parameter servers; none without them.
-        timeout_s: Seconds after which a replica gives the others up.
+        num_learners: Number of replicas.
+        address: Address at which they join for the all-reduce; None with parameter servers.
+        has_own_gpu: Whether each has its own GPU, so that gradients need not go through the CPU.
+        shards: Configs of the parameter servers; empty without them.
+        timeout_s: Seconds to wait for the other processes.
     """
 
     make_learner: LearnerFactory
@@ -41,7 +41,7 @@ class ReplicaConfig:
 
 
 class Replica:
-    """One of the learners that learn together: what runs in an actor."""
+    """One of the learners of a group, in its actor."""
 
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
@@ -52,7 +52,7 @@ class Replica:
             self._all_reduce = AllReduce(
                 *self._share, backend="nccl" if config.has_own_gpu else "gloo", timeout_s=config.timeout_s
             )
-        # A lone learner without servers learns by itself.
+        # A single learner without servers needs no reducer.
         reducer: Reducer | None = None
         if config.shards:
             reducer = ParameterServers(config.shards, config.rank, self._ask_servers)
@@ -61,10 +61,10 @@ class Replica:
         self._learner = config.make_learner(reducer=reducer, share=self._share)
 
     def meet(self, shells: list[Any]) -> None:
-        """Finds the others, which have to look for each other at the same time.
+        """Joins the other learners, which must do so at the same time.
 
         Args:
-            shells: Ray's handles of the parameter servers.
+            shells: Ray handles of the parameter servers.
         """
         self._shells = shells
         if self._all_reduce is not None and self._config.address is not None:
@@ -74,7 +74,7 @@ class Replica:
         """Calls a method of several parameter servers at once.
 
         Raises:
-            PeerLost: One has died, or has waited too long for another learner.
+            PeerLost: A server has died, or has waited too long for another learner.
         """
         import ray
         from ray.exceptions import RayError
@@ -98,7 +98,7 @@ class Replica:
         stop: tuple[str, float] | None,
         objectives: tuple[str, ...] | None = None,
     ) -> int:
-        """Learns from its share of a batch as `LocalLearner.learn` does, and returns the minibatches of all time."""
+        """Learns from its share of a batch, see `LocalLearner.learn`; returns the minibatches since the run's start."""
         self._learner.learn(
             batch,
             num_epochs=num_epochs,
@@ -115,12 +115,12 @@ class Replica:
         statistics: dict[str, Sequence[str]],
         scheduled: dict[str, float],
     ) -> int:
-        """Moves its parameters as `LocalLearner.apply_gradients` does, and returns the minibatches of all time."""
+        """Updates its parameters, see `LocalLearner.apply_gradients`; returns the minibatches since the run's start."""
         self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
         return self._learner.sgd_steps
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
-        """Returns what the target network puts out for its share of rows [S, L]; None if that is none."""
+        """Outputs of the target network for its share of rows [S, L]; None if that is empty."""
         part, parts = self._share
         rows = np.array_split(np.arange(len(batch["valid"])), parts)[part]
         if not len(rows):
@@ -129,13 +129,13 @@ class Replica:
         return self._learner.target_outputs(batch.map(lambda leaf: leaf[own]))
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Returns what a method of the learner returns."""
+        """Calls a method of the learner."""
         return getattr(self._learner, method)(*arguments)
 
     def ping(self) -> None:
-        """Returns: it is alive."""
+        """Returns if the process is alive."""
 
     def close(self) -> None:
-        """Leaves the others."""
+        """Leaves the process group."""
         if self._all_reduce is not None:
             self._all_reduce.close()

@@ -1,4 +1,4 @@
-"""Brings batches, orders of rows and settings from NumPy to a learner's device (torch)."""
+"""Transfer of batches, orders of rows and settings from NumPy to the learner's device (torch)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rlrun.data.sample_batch import SampleBatch
 
 
 class Staging:
-    """Copies to a device without waiting for what the device is at.
+    """Asynchronous copies to the learner's device.
 
-    To CUDA, arrays go through pinned memory and in a stream of their own, so that a batch travels while the device
+    To CUDA, arrays go through pinned memory and in a separate stream, so that a batch is transferred while the device
     still learns from the one before. On the CPU nothing is copied.
 
     Args:
-        device: Where to.
+        device: The device.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -32,7 +32,7 @@ class Staging:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
-        """Returns a batch on the device, with an empty row behind it if `spare` rows are to fill up minibatches."""
+        """Moves a batch to the device, with a padding row of zeros at its end if `spare` rows pad minibatches."""
 
         def moved(leaf: NDArray[Any]) -> Tensor:
             tensor = self._moved(over_memory(leaf))
@@ -44,15 +44,15 @@ class Staging:
             staged = batch.map(moved)
         present = torch.cuda.current_stream(self._device)
         present.wait_stream(self._stream)
-        staged.map(lambda leaf: leaf.record_stream(present))  # its memory is not for the next batch until it is used
+        staged.map(lambda leaf: leaf.record_stream(present))  # so that its memory is not reused before
         return staged
 
     def order(self, order: NDArray[np.int64]) -> Tensor:
-        """Returns the order of rows on the device."""
+        """Moves an order of rows to the device."""
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Returns settings on the device by name, each []; the same tensors as long as no value changes."""
+        """Settings on the device by name, each []; the same tensors as long as no value changes."""
         if values != self._latest[0]:
             together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
             self._latest = values, dict(zip(values, together.unbind(), strict=True))
@@ -65,7 +65,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """Returns a tensor over an array's memory, which must not be written to: it may be a view into the object store."""
+    """A tensor over an array's memory, not to be written to: it may be a view into the object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

@@ -1,23 +1,23 @@
-"""Adds up what minibatches measure, on the device (torch)."""
+"""Totals of statistics over minibatches, on the device (torch)."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 Totals = dict[tuple[str, ...], tuple[Tensor, int]]
-"""Sums and numbers of minibatches, by the names of the statistics that were measured together."""
+"""Sums and numbers of minibatches, by the names of the statistics that were computed together."""
 
 
 class StatisticTotals:
-    """Sums of statistics since they were last taken; adding to them waits for nothing."""
+    """Totals of statistics since the last `take`; adding to them does not wait for the device."""
 
     def __init__(self) -> None:
         self._totals: Totals = {}
         self._before_update: Totals = {}
 
     def begin_update(self) -> None:
-        """Notes that an update begins, so that `of_update` can tell what belongs to it."""
-        self._before_update = dict(self._totals)  # sums are never changed in place, so that nothing is copied
+        """Marks the begin of an update for `of_update`."""
+        self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
         """Adds the statistics of one minibatch, [number of names]."""
@@ -25,12 +25,12 @@ class StatisticTotals:
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
     def total_of(self, statistic: str) -> tuple[float, int]:
-        """Returns a statistic's sum and count; waits for the device."""
+        """Sum and count of a statistic; waits for the device."""
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
     def of_update(self) -> dict[str, float]:
-        """Returns the means over what was added since the update began; empty if that was taken already."""
+        """Means over the last update; empty if they were taken already."""
         added: Totals = {}
         for names, (total, count) in self._totals.items():
             before, counted = self._before_update.get(names, (None, 0))
@@ -39,13 +39,13 @@ class StatisticTotals:
         return means(added)
 
     def take(self) -> dict[str, float]:
-        """Returns the means of all statistics since the last call, and starts them afresh."""
+        """Means of all statistics since the last call, which are reset."""
         taken, self._totals, self._before_update = self._totals, {}, {}
         return means(taken)
 
 
 def means(totals: Totals) -> dict[str, float]:
-    """Returns the mean of each statistic; waits for the device."""
+    """Mean of each statistic; waits for the device."""
     sums: dict[str, tuple[float, int]] = {}
     for names, (total, count) in totals.items():
         for name, mean in zip(names, (total / count).tolist(), strict=True):

@@ -1,7 +1,7 @@
-"""One update of a policy's parameters, as a function of tensors that it changes in place (torch).
+"""One update of a policy's parameters, as a function of tensors, some of which it changes in place (torch).
 
-The same function serves both executions: called as it is (eager), or traced once into a graph of tensor operations and
-compiled as a whole, forward and backward pass, clipping and optimizer together (`rlrun.learner.compilation`).
+All executors use the same function: called directly (eager), or traced once into a graph of tensor operations with
+forward and backward pass, clipping and optimizer, and translated as a whole (`rlrun.learner.execution`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_
 from rlrun.policy.policy import Policy
 
 GRAD_NORM = "grad_norm"
-"""Name of the statistic that is the norm of an objective's gradient, before it is clipped."""
+"""Statistic of the gradient's norm before clipping."""
 
 Precision = Literal["float32", "bfloat16"]
-"""What a network's passes are computed in; parameters, losses and optimizers are float32 either way."""
+"""Precision of a network's passes; parameters, losses and optimizers are float32 in either case."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What the networks of an update are made of.
+    """Parameters of the networks in an update.
 
     Attributes:
         flat: All parameters, [P].
-        target: Those of the target network, [P]; None if there is none.
+        target: Parameters of the target network, [P]; None if there is none.
     """
 
     flat: Tensor
@@ -41,18 +41,18 @@ class Parameters:
 
 
 def fresh_state(optimizer: Optimizer, size: int, device: torch.device | None = None) -> OptimizerState:
-    """Returns an optimizer's state before the first update of so many parameters."""
+    """Initial state of an optimizer for a number of parameters."""
     return {part: torch.zeros(() if part == STEPS else size, device=device) for part in optimizer.parts}
 
 
 class Computation(Protocol):
-    """What a learner computes with a minibatch: an update, or the first half of one.
+    """A learner's computation on a minibatch: an update, or a gradient without the update.
 
     Attributes:
-        name: Tells it from other computations of the same learner.
-        objectives: The objectives that take part.
-        statistics: Names of what it measures; known after the first call.
-        carried: Names of the tensors behind the first one that it returns; known after the first call.
+        name: Unique name among the learner's computations.
+        objectives: The objectives.
+        statistics: Names of the statistics; known after the first call.
+        carried: Names of the returned tensors after the first; known after the first call.
     """
 
     name: str
@@ -67,24 +67,23 @@ class Computation(Protocol):
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Computes with a minibatch; parameters and states may change in place."""
-        ...
+        """Computes on a minibatch; parameters and states may change in place."""
 
 
 class Update:
-    """One pass over a policy's objectives on one minibatch.
+    """One update of a policy's parameters by all objectives that are due, on one minibatch.
 
     Args:
         policy: The policy.
         objectives: The objectives that are due.
-        precision: What the network's passes are computed in.
-        names_objectives: Whether the names of statistics begin with their objective's.
+        precision: Precision of the networks' passes.
+        names_objectives: Whether names of statistics are prefixed by their objective's name.
 
     Attributes:
-        name: Tells it from other computations over the same objectives.
+        name: Unique name among the learner's computations.
         objectives: The objectives that are due.
-        statistics: Names of what it measures, in the order of its totals; known after the first call.
-        carried: Names of the tensors that it hands on to other computations; none.
+        statistics: Names of the statistics, in order; known after the first call.
+        carried: Empty: no tensors are for later computations.
     """
 
     def __init__(
@@ -110,17 +109,17 @@ class Update:
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Moves the parameters.
+        """Updates the parameters.
 
         Args:
-            parameters: Those that move, changed in place, and those of the target network.
+            parameters: The parameters, changed in place, and those of the target network.
             states: Optimizer states of the objectives; changed in place.
             batch: A minibatch, columns [S, L, ...].
             scheduled: Settings that change over a run, each [].
 
         Returns:
-            One vector: the statistics of this minibatch, and behind them the priorities of its rows if a loss gives
-            them, [number of statistics (+ S)].
+            One vector: the statistics of this minibatch, then the priorities of its rows if a loss gives them,
+            [number of statistics (+ S)].
         """
         measured: dict[str, Tensor] = {}
         priorities: list[Tensor] = []
@@ -148,7 +147,7 @@ class Update:
 
 
 def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
-    """Returns a batch with what an objective needs of those before it, as `<objective>/<name>`."""
+    """A batch with the tensors that an objective needs from earlier ones, as `<objective>/<name>`."""
     if not objective.needs:
         return batch
     needed = {name: tensor for name, tensor in carried.items() if name.partition("/")[0] in objective.needs}
@@ -156,24 +155,26 @@ def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str,
 
 
 def carried_from(objective: Objective, loss: Loss) -> dict[str, Tensor]:
-    """Returns what a loss hands on to later objectives, without gradients, as `<objective>/<name>`."""
+    """A loss's detached tensors for later objectives, as `<objective>/<name>`."""
     return {f"{objective.name}/{name}": tensor.detach() for name, tensor in loss.carry.items()}
 
 
 def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
-    """Returns the values that a loss assigns, flat, in the order of the objective's `assigns`.
+    """The values that a loss assigns, flat, in the order of the objective's `assigns`.
 
     Raises:
-        ValueError: The loss assigns other parameters than the objective says.
+        ValueError: The loss assigns other parameters than the objective declares.
     """
     if set(loss.assign) != set(objective.assigns):
-        said, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
-        raise ValueError(f"objective {objective.name} says that it assigns {said}, and its loss assigns {given}")
+        declared, given = ", ".join(objective.assigns) or "none", ", ".join(loss.assign) or "none"
+        raise ValueError(
+            f"objective {objective.name} declares that it assigns {declared}, and its loss assigns {given}"
+        )
     return [loss.assign[name].detach().float().reshape(-1) for name in objective.assigns]
 
 
 def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
-    """Returns the present values of the parameters that an objective assigns, one parameter after another."""
+    """Present values of the parameters that an objective assigns, one parameter after another."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
 
@@ -186,7 +187,7 @@ def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -
 
 
 def num_assigned(policy: Policy, objective: Objective) -> int:
-    """Returns how many numbers an objective assigns."""
+    """Number of values that an objective assigns."""
     return sum(policy.parameters.slot(name).size for name in objective.assigns)
 
 
@@ -198,31 +199,31 @@ def apply_sum(
     total: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Moves the parameters by a sum of what `GradientSum` returned; `flat` and `state` change in place.
+    """Updates the parameters by a gradient sum of `GradientSum`; `flat` and `state` change in place.
 
     Returns:
-        The mean statistics, and the norm of the mean gradient last where parameters move, as `measured_by` names them.
+        The mean statistics, then the norm of the mean gradient if parameters are updated; see `measured_by`.
     """
     mean = sum_as_means(total)[:-1]
     _, size = objective.range_in(policy.parameters)
-    behind = size + num_assigned(policy, objective)
-    measured = mean[behind:]
+    first_statistic = size + num_assigned(policy, objective)
+    measured = mean[first_statistic:]
     if objective.parameters is not None:
         norm = apply_gradient(policy, objective, flat, state, mean[:size], scheduled)
         measured = torch.cat([measured, norm.reshape(1)])
     if objective.assigns:
         present = present_values(policy, objective, flat)
-        assign(policy, objective, flat, torch.where(total[-1] > 0, mean[size:behind], present))
+        assign(policy, objective, flat, torch.where(total[-1] > 0, mean[size:first_statistic], present))
     return measured
 
 
 def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of what a step of an objective measures: its loss's statistics, and its gradient's norm."""
+    """Names of an objective's statistics: those of its loss, and the gradient's norm."""
     return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
 def sum_as_means(total: Tensor) -> Tensor:
-    """Returns a sum of what `GradientSum` returned as means over valid steps, with the number of those behind them."""
+    """Turns a gradient sum of `GradientSum` into means over valid steps, followed by the number of these."""
     return torch.cat([total[:-1] / total[-1].clamp(min=1), total[-1:]])
 
 
@@ -234,13 +235,13 @@ def gradient_of(
     scheduled: Mapping[str, Tensor],
     precision: Precision,
 ) -> tuple[Tensor, Loss]:
-    """Returns the gradient of an objective's loss over its own parameters, [size], and the loss."""
+    """Gradient of an objective's loss over its own parameters, [size], and the loss."""
     assert objective.loss is not None
     if objective.parameters is None:
         views = policy.parameters.views(parameters.flat.detach())
         return parameters.flat[:0], demand_loss(objective, objective.loss(views, batch, scheduled))
     start, size = objective.range_in(policy.parameters)
-    # Nothing is differentiated but these: an actor's loss costs no gradient of the critics that it is evaluated by.
+    # Only these require gradients: an actor's loss computes none for the parameters of the critics that it uses.
     leaf = parameters.flat[start : start + size].detach().requires_grad_()
     with computed_in(precision, leaf.device):
         views = policy.parameters.views(parameters.flat.detach(), leaf, start)
@@ -251,10 +252,10 @@ def gradient_of(
 
 
 def demand_loss(objective: Objective, loss: Any) -> Loss:
-    """Returns what the loss function of an objective returned.
+    """Checks the result of an objective's loss function.
 
     Raises:
-        TrainingFailed: That is no `Loss`.
+        TrainingFailed: It is no `Loss`.
     """
     if not isinstance(loss, Loss):
         raise TrainingFailed(f"the loss of objective {objective.name} must return a Loss, not {type(loss).__name__}")
@@ -262,15 +263,15 @@ def demand_loss(objective: Objective, loss: Any) -> Loss:
 
 
 def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | None:
-    """Returns the target network's parameters by name, None if there is none."""
+    """The target network's parameters by name, None if there is none."""
     return None if parameters.target is None else policy.parameters.views(parameters.target)
 
 
 def computed_in(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Has the networks that run within computed in a precision."""
+    """Context in which networks are computed in a precision."""
     if precision == "float32":
         return nullcontext()
-    # Its cache is for leaves of the graph, which views of a flat vector are not.
+    # autocast caches casts of leaf tensors only, and views of a flat vector are no leaves.
     return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
 
 
@@ -282,7 +283,7 @@ def apply_gradient(
     gradient: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Moves an objective's parameters, in place, along a gradient that is clipped first; returns its norm before."""
+    """Updates an objective's parameters in place by a gradient, which is clipped; returns its norm before clipping."""
     start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
     if objective.max_grad_norm is not None:
@@ -292,5 +293,5 @@ def apply_gradient(
 
 
 def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
-    """Returns a gradient, or a part of it, scaled down so that the whole one's norm does not exceed a bound."""
+    """Clips a gradient, or a part of it, by the norm of the whole gradient."""
     return gradient * computed_once((bound / (norm + 1e-6)).clamp(max=1.0))

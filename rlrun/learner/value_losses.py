@@ -1,4 +1,4 @@
-"""Losses of value heads: one for each stream of rewards, by advantages of a batch or by V-trace in the loss."""
+"""Losses of the value heads, one for each reward stream: by value targets in the batch, or by V-trace."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def summed_value_losses(
     outputs: ActorCriticOutputs, batch: SampleBatch, own_errors: Tensor, valid: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Returns the sum of the value heads' mean errors, and each of them by name, the env's own first, all [].
+    """Sum of the value heads' losses, and each loss by name, that of the env's rewards first, all [].
 
     Args:
-        outputs: The policy's pass over the rows.
-        batch: Columns [S, L], among them `<stream>_value_targets` of each further stream of rewards.
-        own_errors: Errors of the values of the env's own rewards, [S, L].
-        valid: 1 where a step counts and 0 elsewhere, [S, L].
+        outputs: The policy's outputs for the rows.
+        batch: Columns [S, L], among them `<stream>_value_targets` of each further reward stream.
+        own_errors: Squared errors of the values of the env's rewards, [S, L]; they may be clipped.
+        valid: 1 for valid steps and 0 elsewhere, [S, L].
     """
     losses = {"value_loss": masked_mean(own_errors, valid)}
     for name, values in outputs.further_values.items():
@@ -36,13 +36,13 @@ def summed_value_losses(
 
 @dataclass(frozen=True)
 class CorrectedValues:
-    """Advantages and value losses by V-trace.
+    """Advantages and value losses from V-trace.
 
     Attributes:
-        advantages: The weighted sum over the streams of rewards, [S, T + 1].
-        loss: The weighted sum of the value heads' mean squared errors, [].
-        losses: Each of them by name, the env's own first, each [].
-        targets: Targets of the values of the env's own rewards, [S, T + 1].
+        advantages: The weighted sum over the reward streams, [S, T + 1].
+        loss: The value heads' summed mean squared errors times the coefficient, [].
+        losses: Each head's mean squared error by name, that of the env's rewards first, each [].
+        targets: Value targets of the env's rewards, [S, T + 1].
     """
 
     advantages: Tensor
@@ -61,18 +61,18 @@ def corrected_values(
     clip_c: float,
     vf_loss_coeff: float,
 ) -> CorrectedValues:
-    """Returns advantages and value losses of each stream of rewards by V-trace.
+    """Advantages and value losses of each reward stream by V-trace.
 
-    Returns of a stream that is not episodic include the value of the final observation, however an episode ends.
+    A stream that is not episodic bootstraps from the final observation, however an episode ends.
 
     Args:
-        outputs: The policy's pass over the rows.
+        outputs: The policy's outputs for the rows.
         batch: Columns [S, T + 1].
-        log_ratios: By how much likelier the actions are than when they were taken, [S, T + 1].
-        streams: The streams of rewards, the env's own first.
-        clip_rho: Bound of the importance ratios of V-trace's temporal differences.
-        clip_c: Bound of the importance ratios by which its corrections reach back.
-        vf_loss_coeff: Weight of the value losses.
+        log_ratios: Log importance ratios log pi(a|x) - log mu(a|x), [S, T + 1].
+        streams: The reward streams, that of the env first.
+        clip_rho: Clip threshold rho-bar of the importance ratios in the TD errors.
+        clip_c: Clip threshold c-bar of the importance ratios that trace corrections back.
+        vf_loss_coeff: Coefficient of the value losses.
 
     Source:
         Espeholt et al., arXiv:1802.01561, section 4.1.

@@ -10,10 +10,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, MultiBinary, Tuple
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask
+from rlrun.data.space_kinds import choice_ranges, kind_of, kinds_in_words, known_kind
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.nn.model_config import Conv, Encoding, ObservationConfig
@@ -99,24 +100,19 @@ class _Reading:
                 return {key: masks.get(key) or self.leaves(part, _within(path, key)) for key, part in space.items()}
             case Tuple():
                 return tuple(self.leaves(part, _within(path, i)) for i, part in enumerate(space.spaces))
-            case Box() | Discrete() | MultiDiscrete() | MultiBinary() if path in self.encoders:
-                return _own_leaf(space, self.encoders[path], path)
-            case Box():
-                return self._box_leaf(space, path)
-            case Discrete():
-                return self._choices_leaf(space, (int(space.n),), (int(space.start),), path)
-            case MultiDiscrete():
-                return self._choices_leaf(
-                    space, tuple(space.nvec.ravel().tolist()), tuple(space.start.ravel().tolist()), path
-                )
-            case MultiBinary():
-                if path in self.settings:
-                    raise UsageError(f"model.observations: {path!r} is {space}, of which there is nothing to set")
-                return ObservationLeaf("vector", space.shape)
-        raise UsageError(
-            f"no network takes observations of {space}: "
-            "they are Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those"
-        )
+        kind = kind_of(space)
+        if kind is None:
+            raise UsageError(f"no network takes observations of {space}: they are {kinds_in_words()}")
+        if path in self.encoders:
+            return _own_leaf(space, self.encoders[path], path)
+        if kind.meaning == "numbers":
+            return self._numbers_leaf(space, path)
+        shape, _ = kind.form(space)
+        if kind.meaning == "choices":
+            return self._choices_leaf(space, shape, path)
+        if path in self.settings:
+            raise UsageError(f"model.observations: {path!r} is {space}, of which there is nothing to set")
+        return ObservationLeaf("vector", shape)
 
     def _entity_masks(self, space: Dict, path: str) -> dict[str, ObservationLeaf]:
         """Returns the masks of entities that a Dict holds, by key."""
@@ -138,28 +134,28 @@ class _Reading:
             masks[mask] = ObservationLeaf("entity_mask", space[mask].shape)
         return masks
 
-    def _choices_leaf(
-        self, space: Discrete | MultiDiscrete, sizes: tuple[int, ...], starts: tuple[int, ...], path: str
-    ) -> ObservationLeaf:
+    def _choices_leaf(self, space: gymnasium.Space[Any], shape: tuple[int, ...], path: str) -> ObservationLeaf:
         setting = self.settings.get(path, DEFAULT)
         if setting.bounds is not None or setting.encode_as not in (None, "one_hot", "embedding"):
             raise UsageError(
                 f"model.observations: {path!r} is {space}; only of a Box there is more to set than encode_as: one_hot "
                 "or embedding"
             )
-        shape = () if isinstance(space, Discrete) else space.shape
+        sizes, starts = choice_ranges(space)
         if setting.encode_as != "embedding":
             return ObservationLeaf("choices", shape, sizes, starts)
         ends = (start + size for start, size in zip(starts, sizes, strict=True))
         return ObservationLeaf("embedding", shape, (max(ends) - min(starts),), (min(starts),))
 
-    def _box_leaf(self, space: Box, path: str) -> ObservationLeaf:
-        setting = self.settings.get(path, DEFAULT)
-        is_float, shape = bool(np.issubdtype(space.dtype, np.floating)), space.shape
+    def _numbers_leaf(self, space: gymnasium.Space[Any], path: str) -> ObservationLeaf:
+        setting, own = self.settings.get(path, DEFAULT), known_kind(space)
+        shape, dtype = own.form(space)
+        is_float = bool(np.issubdtype(dtype, np.floating))
         if not math.prod(shape):
             return ObservationLeaf("vector", shape, is_normalized=self.normalize)
-        low, high = setting.bounds or (float(space.low.min()), float(space.high.max()))
-        kind = setting.encode_as or _likely_encoding(space, high - low)
+        least, most = own.bounds(space)
+        low, high = setting.bounds or (float(np.min(least)), float(np.max(most)))
+        kind = setting.encode_as or _likely_encoding(shape, dtype, high - low)
         match kind:
             case "one_hot" | "embedding":
                 if is_float or high - low >= MOST_SCALED_VALUES or not (low.is_integer() and high.is_integer()):
@@ -205,7 +201,8 @@ def _own_leaf(space: gymnasium.Space[Any], encoder: str, path: str) -> Observati
     # Torch is a matter of those who encode in it.
     from rlrun.nn.own_encoders import tried_width
 
-    return ObservationLeaf("own", space.shape, own=OwnEncoder(encoder, space, tried_width(encoder, space, path)))
+    shape, _ = known_kind(space).form(space)
+    return ObservationLeaf("own", shape, own=OwnEncoder(encoder, space, tried_width(encoder, space, path)))
 
 
 def _within(path: str, key: object) -> str:
@@ -216,13 +213,12 @@ def _is_bounded(low: float, high: float, is_float: bool) -> bool:
     return math.isfinite(high - low) and (is_float or high - low < MOST_SCALED_VALUES)
 
 
-def _likely_encoding(space: Box, extent: float) -> Encoding:
-    """Returns how a Box enters by its shape, its type, and how far its numbers are from each other at most."""
-    shape = space.shape
+def _likely_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float) -> Encoding:
+    """Returns how numbers enter by their shape, their type, and how far they are from each other at most."""
     is_large = len(shape) > 1 and sorted(shape[-3:])[-2] >= IMAGE_MIN_PIXELS
-    if is_large and (len(shape) in (3, 4) or (len(shape) == 2 and space.dtype == np.uint8)):
+    if is_large and (len(shape) in (3, 4) or (len(shape) == 2 and dtype == np.uint8)):
         return "image"
-    is_choice = bool(np.issubdtype(space.dtype, np.integer)) and 2 <= extent < MOST_ONE_HOT_VALUES
+    is_choice = bool(np.issubdtype(dtype, np.integer)) and 2 <= extent < MOST_ONE_HOT_VALUES
     return "one_hot" if is_choice and len(shape) <= 3 else "vector"
 
 

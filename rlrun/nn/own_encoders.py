@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 import gymnasium
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rlrun.data.space_kinds import batched
 from rlrun.errors import UsageError
 from rlrun.nn.custom_modules import tried_module
 from rlrun.nn.observation_leaf import OwnEncoder
@@ -72,4 +72,4 @@ def _two_of(space: gymnasium.Space[Any]) -> Tensor:
     """Returns two observations, [2, *shape], always the same."""
     own = copy.deepcopy(space)
     own.seed(0)
-    return torch.as_tensor(np.stack([own.sample(), own.sample()]))
+    return torch.as_tensor(batched(own, own.sample(), own.sample()))

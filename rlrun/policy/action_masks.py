@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK, FORBIDDEN, check_action_mask
+from rlrun.data.action_masks import FORBIDDEN, check_action_mask, mask_of
 from rlrun.data.tree import map_tree
 from rlrun.nn.acting import TransformedOutputs
 from rlrun.nn.model_config import ModelConfig
@@ -22,7 +22,7 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, observation_leaves
 from rlrun.nn.view_leaves import view_leaves
 from rlrun.policy.action_embeddings import check_action_embeddings
-from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.action_spaces.action_space import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,8 +64,11 @@ def policy_leaves(
     return view_leaves(leaves, action_space, model.views) if model.views.any else leaves
 
 
-def masked(outputs: Floats, mask: ActionMask) -> Floats:
-    """Returns outputs [..., K], with -1e9 where an action is forbidden (NumPy)."""
+def masked(outputs: Floats, observations: Any) -> Floats:
+    """Returns outputs [..., K], with -1e9 where the observations' masks forbid an action (NumPy)."""
+    mask = mask_of(observations)
+    if mask is None:
+        return outputs
     width = mask.shape[-1]
     if width == outputs.shape[-1]:
         return np.where(mask, outputs, np.float32(FORBIDDEN))
@@ -76,24 +79,22 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
     """Returns outputs [..., K], with -1e9 and no gradient where the observations' masks forbid an action (torch)."""
     import torch
 
-    forbidden = observations[ACTION_MASK] == 0
+    mask = mask_of(observations)
+    if mask is None:
+        return outputs
+    forbidden = mask == 0
     width = forbidden.shape[-1]
     if width == outputs.shape[-1]:
         return outputs.masked_fill(forbidden, FORBIDDEN)
     return torch.cat([outputs[..., :width].masked_fill(forbidden, FORBIDDEN), outputs[..., width:]], -1)
 
 
-def uniform_allowed(fractions: Floats, mask: ActionMask) -> Actions:
-    """Returns allowed actions, each as likely as any other, [B]; 0 where nothing is allowed.
+def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
+    """Returns the actions [...] with the largest of values [..., A] among those that observations allow (torch).
 
-    Args:
-        fractions: Uniform random numbers from 0 to 1, [B].
-        mask: Which actions are allowed, [B, A].
+    Values themselves stay as they are: a final observation, whose value may be a target, may allow nothing.
     """
-    allowed_up_to = np.cumsum(mask != 0, axis=-1)
-    chosen = (fractions * allowed_up_to[:, -1]).astype(np.int64)
-    result: Actions = (allowed_up_to > chosen[:, None]).argmax(-1)
-    return result
+    return masked_tensor(values, observations).argmax(-1)
 
 
 class MaskedOutputs(TransformedOutputs):
@@ -101,4 +102,4 @@ class MaskedOutputs(TransformedOutputs):
 
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
         """Returns masked outputs [B, A]."""
-        return masked(outputs, inputs["obs"][ACTION_MASK])
+        return masked(outputs, inputs["obs"])

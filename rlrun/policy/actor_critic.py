@@ -13,16 +13,16 @@ from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
-from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space
 from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
-from rlrun.policy.decoder import Decoding
+from rlrun.policy.decoder import Decoding, policy_outputs
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise
 from rlrun.policy.flat_parameters import FlatParameters
@@ -33,6 +33,8 @@ from rlrun.policy.recordings import LogProbsAndValues
 
 class ActorCriticPolicy(Policy):
     """A network with a policy head and a value head."""
+
+    estimates = "state_values"
 
     def __init__(
         self,
@@ -61,7 +63,6 @@ class ActorCriticPolicy(Policy):
         self.leaves = policy_leaves(
             observation_space, action_space, model, normalize_observations=normalize_observations
         )
-        self.is_masked = is_masked(self.leaves)
         self.action_space = make_action_space(action_space)
         self.normalize_observations = normalize_observations
         self.model = model
@@ -106,11 +107,7 @@ class ActorCriticPolicy(Policy):
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
-        outputs = heads["outputs"]
-        if self.decoding is not None:
-            outputs = self.decoding.outputs(views, heads, batch)
-        if self.is_masked:
-            outputs = masked_tensor(outputs, batch["obs"])
+        outputs = policy_outputs(self.decoding, views, heads, batch)
         further = {name: heads[f"{name}_value"].squeeze(-1) for name in self.streams}
         return ActorCriticOutputs(
             self.action_space.distribution(outputs), heads["value"].squeeze(-1), further_values=further

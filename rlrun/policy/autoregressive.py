@@ -30,7 +30,6 @@ class Autoregressive(Decoder):
         parts: Their parts, first to last.
         model: Says what follows the hidden layers, and how parameters begin.
         hidden: H, width of each hidden layer.
-        is_masked: Whether observations hold an action mask.
         seed: Seed of the first parameters.
     """
 
@@ -43,14 +42,12 @@ class Autoregressive(Decoder):
         model: ModelConfig,
         hidden: int,
         *,
-        is_masked: bool,
         seed: int,
     ) -> None:
         super().__init__()
         self.actions = actions
         self.parts = tuple(parts)
         self.model = model
-        self.is_masked = is_masked
         widths = [encoded_width(part) for part in parts]
         behind = range(1, len(parts))
         self.before = nn.ModuleList(nn.Linear(sum(widths[:i]), hidden, bias=False) for i in behind)
@@ -82,7 +79,6 @@ class Autoregressive(Decoder):
             self.actions.action_dtype,
             self.model.activation,
             slots,
-            is_masked=self.is_masked,
         )
 
 

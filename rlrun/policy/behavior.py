@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import HISTORY, SampleBatch
 from rlrun.data.tree import leaves, map_tree
 from rlrun.data.views import is_viewed, shown, viewed, with_shown
+from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
@@ -95,8 +96,7 @@ class BehaviorPolicy:
         world_columns: tuple[str, ...] = (),
         state_after: Callable[[Floats, Any], Floats] | None = None,
     ) -> None:
-        self._is_masked = is_masked(leaves)
-        if self._is_masked:
+        if is_masked(leaves):
             network = MaskedOutputs(network)
         self.network = network
         self.action_space = action_space
@@ -140,6 +140,17 @@ class BehaviorPolicy:
         self.exploration.load(weights)
         self.weights_version = weights.version
 
+    def search(self, simulations: int) -> None:
+        """Has it search before it acts from now on.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: It knows no game that it could search in.
+        """
+        raise UsageError("it does not search, as those of alphazero do: leave out simulations")
+
     def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
         """Returns a policy like this one in which each env slot has parameters of its own, and its networks.
 
@@ -149,7 +160,7 @@ class BehaviorPolicy:
         bare = self.network.network if isinstance(self.network, MaskedOutputs) else self.network
         networks = PopulationNetwork(bare, size)
         policy = copy.copy(self)
-        policy.network = policy._collecting = MaskedOutputs(networks) if self._is_masked else networks
+        policy.network = policy._collecting = networks if bare is self.network else MaskedOutputs(networks)
         return policy, networks
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
@@ -207,7 +218,7 @@ class BehaviorPolicy:
             self.views.begin(episode_starts)
             observations = self.views.see(observations, acts)
             self.views.record(record, where, acts)
-        mask = observations[ACTION_MASK] if self._is_masked else None
+        mask = mask_of(observations)
         network_noise, own = None, self.exploration.network_noise
         if own:
             network_noise, noise = noise[:, :own], noise[:, own:]
@@ -319,7 +330,7 @@ class BehaviorPolicy:
         else:
             slots = len(leaves(observations)[0])
             heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
-            mask = observations[ACTION_MASK] if self._is_masked else None
+            mask = mask_of(observations)
             chosen = self.exploration.sample(heads, generator, mask)
         if self.views is not None:
             self.views.act(chosen, acts)

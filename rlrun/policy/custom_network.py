@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 import torch
 from torch import nn
 
+from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.nn.custom_modules import tried_module
 from rlrun.nn.model_config import ModelConfig
@@ -31,7 +31,7 @@ def load_custom_network(
     Raises:
         UsageError: It is not an nn.Module, or what it returns depends on more than parameters and observations.
     """
-    samples = observation_space.sample(), observation_space.sample()
-    pair = map_tree(lambda *parts: torch.as_tensor(np.stack(parts)), *samples)
+    samples = batched(observation_space, observation_space.sample(), observation_space.sample())
+    pair = map_tree(torch.as_tensor, samples)
     path = str(model.module)
     return tried_module(path, "network", lambda make: make(observation_space, num_outputs, model), pair, seed)

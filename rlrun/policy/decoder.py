@@ -13,6 +13,7 @@ from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.parameter_slot import ParameterSlot
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_masks import masked_tensor
 from rlrun.policy.flat_parameters import FlatParameters
 
 
@@ -42,6 +43,21 @@ class Decoder(nn.Module, ABC):
             network: The network.
             slots: Where the decoder's parameters lie in the vector that is loaded, by their names here.
         """
+
+
+def policy_outputs(
+    decoding: Decoding | None, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]
+) -> Tensor:
+    """Returns what describes action distributions, [S, L, K]: decoded heads, in which forbidden actions are masked.
+
+    Args:
+        decoding: The decoder after the heads; None where the head `outputs` is the description.
+        views: The policy's parameters by name.
+        heads: What the network puts out.
+        columns: The rows' columns.
+    """
+    outputs = heads["outputs"] if decoding is None else decoding.outputs(views, heads, columns)
+    return masked_tensor(outputs, columns["obs"])
 
 
 class Decoding:

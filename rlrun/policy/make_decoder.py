@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlrun.nn.encoders import HIDDEN_GAIN
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import Head, LogStds
-from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.policy.action_spaces.autoregressive import CHAIN, chain_parts
 from rlrun.policy.action_spaces.make import AnyActions
 from rlrun.policy.autoregressive import Autoregressive
@@ -42,7 +42,7 @@ def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfi
     """
     if model.autoregressive:
         parts, width = chain_parts(actions), model.decoder_width
-        return Autoregressive(actions, parts, model, width, is_masked=is_masked(leaves), seed=seed)
+        return Autoregressive(actions, parts, model, width, seed=seed)
     return embedding_decoder(leaves, model, seed)
 
 

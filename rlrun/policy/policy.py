@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,11 @@ class Policy(ABC):
         module: The network, a template: its parameters are taken from the learner's flat vector.
         parameters: Where each of them lies in that vector.
         leaves: The parts of an observation, a tree of `ObservationLeaf`.
+        estimates: The values that it estimates: `action_values`, as the outputs of its behavior policy [B, A];
+            `state_values`, as `values` of its outputs; None for none.
     """
 
+    estimates: ClassVar[Literal["action_values", "state_values"] | None] = None
     module: nn.Module
     parameters: FlatParameters
     leaves: Any

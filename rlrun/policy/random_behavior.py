@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
-from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.tree import leaves
+from rlrun.data.uniform_sampler import UniformSampler
 from rlrun.envs.random_actions import RandomActions
 from rlrun.envs.spaces import Spaces
 from rlrun.functional.seeding import child_seed
 from rlrun.nn.acting import Floats, Heads
-from rlrun.nn.observation_leaves import ObservationTree
-from rlrun.policy.action_masks import ActionMask
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.action_masks import ActionMask, policy_leaves
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace
+from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.exploration import Exploration, RunNetwork
 from rlrun.policy.exploration.exploration import Heads as AnyHeads
@@ -24,21 +27,22 @@ from rlrun.policy.weights import Weights
 
 
 class RandomExploration(Exploration):
-    """Takes actions each as likely as any other that is allowed, by seeds that are the noise of a fragment.
+    """Takes actions each as likely as any other that is allowed.
 
     Args:
-        spaces: Observation and action space of the env.
-        actions: The policy's own actions.
+        space: The env's actions.
+        actions: The policy's own.
     """
 
-    def __init__(self, spaces: Spaces, actions: ActionSpace) -> None:
+    def __init__(self, space: gymnasium.Space[Any], actions: ActionSpace) -> None:
         self.actions = actions
-        self._random = RandomActions(spaces, 0)
+        self._sampler = UniformSampler(space)
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws a seed for each step, from 0 to 1, [T, B, 1], of which the first slot's counts."""
-        return generator.random((length, slots, 1), np.float32)
+        return generator.random((length, slots, self._sampler.num_draws), np.float32)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -47,15 +51,11 @@ class RandomExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns the actions of a step, [B, ...]."""
-        self._random.reseed(int(noise[0, 0] * 2**24))
-        seen = np.empty(len(noise)) if mask is None else {ACTION_MASK: mask}
-        return self.actions.from_env(self._random.draw(seen))
+        return self.actions.from_env(self._sampler(noise, mask))
 
+    @override
     def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Returns actions outside of training, [B, ...]."""
-        slots = len(heads["outputs"])
-        return self.explore(dict, self.noise(generator, 1, slots)[0], np.zeros(slots, np.bool_), None, mask)
+        return self.actions.from_env(self._sampler(self.noise(generator, 1, len(heads["outputs"]))[0], mask))
 
 
 class NoNetwork:
@@ -90,22 +90,27 @@ class RandomBehavior(BehaviorPolicy):
 
     Args:
         spaces: Observation and action space of the env.
-        actions: The policy's own actions.
-        tree: The tree of `ObservationLeaf`.
+
+    Raises:
+        UsageError: If a space is of a kind that no policy takes.
     """
 
-    def __init__(self, spaces: Spaces, actions: ActionSpace, tree: ObservationTree) -> None:
-        exploration = RandomExploration(spaces, actions)
-        super().__init__(NoNetwork(actions.num_outputs), actions, exploration, tree, normalize_observations=False)
+    def __init__(self, spaces: Spaces) -> None:
+        actions = make_action_space(spaces.action)
+        leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
+        exploration = RandomExploration(spaces.action, actions)
+        super().__init__(NoNetwork(actions.num_outputs), actions, exploration, leaves, normalize_observations=False)
+        self._spaces = spaces
         self._random = RandomActions(spaces, 0)
 
+    @override
     def load(self, weights: Weights) -> None:
-        """Begins to draw anew, by the version of the weights."""
         super().load(weights)
-        self._random.reseed(child_seed(weights.version, "random actions") >> 32)
+        # By the version of the weights, so that each evaluation draws other actions.
+        self._random = RandomActions(self._spaces, child_seed(weights.version, "random actions") >> 32)
 
+    @override
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the env, [B, ...]."""
         return self._random.draw(observations)

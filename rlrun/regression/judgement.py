@@ -73,21 +73,20 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Compa
     return Comparison(judgement, mean_before, mean_now, mean_now - mean_before, low, high, note=note)
 
 
-def compare_ratios(now: Strata, before: Strata, *, tolerance: float, note: str = "") -> Comparison:
+def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparison:
     """Compares geometric means by their quotient; more is better.
 
     Args:
         now: The numbers now, above 0. Configurations that only one side has are left out.
         before: The baseline's numbers.
         tolerance: A quotient counts as the same from 1 - `tolerance` to 1 + `tolerance`.
-        note: What one must know besides.
     """
     found = _difference(_logarithms(now), _logarithms(before))
     if isinstance(found, str):
-        return Comparison("not judged", is_ratio=True, note="; ".join(filter(None, (found, note))))
+        return Comparison("not judged", is_ratio=True, note=found)
     mean_now, mean_before, low, high = (math.exp(value) for value in found)
     judgement: Judgement = "worse" if high < 1 - tolerance else "better" if low > 1 + tolerance else "same"
-    return Comparison(judgement, mean_before, mean_now, mean_now / mean_before, low, high, is_ratio=True, note=note)
+    return Comparison(judgement, mean_before, mean_now, mean_now / mean_before, low, high, is_ratio=True)
 
 
 def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float] | str:

@@ -1,1 +1,1 @@
-"""Experience that is kept and learned from more than once."""
+"""Replay buffers."""

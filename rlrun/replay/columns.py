@@ -1,4 +1,4 @@
-"""Which columns a ring stores, and its rows as fragments (NumPy)."""
+"""The columns of a replay ring: their stores, and its rows as fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = ("terminateds", "truncateds", "valid")
 
 
 def has_frames(fragment: Mapping[str, Any]) -> bool:
-    """Whether the observations of a fragment are a view of several, of which each is kept once."""
+    """Whether the observations of a fragment are windows over single observations, each of which is stored once."""
     return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 
@@ -32,18 +32,18 @@ def stores_for(
     frame_stack: int | None,
     new: Allocate,
 ) -> dict[str, Any]:
-    """Returns empty stores for fragments like one, by column; trees of them where the column is one.
+    """Allocates the stores of a ring's columns, by name; where a column is a tree of arrays, a tree of stores.
 
     Args:
-        fragment: A fragment [T, B], of any length.
-        shape: Workers, rows and columns.
-        extra: Columns beyond those of a step.
-        is_n_step: Whether transitions over several steps are kept as well.
-        frame_stack: How many images an observation is a stack of, or None.
-        new: Sets memory aside.
+        fragment: A fragment [T, B] with the columns to come; T does not matter.
+        shape: Workers, rows, and env slots of each worker.
+        extra: Names of further columns to store.
+        is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
+        frame_stack: Images in a stacked observation; None if observations are not stacks.
+        new: Allocates zeros.
 
     Raises:
-        UsageError: If no part of the observation is such a stack.
+        UsageError: No part of the observation is a stack of `frame_stack` images.
     """
 
     def plain(leaf: NDArray[Any]) -> Store:
@@ -62,7 +62,7 @@ def stores_for(
     if frame_stack is not None and not any(isinstance(store, FrameStore) for store in leaves(stores["obs"])):
         shapes = ", ".join(str(leaf.shape[2:]) for leaf in leaves(fragment["obs"]))
         raise UsageError(
-            f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of as many images: "
+            f"replay.frame_stack is {frame_stack}, but no part of the observation is a stack of that many images: "
             f"its shape is {shapes}"
         )
     for name in ("actions", *extra):
@@ -74,7 +74,14 @@ def stores_for(
 
 
 def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: slice) -> SampleBatch:
-    """Returns columns of rows [T + 1] of some slots as a fragment [T, B] that the last of them closes."""
+    """A fragment [T, B] of some rows and slots of another one.
+
+    Args:
+        fragment: The other one.
+        names: Columns to take.
+        rows: The rows [T + 1]; of all columns but `obs`, the last one is left out.
+        slots: Env slots.
+    """
     part = SampleBatch()
     for name in names:
         own = rows if name == "obs" else rows[:-1]
@@ -83,12 +90,12 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
 
 
 def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
-    """Returns a fragment of zeros for some slots in which no row holds a step.
+    """A fragment of zeros in which no row is valid.
 
     Args:
-        like: A fragment, of any length, with all slots.
-        number: Its rows, T.
-        slots: Which slots.
+        like: A fragment with the columns and all env slots; its length does not matter.
+        number: Rows, T.
+        slots: Env slots to make it for.
     """
     rows: Indices = np.zeros(number + 1, np.int64)
     zeros = SampleBatch(like).map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype))

@@ -1,4 +1,4 @@
-"""Stacks of images of which every frame is kept once (NumPy)."""
+"""A store of stacked images that keeps each image once (NumPy)."""
 
 from __future__ import annotations
 
@@ -6,48 +6,50 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from typing_extensions import override
 
 from rlrun.replay.stores import Allocate, Indices, Store
 
 
 class FrameStore(Store):
-    """Keeps the newest frame of each stack and puts stacks together from the frames in the rows before.
+    """Frame stacks with each frame stored once: a stack is put together from the frames of the rows before it.
 
-    Whether a stack really is the one before it with a new frame behind is looked at when it comes. One that is not (an
-    episode's first, or the first after a gap) is kept whole: its older frames apart. So what is read is what
-    was written, whatever the env does; a store of what is no stack only grows.
+    Each stack that is written is compared with the one before it, shifted by a frame. Where they differ (an episode's
+    first stack, or the first after a gap) its older frames are stored too. So reads return exactly the written stacks,
+    whatever the env does; observations that are no stacks only cost memory.
 
-    A row needs up to `num_frames` - 1 rows before it. Whoever overwrites those must not read it any more.
+    Reading a row takes up to `num_frames` - 1 rows before it. Once one of these is overwritten, it must not be read.
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:
-        """Sets memory aside.
+        """Allocates the store.
 
         Args:
-            shape: Workers, rows and columns.
-            inner: Shape of a stack: frames, the oldest first, then a frame's own shape.
-            dtype: What it holds.
-            new: Sets memory aside.
+            shape: Workers, rows, and env slots of each worker.
+            inner: Shape of a stack: number of frames (the oldest first), then the shape of a frame.
+            dtype: Type of the pixels.
+            new: Allocates zeros.
         """
         self.num_frames = inner[0]
         self._shape = shape
         self._frames = new((*shape, *inner[1:]), dtype)
         self._flat = self._frames.reshape(-1, *inner[1:])
-        # How many of a stack's older frames stand in the rows before; the others are those of the stack so many rows
-        # before, of which none does.
+        # Length r of the run of shifted stacks that ends here: the r newest of a stack's older frames are in the rows
+        # before; the others are taken from `_older` of the row r rows back, which begins the run (there r = 0).
         self._runs = new(shape, np.uint8)
         self._flat_runs = self._runs.reshape(-1)
         self._older: dict[int, NDArray[Any]] = {}
 
+    @override
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Takes newest frames, and whole stacks where they are no continuation."""
+        """Stores the newest frames, and whole stacks where they do not follow from the row before."""
         numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
         runs = np.zeros(leaf.shape[:2], np.uint8)
         if continues:
             runs[0] = self._runs[worker, numbers[0], slots]
         words = _words(leaf)
-        goes_on = (words[1:, :, :-1] == words[:-1, :, 1:]).all(axis=(2, 3))
-        for t, same in enumerate(goes_on):
+        is_shifted = (words[1:, :, :-1] == words[:-1, :, 1:]).all(axis=(2, 3))
+        for t, same in enumerate(is_shifted):
             runs[t + 1] = np.where(same, np.minimum(runs[t] + 1, self.num_frames - 1), 0)
         if continues:
             numbers, leaf, runs = numbers[1:], leaf[1:], runs[1:]
@@ -61,8 +63,8 @@ class FrameStore(Store):
         for t, column in zip(*(runs == 0).nonzero(), strict=True):
             self._older[int(indices[t, column])] = leaf[t, column, :-1].copy()
 
+    @override
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Returns whole stacks."""
         flat = indices.reshape(-1)
         runs = self._flat_runs.take(flat)
         stacks = self._flat.take(self._earlier(flat[:, None], np.arange(self.num_frames - 1, -1, -1)), axis=0)
@@ -79,12 +81,13 @@ class FrameStore(Store):
         return indices - within + earlier
 
     @property
+    @override
     def num_bytes(self) -> int:
-        """Bytes that are set aside, and those of stacks that are kept whole by now."""
+        """Bytes allocated, with the older frames of stacks that are stored whole."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
+    @override
     def state(self, rows: int) -> dict[str, Any]:
-        """Returns the first rows."""
         empty = np.zeros((0, self.num_frames - 1, *self._frames.shape[3:]), self._frames.dtype)
         return {
             "frames": self._frames[:, :rows].copy(),
@@ -93,8 +96,8 @@ class FrameStore(Store):
             "older": np.array(list(self._older.values())) if self._older else empty,
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with the first rows."""
         frames = state["frames"]
         self._frames[:, : frames.shape[1]] = frames
         self._runs[:, : frames.shape[1]] = state["runs"]
@@ -104,7 +107,7 @@ class FrameStore(Store):
 
 
 def _words(stacks: NDArray[Any]) -> NDArray[Any]:
-    """Returns the bits of frames in words as large as they allow, for comparisons: [N, B, frames, words]."""
+    """Views the bits of frames as the largest integers that fit, for fast comparisons: [N, B, frames, words]."""
     flat = np.ascontiguousarray(stacks).reshape(*stacks.shape[:3], -1)
     size = next(size for size in (8, 4, 2, 1) if flat.shape[-1] * flat.itemsize % size == 0)
     return flat.view(f"u{size}")

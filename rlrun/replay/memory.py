@@ -1,4 +1,4 @@
-"""Where a replay's arrays lie: in memory, or in files that are mapped into it."""
+"""Allocation of a replay's arrays, in memory or in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rlrun.replay.stores import Allocate
 
 
 def zeros_in(directory: str | None) -> Allocate:
-    """Returns what sets zeros aside: files in a directory that are mapped into memory, or memory for None.
+    """Returns a function that allocates zeros, in memory-mapped files in a directory, or in memory for None.
 
-    The files have no names: they are gone once their array is, however the process ends.
+    The files are unlinked at once: they vanish with their array, however the process ends.
     """
     if directory is None:
         return np.zeros

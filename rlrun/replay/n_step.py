@@ -1,4 +1,4 @@
-"""Transitions over several steps (NumPy)."""
+"""N-step transitions (NumPy)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 
 class NStepTransitions(NamedTuple):
-    """Transitions over a step and those behind it, each [T, B].
+    """N-step transitions from every step, each [T, B].
 
     Attributes:
-        rewards: Discounted sum of the steps' rewards.
-        discounts: What the value of the observation behind them counts: gamma to the power of their number, 0 if the
-            last one ended its episode for good.
-        steps: How many they are.
-        complete: Whether they are as many as there are to be: `n_step`, or all up to their episode's end. False in
-            rows without a step.
+        rewards: N-step return without bootstrap: discounted sum of the rewards.
+        discounts: Factor of the bootstrap value: gamma ** steps, or 0 if the last step terminated its episode.
+        steps: Number of steps, at most `n_step`; fewer where the episode ends before.
+        complete: Whether no step is missing: there are `n_step`, or all up to the episode's end. False in rows that
+            are not valid.
     """
 
     rewards: NDArray[np.float32]
@@ -34,19 +33,19 @@ def n_step_transitions(
     gamma: float,
     n_step: int,
 ) -> NStepTransitions:
-    """Returns the n-step transition of every step, or that over the steps up to its episode's end.
+    """N-step return and discount of every step, cut short where the episode ends.
 
-    Rows are packed (`rlrun.data.packing`): a step's next one is in the row behind it.
+    Rows are packed (`rlrun.data.packing`): a step's successor is in the next row.
 
-    R[t] = sum over j < k of gamma^j r[t + j], with k = n_step or the number of steps up to the end, if that is nearer.
-    A truncated episode's value counts on from its final observation, a terminated one's does not.
+    R[t] = sum over j < k of gamma^j r[t + j], with k = min(n_step, steps up to the episode's end).
+    A truncated episode bootstraps from its final observation, a terminated one does not.
 
     Args:
         rewards: Rewards, [T, B].
-        terminateds: Whether the step ended its episode for good, [T, B].
-        truncateds: Whether the step's episode was cut off there, [T, B].
+        terminateds: Whether the step terminated its episode, [T, B].
+        truncateds: Whether the step truncated its episode, [T, B].
         valid: Whether the row holds a step, [T, B].
-        gamma: Discount.
+        gamma: Discount factor.
         n_step: Most steps of a transition.
 
     Source:
@@ -54,7 +53,7 @@ def n_step_transitions(
         eq. 6.
     """
     length = len(rewards)
-    goes_on = ~(terminateds | truncateds)
+    is_no_end = ~(terminateds | truncateds)
     # Broadcast products of float32 and Python numbers stay float32.
     carries = np.where(terminateds, np.float32(0), np.float32(gamma))
     if n_step == 1:
@@ -67,5 +66,5 @@ def n_step_transitions(
         sums[rows] += discounts[rows] * np.where(adds, rewards[j:], 0)
         discounts[rows] = np.where(adds, discounts[rows] * carries[j:], discounts[rows])
         steps[rows] += adds
-        open_[rows] &= goes_on[j:]
+        open_[rows] &= is_no_end[j:]
     return NStepTransitions(sums, discounts, steps, valid & ~(open_ & (steps < n_step)))

@@ -1,4 +1,4 @@
-"""Priorities: how often each replay index is drawn (NumPy)."""
+"""Proportional prioritization of replay (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Indices = NDArray[np.int64]
 
 
 class Priorities:
-    """Prioritized draws: index i with probability P(i) = p_i / sum p, where p_i = (error_i + epsilon)^alpha.
+    """Proportional prioritization: draws index i with P(i) = p_i / sum p, where p_i = (|error_i| + epsilon)^alpha.
 
-    What has no error yet has the largest p that there ever was, so that it is drawn soon. What cannot be drawn has 0.
+    An index without an error yet has the largest p so far, so that it is drawn soon. One that cannot be drawn has 0.
 
     Source:
         Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
     """
 
     def __init__(self, num_indices: int, alpha: float, epsilon: float) -> None:
-        """Begins with nothing to draw.
+        """Starts with all priorities at 0, so that nothing can be drawn.
 
         Args:
-            num_indices: How many replay indices there are.
+            num_indices: Number of replay indices.
             alpha: Exponent of the errors.
-            epsilon: What is added to them.
+            epsilon: Constant added to their absolute values.
         """
         self.alpha = alpha
         self.epsilon = epsilon
@@ -36,11 +36,11 @@ class Priorities:
         self._largest = 1.0
 
     def add(self, indices: Indices, errors: NDArray[Any] | None = None) -> None:
-        """Has indices be drawn from now on.
+        """Makes indices drawable.
 
         Args:
-            indices: Which ones, [N].
-            errors: How much is to be learned from each, [N]; None if that is not known, and NaN where it is not.
+            indices: The indices, [N].
+            errors: Their TD errors, [N]; NaN where unknown, None if all are.
         """
         if errors is None:
             self._tree.set(indices, self._largest)
@@ -49,17 +49,17 @@ class Priorities:
         self._tree.set(indices, np.where(np.isnan(errors), self._largest, known))
 
     def remove(self, indices: Indices) -> None:
-        """Has indices [N] not be drawn any more."""
+        """Makes indices [N] not drawable."""
         self._tree.set(indices, 0.0)
 
     def update(self, indices: Indices, errors: NDArray[Any]) -> None:
-        """Takes new errors [N] of indices [N]; where an index comes more than once, the last one stays."""
+        """Sets the errors [N] of indices [N]; of an index that occurs twice, the last one counts."""
         self._tree.set(indices, self._powers(errors))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
-        """Returns the priorities of errors.
+        """Priorities (|error| + epsilon)^alpha of errors.
 
-        One that is not finite counts as the largest: a run that diverges says so itself, and is not to break here.
+        Errors that are not finite count as the largest so far: divergence is reported elsewhere and must not fail here.
         """
         powers: NDArray[np.float64] = (np.abs(errors, dtype=np.float64) + self.epsilon) ** self.alpha
         largest = float(np.maximum.reduce(powers, initial=0.0))
@@ -72,24 +72,23 @@ class Priorities:
         return powers
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Draws indices with repetition, one from each of `number` equal parts of the sum of all priorities.
+        """Stratified draw with replacement: one index from each of `number` equal parts of the sum of all priorities.
 
         Raises:
-            RuntimeError: If there is nothing to draw.
+            RuntimeError: Nothing can be drawn.
         """
         if not self._tree.total:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
         return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
     def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
-        """Returns what each of drawn indices counts in a loss, [N].
+        """Importance weights of drawn indices, normalised by the largest, [N].
 
-        w_i = (M P(i))^-beta / max_j (M P(j))^-beta, with M indices to draw from: both M and the sum of the priorities
-        cancel.
+        w_i = (M P(i))^-beta / max_j (M P(j))^-beta with M drawable indices. M and the sum of the priorities cancel.
 
         Args:
             indices: The indices of a minibatch, [N].
-            beta: How far drawing some more often is made up for.
+            beta: Exponent of the correction: 0 for none, 1 for full.
 
         Source:
             arXiv:1511.05952, section 3.4.
@@ -100,15 +99,15 @@ class Priorities:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Bytes allocated."""
         return self._tree.num_bytes
 
     def state(self) -> dict[str, Any]:
-        """Returns all priorities."""
+        """A copy of all priorities."""
         return {"values": self._tree.values.copy(), "largest": self._largest}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self._tree.set_all(state["values"])
         self._largest = float(state["largest"])
         if not 0 < self._largest < math.inf:

@@ -1,4 +1,4 @@
-"""What a dataflow asks of a replay, wherever it is kept: in this process, or in shards in processes of their own."""
+"""Interface of a replay to dataflows: in this process, or sharded over actors."""
 
 from __future__ import annotations
 
@@ -16,168 +16,142 @@ from rlrun.metric import Metric
 from rlrun.replay.replay_config import ReplayConfig
 
 Awaited = tuple[tuple[Any, ...], float]
-"""Ray references, and a moment on the clock of `time.monotonic`, of which one has to come before there is news."""
+"""Ray references, and a time on the clock of `time.monotonic`; nothing changes before one of them is reached."""
 
-GIGABYTES = Metric("replay/gigabytes", "GB", "Memory, or disk, that is set aside for the replay buffer")
+GIGABYTES = Metric("replay/gigabytes", "GB", "Memory, or disk space, allocated for the replay buffer")
 
 NOTHING_AWAITED: Awaited = ((), math.inf)
 
 
 @dataclass(frozen=True)
 class ReplayRatio:
-    """How many minibatches the steps in a replay allow: counted, not drawn.
+    """Number of minibatches that the stored steps allow: counted, not drawn at random.
 
     Attributes:
-        training_intensity: Minibatches for every step that is stored after learning starts.
-        learning_starts: Steps that are stored before the first minibatch.
+        training_intensity: Minibatches per step stored after learning starts.
+        learning_starts: Steps stored before the first minibatch.
     """
 
     training_intensity: float
     learning_starts: float
 
     def minibatches(self, stored_steps: int) -> int:
-        """Returns how many minibatches so many stored steps allow in all; not above 0 before learning starts."""
+        """Minibatches allowed in all after a number of stored steps; not above 0 before learning starts."""
         return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
 
 
 class Replay(Protocol):
-    """Experience that workers' fragments are stored into and minibatches are sampled from."""
+    """A replay: stores the fragments of workers, and samples minibatches."""
 
     @property
     def stored_steps(self) -> int:
         """Steps stored since it was empty."""
-        ...
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether it keeps up, so that fragments are welcome."""
-        ...
+        """Whether it keeps up with storing, so that more fragments can come."""
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Stores a fragment [T, B] of a worker; in shards without waiting for it."""
-        ...
+        """Stores a fragment [T, B] of a worker; shards do so asynchronously."""
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Returns a minibatch if the stored steps allow another one and it is here, else None.
+        """Samples a minibatch if the stored steps allow another one and it has arrived, else returns None.
 
         Args:
             minibatch_size: Rows in it, S.
             env_steps: Env steps so far, for schedules.
-            ratio: How many minibatches the stored steps allow.
+            ratio: Number of minibatches that the stored steps allow.
 
         Returns:
-            Rows of experience, and in `indices` [S] where they are kept.
+            Rows of experience, with the `indices` [S] by which their priorities are set.
         """
-        ...
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a minibatch that was asked for is here already."""
-        ...
+        """Whether a requested minibatch has arrived."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of rows that were sampled, [S]; none where a loss gives none."""
-        ...
+        """Sets the priorities of sampled rows, [S]; empty if the loss gives none."""
 
     def attend(self) -> None:
-        """Receives what shards have answered; never waits."""
-        ...
+        """Receives the answers of shards; never waits."""
 
     def awaited(self) -> Awaited:
-        """Returns what has to come before there is news."""
-        ...
+        """The Ray references, and the time, to wait for."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
-        ...
+        """Settings that the printed plan shows."""
 
     @property
     def declared_metrics(self) -> Sequence[Metric]:
-        """What `metrics` returns, declared."""
-        ...
+        """Declarations of the metrics that `metrics` reports."""
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the result of an iteration reports."""
-        ...
+        """Metrics of an iteration's result."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether `state` holds all that is needed to go on bit for bit."""
-        ...
+        """Whether `state` holds all that is needed to continue bit for bit."""
 
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept, and the state of the draws."""
-        ...
+        """The stored experience, and the state of the random draws."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
-        ...
+        """Restores `state()`."""
 
     def close(self) -> None:
         """Ends the processes of shards."""
-        ...
 
 
 class Experience(Protocol):
-    """Kept experience in one process, of single steps or of sequences; a stream is one worker's fragments."""
+    """A replay buffer in one process, of single steps or of sequences."""
 
     @property
     def config(self) -> ReplayConfig:
         """Its settings."""
-        ...
 
     @property
     def stored_steps(self) -> int:
         """Steps stored since it was empty."""
-        ...
 
     @property
     def drawn_batches(self) -> int:
         """Minibatches sampled since then."""
-        ...
 
     @property
     def num_ready(self) -> int:
         """Steps or sequences that can be sampled."""
-        ...
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
-        ...
+        """Bytes allocated."""
 
     def add(self, stream: int, fragment: SampleBatch) -> int:
         """Stores a fragment [T, B] and returns how many steps it holds."""
-        ...
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
         """Samples a minibatch of S rows, with their `indices` [S]."""
-        ...
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of rows that were sampled, [S]; none where a loss gives none."""
-        ...
+        """Sets the priorities of sampled rows, [S]; empty if the loss gives none."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether `state` holds all that is needed to go on bit for bit."""
-        ...
+        """Whether `state` holds all that is needed to continue bit for bit."""
 
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept, and the state of the draws."""
-        ...
+        """The stored experience, and the state of the random draws."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
-        ...
+        """Restores `state()`."""
 
 
 class LocalReplay:
     """A replay in this process.
 
     Args:
-        experience: Where the fragments are kept.
-        workers: The workers' indices; each has a stream of its own.
+        experience: The buffer that stores the fragments.
+        workers: Indices of the workers that collect.
     """
 
     accepts_fragments = True
@@ -206,23 +180,23 @@ class LocalReplay:
         return experience.sample(minibatch_size, env_steps)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of rows that were sampled, [S]; none where a loss gives none."""
+        """Sets the priorities of sampled rows, [S]; empty if the loss gives none."""
         self.experience.update_priorities(indices, priorities)
 
     def attend(self) -> None:
-        """Has nobody to hear from."""
+        """Does nothing: there are no shards."""
         return
 
     def awaited(self) -> Awaited:
-        """Waits for nobody."""
+        """Nothing: sampling never waits."""
         return NOTHING_AWAITED
 
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
+        """Settings that the printed plan shows."""
         return {"capacity": self.experience.config.capacity}
 
     def metrics(self) -> dict[str, float]:
-        """Returns how much memory, or disk, is set aside."""
+        """Memory, or disk space, allocated."""
         return {GIGABYTES.name: self.experience.num_bytes / 1e9}
 
     @property
@@ -231,13 +205,13 @@ class LocalReplay:
         return self.experience.is_saved
 
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept, and the state of the draws."""
+        """The stored experience, and the state of the random draws."""
         return self.experience.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self.experience.load_state(state)
 
     def close(self) -> None:
-        """Has nothing to end."""
+        """Does nothing: there are no processes."""
         return

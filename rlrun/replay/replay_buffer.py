@@ -1,4 +1,4 @@
-"""A replay in this process: experience, how it is drawn, and how much learning it allows."""
+"""A replay buffer of single steps, with n-step transitions and optional prioritization."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlrun.replay.ring import ReplayRing
 from rlrun.replay.streams import Inserted
 
 PRIORITIES = "priorities"
-"""Column of a fragment with its steps' first priorities, [T, B]; see `InitialPriorities`."""
+"""Column of a fragment with the initial priorities of its steps, [T, B]; see `InitialPriorities`."""
 
 
 class ReplayBuffer:
-    """Keeps experience and draws minibatches from it.
+    """A replay buffer: stores fragments, and samples minibatches of n-step transitions.
 
     Attributes:
         config: Its settings.
@@ -29,10 +29,10 @@ class ReplayBuffer:
 
     Args:
         config: Its settings.
-        num_workers: Workers whose fragments are stored.
-        n_step: Steps of a transition.
-        gamma: Discount.
-        seed: Seed of the draws.
+        num_workers: Number of workers that collect.
+        n_step: Steps of an n-step transition.
+        gamma: Discount factor.
+        seed: Seed of the random draws.
     """
 
     def __init__(self, config: ReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
@@ -43,7 +43,7 @@ class ReplayBuffer:
             config.capacity, num_workers, n_step, gamma, frame_stack=config.frame_stack, on_disk=config.on_disk
         )
         self._priorities: Priorities | None = None
-        # Priorities that fragments came with, by index, for when their steps can be sampled.
+        # Initial priorities of fragments, by index, until their steps can be drawn.
         self._initial_priorities: NDArray[np.float32] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
 
@@ -54,7 +54,7 @@ class ReplayBuffer:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Bytes allocated."""
         initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
         return self._ring.num_bytes + initial + (0 if self._priorities is None else self._priorities.num_bytes)
 
@@ -62,9 +62,9 @@ class ReplayBuffer:
         """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
-            worker: Number of the stream that it continues, from 0.
-            fragment: Its columns, with raw observations. Its `priorities` [T, B], if it has any, are the first ones in
-                a prioritized replay; without them steps have the largest priority so far.
+            worker: Number of the worker that collected it, from 0.
+            fragment: Its columns, with unfiltered observations. Steps start with its `priorities` [T, B] if it has this
+                column, else with the largest priority so far.
         """
         for inserted in self._ring.insert(worker, fragment):
             if self.config.prioritized:
@@ -83,7 +83,7 @@ class ReplayBuffer:
         if self._initial_priorities is None:
             self._priorities.add(inserted.ready)
         else:
-            slots = np.arange(self._ring.columns)[inserted.slots]
+            slots = np.arange(self._ring.num_slots)[inserted.slots]
             indices = self._ring.streams.numbered(inserted.worker, inserted.rows[:-1, None], slots)
             self._initial_priorities[indices] = (
                 np.nan if priorities is None else priorities[inserted.steps, inserted.slots]
@@ -94,26 +94,26 @@ class ReplayBuffer:
         return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Draws a minibatch.
+        """Samples a minibatch.
 
         Args:
             batch_size: Steps in it, S.
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over the n steps), `next_obs`,
+            Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over n steps), `next_obs`,
             `valid`, `weights`, and the `indices` [S] by which priorities are set.
 
         Raises:
-            RuntimeError: If no step can be drawn yet.
+            RuntimeError: No step can be drawn yet.
         """
         return self._gathered(*self._drawn(batch_size, env_steps))
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
-        """Draws several minibatches, the same as one after another, in the time of one large one.
+        """Samples several minibatches at once, the same as by calls of `sample` but faster.
 
         Args:
-            number: How many, N.
+            number: Number of minibatches, N.
             batch_size: Steps in each, S.
             env_steps: Env steps so far, for schedules.
 
@@ -121,35 +121,32 @@ class ReplayBuffer:
             The columns of `sample`, [N, S, ...].
 
         Raises:
-            RuntimeError: If no step can be drawn yet.
+            RuntimeError: No step can be drawn yet.
         """
         drawn = [self._drawn(batch_size, env_steps) for _ in range(number)]
         rows = self._gathered(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Draws steps uniformly for something else than learning from them: no minibatch is counted.
+        """Samples steps uniformly for another purpose than learning: it is not counted as a minibatch.
 
         Args:
-            number: How many, S.
-            generator: What draws them.
+            number: Number of steps, S.
+            generator: Generator of the random draws.
 
         Returns:
-            The columns that `ReplayRing.gather` returns, [S, 1, ...].
+            The columns of `ReplayRing.gather`, [S, 1, ...].
         """
         return self._ring.gather(self._ring.draw(generator, number))
 
     def transitions(self) -> SampleBatch:
-        """Returns all steps that can be drawn, with the `indices` [N] at which they lie, ascending.
-
-        Beside the columns that `ReplayRing.gather` returns stands `terminateds`, [N, 1].
-        """
+        """All steps that can be drawn: the columns of `ReplayRing.gather`, `terminateds` [N, 1], and `indices` [N]."""
         indices = self._ring.ready_indices()
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
     def _drawn(self, batch_size: int, env_steps: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Returns the indices of a minibatch and what each counts in a loss, [S]."""
+        """Draws the indices of a minibatch, and computes their importance weights, [S]."""
         self.drawn_batches += 1
         if self._priorities is None:
             return self._ring.draw(self._generator, batch_size), np.ones(batch_size, np.float32)
@@ -162,11 +159,11 @@ class ReplayBuffer:
         return batch
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        """Sets the priorities of rows that were sampled; a uniform replay has none.
+        """Sets the priorities of sampled rows; does nothing in a uniform replay.
 
         Args:
-            indices: The `indices` [S] of a minibatch. Those that were overwritten since are left out.
-            priorities: The size of each row's error, [S]; none if the loss says nothing of it.
+            indices: The `indices` [S] of a minibatch; those overwritten since are skipped.
+            priorities: Absolute errors of the rows, [S]; empty if the loss gives none.
         """
         if self._priorities is None or not len(priorities):
             return
@@ -177,11 +174,11 @@ class ReplayBuffer:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold what is kept."""
+        """Whether checkpoints hold the experience."""
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""
+        """The state of the random draws, and a copy of the experience if checkpoints hold it."""
         state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
         if self.is_saved:
             state["kept"] = {
@@ -194,9 +191,9 @@ class ReplayBuffer:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned of a replay with the same settings, into an empty one.
+        """Restores `state()` of a replay with the same settings into this one, which is empty.
 
-        Where nothing was saved this one stays empty: it is filled anew before anything is learned.
+        Without saved experience it stays empty, and is filled again before learning starts.
         """
         load_generator(self._generator, state["generator"])
         kept = state["kept"]
@@ -207,7 +204,7 @@ class ReplayBuffer:
         if kept["priorities"] is not None:
             self._priorities = self._new_priorities()
             self._priorities.load_state(kept["priorities"])
-        told = None if kept["told"] is None else np.array(kept["told"], np.float32)
-        if told is not None and told.shape != (self._ring.streams.num_indices,):
-            raise ValueError(f"priorities {told.shape} of {self._ring.streams.num_indices} rows")
-        self._initial_priorities = told
+        initial = None if kept["told"] is None else np.array(kept["told"], np.float32)
+        if initial is not None and initial.shape != (self._ring.streams.num_indices,):
+            raise ValueError(f"priorities {initial.shape} of {self._ring.streams.num_indices} rows")
+        self._initial_priorities = initial

@@ -7,11 +7,11 @@ from typing import Literal
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 
 SAVED_UP_TO_BYTES = 500_000_000
-"""What `save_in_checkpoints: auto` saves at most."""
+"""Size up to which `save_in_checkpoints: auto` saves the experience."""
 
 
 class ReplayConfig(ConfigModel):
-    """A replay buffer: what it keeps, and how it is sampled."""
+    """A replay buffer: what it stores, and how it is sampled."""
 
     capacity: PositiveInt = 100_000
     """Steps that it holds, over all workers and envs; the newest overwrite the oldest."""
@@ -23,17 +23,16 @@ class ReplayConfig(ConfigModel):
     priority_beta: Schedule = 0.4
     """Exponent of the importance weights that correct for sampling by priority; 1 corrects wholly."""
     priority_epsilon: PositiveFloat = 1e-6
-    """Added to every TD error, so that a step without one is sampled now and then as well."""
+    """Added to every TD error, so that a step without one is sampled now and then too."""
     frame_stack: PositiveInt | None = None
-    """How many images an observation is a stack of, the newest last, such as 4 for Atari: every image is then kept
+    """Number of images in a stacked observation, the newest last, such as 4 for Atari: every image is then stored
     once, not in each stack that it is part of. Null keeps observations as they come."""
     on_disk: NonEmptyText | None = None
-    """A directory in which the experience lies, in files without names that are gone when the trial's process is; null
-    keeps it in memory."""
+    """Directory for the experience, in unlinked files that vanish with the trial's process; null keeps it in memory."""
     save_in_checkpoints: Literal["auto"] | bool = "auto"
-    """Whether checkpoints hold the experience, so that a resumed run goes on bit for bit; one without collects
-    `learning_starts` steps anew before it learns. "auto" saves it up to 500 MB."""
+    """Whether checkpoints hold the experience, so that a resumed run continues bit for bit; one without collects
+    `learning_starts` steps again before it learns. "auto" saves it up to 500 MB."""
 
     def saves(self, num_bytes: int) -> bool:
-        """Whether checkpoints hold experience of so many bytes."""
+        """Whether checkpoints hold experience of a size in bytes."""
         return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints

@@ -1,10 +1,11 @@
-"""A replay in shards: actors between workers that fill them and a learner, neither of which waits for the other."""
+"""A replay sharded over actors, so that neither the collecting workers nor the learner wait for each other."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,34 +25,31 @@ if TYPE_CHECKING:
     from rlrun.replay.replay_config import ReplayConfig
 
 NewPriorities = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Indices [N] of a shard's replay and their new priorities [N]; of an index that comes twice the last one counts."""
-
-SHARD = "rlrun.replay.replay_shards:ReplayShard"
-"""What makes a shard from its config."""
+"""Indices [N] of a shard's replay and their new priorities [N]; of an index that occurs twice, the last one counts."""
 
 PORTIONS = 4
-"""Messages in which the minibatches in flight are asked for: the learner has three of four portions to go on with until
-the next is here, and few messages to send."""
+"""Requests by which a shard's minibatches in flight are asked for: three of four portions keep the learner busy until
+the next one arrives, and there are few messages."""
 
 UNSTORED_FRAGMENTS = 8
-"""Fragments on their way into one shard, from which on no further ones are welcome."""
+"""Fragments on their way into one shard from which on no more are accepted."""
 
-RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were made anew, empty")
+RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted, empty")
 
 SHARD_BIT = 40
-"""Bit from which on an index says which shard it belongs to; below it stands its place in that shard."""
+"""Lowest bit of the number of the shard in an index; the bits below are the index within the shard."""
 
 
 @dataclass(frozen=True)
 class ShardConfig:
-    """What a shard is made from; picklable.
+    """Config of a replay shard; picklable.
 
     Attributes:
-        replay: Settings of its own part of the replay.
-        num_streams: Workers whose fragments it keeps.
+        replay: Settings of its replay buffer.
+        num_streams: Number of workers whose fragments it stores.
         n_step: Steps of an n-step transition.
-        gamma: Discount.
-        seed: Seed of its draws.
+        gamma: Discount factor.
+        seed: Seed of its random draws.
     """
 
     replay: ReplayConfig
@@ -77,7 +75,7 @@ class ReplayShard:
         """Stores a fragment.
 
         Returns:
-            How many steps it holds, 0 if it was lost together with its worker; and the bytes that are set aside.
+            The number of its steps, 0 if it was lost together with its worker; and the bytes allocated.
         """
         batch = fragment.fetch() if isinstance(fragment, BatchRef) else fragment
         steps = 0 if batch is None else self._buffer.add(stream, batch)
@@ -86,60 +84,60 @@ class ReplayShard:
     def sample(
         self, number: int, minibatch_size: int, env_steps: int, priorities: NewPriorities | None
     ) -> SampleBatch | None:
-        """Samples minibatches, after the new priorities of earlier ones were set.
+        """Sets new priorities, then samples minibatches.
 
         Args:
-            number: How many, N.
+            number: Number of minibatches, N.
             minibatch_size: Rows in each, S.
             env_steps: Env steps so far, for schedules.
-            priorities: What is known by now.
+            priorities: New priorities of earlier minibatches, if any.
 
         Returns:
-            Their columns [N, S, ...]; None if there is nothing to sample.
+            Their columns [N, S, ...]; None if the shard is empty.
         """
         if priorities is not None:
             self.update_priorities(*priorities)
         return self._buffer.minibatches(number, minibatch_size, env_steps) if self._buffer.num_ready else None
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of rows; a shard made anew knows nothing of them."""
+        """Sets the priorities of rows; a restarted shard no longer has them."""
         if self._buffer.num_ready:
             self._buffer.update_priorities(indices, priorities)
 
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept."""
+        """The stored experience, and the state of the random draws."""
         return self._buffer.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self._buffer.load_state(state)
 
     def close(self) -> None:
-        """Ends nothing: what it keeps goes with it."""
+        """Does nothing: the experience ends with the process."""
 
 
 class ReplayShards:
-    """A replay in several actors; a worker's fragments always go to the same one, so that its stream stays whole.
+    """A replay sharded over actors; all fragments of a worker go to one shard, so that they stay consecutive.
 
     The actors start when they are first used, in the Ray that the remote workers run in. One that dies, or does not
-    answer in time, is made anew and is empty then.
+    answer in time, is restarted, empty.
 
     Args:
-        config: Settings; the capacity is shared out to the shards.
-        num_shards: How many shards.
-        workers: Indices of the workers whose fragments are stored.
+        config: Settings; the capacity is divided among the shards.
+        num_shards: Number of shards.
+        workers: Indices of the workers that collect.
         n_step: Steps of an n-step transition.
-        gamma: Discount.
-        seed: Root seed of the draws.
-        minibatches_in_flight: Minibatches that each shard is asked for ahead of time.
-        minibatches_per_fragment: Minibatches that are sampled before the next fragment is welcome.
-        timeout_s: Seconds after which a shard that has not answered is made anew.
-        max_restarts: Shards made anew before the failure becomes the trial's.
+        gamma: Discount factor.
+        seed: Root seed of the random draws.
+        minibatches_in_flight: Minibatches requested of each shard ahead of time.
+        minibatches_per_fragment: Minibatches to sample before the next fragment is accepted.
+        timeout_s: Seconds after which a shard that has not answered is restarted.
+        max_restarts: Restarts of shards before the trial fails.
 
     Attributes:
-        num_shards: How many they are, at most one for each worker.
-        stored_steps: Steps stored in all of them since they were empty, also those that were lost with a shard.
-        sampled_minibatches: Minibatches asked for since then.
+        num_shards: Number of shards, at most one for each worker.
+        stored_steps: Steps stored in all shards, with those that were lost with a shard.
+        sampled_minibatches: Minibatches requested.
     """
 
     def __init__(
@@ -175,8 +173,8 @@ class ReplayShards:
 
     def _forget(self) -> None:
         self._stored: deque[Call] = deque()
-        self._drawn: deque[Call] = deque()
-        self._here: deque[tuple[int, SampleBatch, int]] = deque()
+        self._sampled: deque[Call] = deque()
+        self._arrived: deque[tuple[int, SampleBatch, int]] = deque()
         self._unstored: Counter[int] = Counter()
         self._undrawn: Counter[int] = Counter()
         self._num_bytes: Counter[int] = Counter()
@@ -186,25 +184,25 @@ class ReplayShards:
 
     @property
     def restarts(self) -> int:
-        """How many shards were made anew, over all sessions of the trial."""
+        """Number of restarted shards, over all sessions of the trial."""
         return self._earlier_restarts + (self._actors.restarts if self._actors else 0)
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether fragments are welcome: every shard keeps up, and so does learning where there is something to learn.
+        """Whether every shard keeps up with storing, and the learner with the fragments, if minibatches are in flight.
 
-        Learning keeps up when `minibatches_per_fragment` minibatches were sampled since the last fragment.
+        The learner keeps up once it took `minibatches_per_fragment` minibatches since the last fragment.
         """
         keeps_up = max(self._unstored.values(), default=0) < UNSTORED_FRAGMENTS
         return keeps_up and not (self._owed and sum(self._undrawn.values()))
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a minibatch that was asked for is here already."""
-        return bool(self._here)
+        """Whether a requested minibatch has arrived."""
+        return bool(self._arrived)
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Has a fragment stored in its worker's shard; does not wait for that."""
+        """Sends a fragment to its worker's shard; does not wait."""
         assert worker is not None  # shards keep the fragments of remote workers
         stream, shard = self._places[worker]
         self._unstored[shard] += 1
@@ -213,13 +211,13 @@ class ReplayShards:
         self._started().ask(shard, "add", stream, fragment).inbox = self._stored
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Returns a minibatch that is here, after asking for others where enough were sampled; None if none is here."""
-        if not self._here or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
-            self.attend()  # which costs as much as some minibatches do: not before each of them
+        """Takes a minibatch that has arrived, or None, and requests further ones if the stored steps allow."""
+        if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
+            self.attend()  # not before each minibatch: it costs as much as several of them
             self._request(minibatch_size, env_steps, ratio.minibatches(self.stored_steps))
-        if not self._here:
+        if not self._arrived:
             return None
-        shard, batches, number = self._here.popleft()
+        shard, batches, number = self._arrived.popleft()
         self._undrawn[shard] -= 1
         self._owed = max(self._owed - 1, 0)
         minibatch = SampleBatch(batches).map(lambda leaf: leaf[number])
@@ -230,18 +228,18 @@ class ReplayShards:
 
     @property
     def _portion(self) -> int:
-        """Minibatches that are asked for in one message."""
+        """Minibatches requested in one message."""
         return -(-self._in_flight // PORTIONS)
 
     def _request(self, minibatch_size: int, env_steps: int, allowed: int) -> None:
-        """Asks for minibatches: of every shard that has something, so many ahead of time.
+        """Requests minibatches of all shards that are not empty, up to the number in flight.
 
-        It asks for a portion of them at once, and the shards in turn, so that each has its share where few are allowed.
+        Shards are asked in turn for a portion each, so that every shard gets its share where few are allowed.
 
         Args:
             minibatch_size: Rows in each.
             env_steps: Env steps so far, for schedules.
-            allowed: How many may have been sampled in all.
+            allowed: Bound of `sampled_minibatches`.
         """
         passed_over = 0
         while passed_over < self.num_shards and self.sampled_minibatches < allowed:
@@ -254,13 +252,13 @@ class ReplayShards:
             self.sampled_minibatches += number
             priorities = self._take_new_priorities(shard)
             call = self._started().ask(shard, "sample", number, minibatch_size, env_steps, priorities)
-            call.inbox = self._drawn
+            call.inbox = self._sampled
 
     def attend(self) -> None:
-        """Receives what the shards have answered; never waits.
+        """Receives the answers of the shards; never waits.
 
         Raises:
-            TrainingFailed: If more shards died than may be made anew.
+            TrainingFailed: More shards died than may be restarted.
         """
         self._started().attend()
         while self._stored:
@@ -268,19 +266,19 @@ class ReplayShards:
             steps, self._num_bytes[call.actor] = call.answer
             self.stored_steps += steps
             self._unstored[call.actor] -= 1
-        while self._drawn:
-            call = self._drawn.popleft()
+        while self._sampled:
+            call = self._sampled.popleft()
             number = call.arguments[0]
             if call.answer is not None:
-                self._here.extend((call.actor, call.answer, i) for i in range(number))
+                self._arrived.extend((call.actor, call.answer, i) for i in range(number))
                 continue
             self._undrawn[call.actor] -= number
             self.sampled_minibatches -= number
-            if not self._unstored[call.actor]:  # asked again when there is something new
+            if not self._unstored[call.actor]:  # not asked again before the next fragment
                 self._empty.add(call.actor)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Keeps new priorities until their shard is asked for the next minibatches, which it then samples by them."""
+        """Holds new priorities back until the next request to their shard, which sets them before it samples."""
         if len(priorities):
             shard = int(indices[0]) >> SHARD_BIT
             self._new_priorities.setdefault(shard, []).append((indices - (shard << SHARD_BIT), priorities))
@@ -293,48 +291,48 @@ class ReplayShards:
         return np.concatenate(indices), np.concatenate(priorities)
 
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
+        """Settings that the printed plan shows."""
         return {"shards": self.num_shards, "capacity": self._config.capacity}
 
     declared_metrics = (GIGABYTES, RESTARTS)
 
     def metrics(self) -> dict[str, float]:
-        """Returns how much memory, or disk, the shards have set aside, and how many of them were made anew."""
+        """Memory, or disk space, allocated by the shards, and the number of restarts."""
         return {
             GIGABYTES.name: self._num_bytes.total() / 1e9,
             RESTARTS.name: float(self.restarts),
         }
 
     def awaited(self) -> Awaited:
-        """Returns the Ray references, and the moment, of which one has to come before there is news."""
+        """The Ray references, and the time, to wait for."""
         return self._started().awaited()
 
     @property
     def is_saved(self) -> bool:
-        """Never: minibatches under way are drawn anew."""
+        """Never: minibatches in flight are not saved but drawn again."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept; minibatches under way are not."""
+        """The experience and draws of all shards, without the minibatches in flight."""
         actors = self._started()
         for shard in range(self.num_shards):
             if (priorities := self._take_new_priorities(shard)) is not None:
                 actors.post(shard, "update_priorities", *priorities)
         states = actors.answers([actors.ask(i, "state", may_take_long=True) for i in range(self.num_shards)])
         self.attend()
-        under_way = sum(self._undrawn.values())
+        in_flight = sum(self._undrawn.values())
         return {
             "stored_steps": self.stored_steps,
-            "sampled_minibatches": self.sampled_minibatches - under_way,
+            "sampled_minibatches": self.sampled_minibatches - in_flight,
             "restarts": self.restarts,
             "shards": states,
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned.
+        """Restores `state()`.
 
         Raises:
-            CheckpointError: If it is of another number of shards.
+            CheckpointError: The state has another number of shards.
         """
         states = state["shards"]
         if len(states) != self.num_shards:
@@ -347,7 +345,7 @@ class ReplayShards:
         self._forget()
         actors.answers([actors.ask(i, "load_state", own, may_take_long=True) for i, own in enumerate(states)])
         self.stored_steps, self.sampled_minibatches = int(state["stored_steps"]), int(state["sampled_minibatches"])
-        if any(own["kept"] is None for own in states):  # too large for the checkpoint: it is filled anew
+        if any(own["kept"] is None for own in states):  # too large for the checkpoint: it is filled again
             self.stored_steps = self.sampled_minibatches = 0
         self._earlier_restarts = int(state["restarts"]) - actors.restarts
 
@@ -370,11 +368,10 @@ class ReplayShards:
     def _started(self) -> SupervisedActors:
         if self._actors is None:
             self._actors = SupervisedActors(
-                SHARD,
+                lambda shard: partial(ReplayShard, self._shard_config(shard)),
                 range(self.num_shards),
-                self._shard_config,
                 what="replay shard",
-                num_cpus=0.0,  # its work is little beside that of the workers and the learner
+                num_cpus=0.0,  # its work is little compared with that of the workers and the learner
                 timeout_s=self._timeout_s,
                 max_restarts=self._max_restarts,
             )

@@ -1,4 +1,4 @@
-"""A replay of sequences: consecutive steps with the recurrent state before the first (NumPy)."""
+"""A replay buffer of sequences for recurrent networks, each with the recurrent state before its first step (NumPy)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ from rlrun.replay.streams import Inserted
 
 
 class SequenceReplayConfig(ReplayConfig):
-    """The experience that is kept, and the sequences that a recurrent network learns from."""
+    """A replay buffer of sequences: what it stores, and the sequences that a recurrent network learns from."""
 
     length: PositiveInt = 20
     """With a recurrent network: steps of a sequence that are learned from."""
     burn_in: NonNegativeInt = 20
-    """With a recurrent network: steps before those over which the networks only bring up what they remember."""
+    """With a recurrent network: steps before those, over which the networks only bring their recurrent state up."""
     stride: PositiveInt = 10
     """With a recurrent network: steps from one possible beginning of a sequence to the next; below `length`, sequences
     overlap."""
 
 
 class SequenceReplay:
-    """Keeps experience and draws minibatches of sequences from it; to a dataflow it is like a `ReplayBuffer`.
+    """A replay buffer of sequences, with the interface of `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
-    observations behind the last steps' n-step transitions. It goes on over the ends of episodes: recurrent state ends
-    where `episode_starts` says so, and an episode's final observation is a row that no step fills. Every `stride` rows
-    one may begin; it can be drawn once all its rows are there, until its first one is overwritten.
+    observations after the last steps' n-step transitions. Sequences extend over the ends of episodes: recurrent state
+    is reset at `episode_starts`, and an episode's final observation takes a row that is not valid. A sequence may begin
+    every `stride` rows. It can be drawn once all its rows are stored, until its first one is overwritten.
+
+    Source:
+        Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (R2D2), ICLR 2019.
 
     Attributes:
         config: Its settings.
@@ -49,10 +52,10 @@ class SequenceReplay:
 
     Args:
         config: Its settings.
-        num_workers: Workers whose fragments are stored.
-        n_step: Steps of a transition.
-        gamma: Discount.
-        seed: Seed of the draws.
+        num_workers: Number of workers that collect.
+        n_step: Steps of an n-step transition.
+        gamma: Discount factor.
+        seed: Seed of the random draws.
     """
 
     def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
@@ -79,7 +82,7 @@ class SequenceReplay:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Bytes allocated."""
         priorities = 0 if self._priorities is None else self._priorities.num_bytes
         return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + priorities
 
@@ -87,16 +90,17 @@ class SequenceReplay:
         """Stores a fragment [T, B] and returns how many steps it holds.
 
         Args:
-            worker: Number of the worker that it comes from, from 0.
-            fragment: Its columns, with raw observations, and with `state` [T, B, state_size] and `episode_starts`
+            worker: Number of the worker that collected it, from 0.
+            fragment: Its columns, with unfiltered observations, `state` [T, B, state_size] and `episode_starts`
                 [T, B], or [T, B, K] of a team's members.
 
         Raises:
-            UsageError: If the capacity is too small for a sequence.
+            UsageError: The capacity is too small for a sequence.
+            CheckpointError: The restored replay has recurrent states of another size.
         """
         for inserted in self._ring.insert(worker, fragment):
             if not self._ready.size:
-                self._set_aside(fragment["state"].shape[2])
+                self._allocate(fragment["state"].shape[2])
             if (width := self._recurrent.shape[3]) != (own := fragment["state"].shape[2]):
                 raise CheckpointError(f"the checkpoint's replay has recurrent states of {width} numbers, not {own}")
             self._note(inserted, fragment["state"][inserted.steps, inserted.slots])
@@ -106,50 +110,50 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Has sequences begin anywhere up to the last step of a worker in which nothing more comes."""
+        """Pads the complete experience of a worker, so that sequences may begin up to its last step."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
-            columns = inserted.slots.stop - inserted.slots.start
-            self._note(inserted, np.zeros((len(inserted.rows) - 1, columns, self._recurrent.shape[3]), np.float32))
+            num_slots = inserted.slots.stop - inserted.slots.start
+            self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))
         self.num_ready = int(np.count_nonzero(self._ready))
 
     def _note(self, inserted: Inserted, state: NDArray[np.float32]) -> None:
-        """Keeps the recurrent state of new rows in which sequences may begin, and finds what can be drawn now."""
+        """Stores the recurrent state at new rows where sequences may begin, and updates which can be drawn."""
         worker, stride, rows = inserted.worker, self.config.stride, self._ring.rows
         firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
         self._recurrent[worker, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
         self._mark(inserted, inserted.lost, ready=False)
-        # About as many rows as were added have all that is behind them now, unless they are gone already. The first of
-        # the lost rows has just got its observation, or had it before.
+        # The last row of these sequences is among the rows that were added, unless they are overwritten already. The
+        # first of the lost rows is only closed by an observation, and may end a sequence.
         firsts = (inserted.rows[-1] - (self._span - 1) - np.arange(len(inserted.rows))) % rows
         firsts = np.setdiff1d(firsts[firsts % stride == 0], np.setdiff1d(inserted.lost[1:], inserted.rows))
-        ahead = self._ring.streams.rows_ahead((worker * rows + firsts) * self._ring.columns + inserted.slots.start)
+        ahead = self._ring.streams.rows_ahead((worker * rows + firsts) * self._ring.num_slots + inserted.slots.start)
         new = (ahead >= self._span - 1) & ~self._ready[worker, firsts // stride, inserted.slots.start]
         self._mark(inserted, firsts[new], ready=True)
 
     def _mark(self, inserted: Inserted, rows: Indices, *, ready: bool) -> None:
-        """Has the sequences that begin in rows of an insertion's slots be drawn from now on, or not any more."""
+        """Makes the sequences that begin in rows of an insertion's slots drawable or not."""
         places = rows[rows % self.config.stride == 0] // self.config.stride
         if not len(places):
             return
         self._ready[inserted.worker, places, inserted.slots] = ready
         if self._priorities is not None:
-            firsts = (inserted.worker * self._ready.shape[1] + places) * self._ring.columns
-            sequences = (firsts[:, None] + np.arange(self._ring.columns)[inserted.slots]).ravel()
+            firsts = (inserted.worker * self._ready.shape[1] + places) * self._ring.num_slots
+            sequences = (firsts[:, None] + np.arange(self._ring.num_slots)[inserted.slots]).ravel()
             if ready:
                 self._priorities.add(sequences)
             else:
                 self._priorities.remove(sequences)
 
-    def _set_aside(self, width: int) -> None:
-        """Sets memory aside for what stands beside the ring: recurrent state, only where a sequence may begin."""
+    def _allocate(self, width: int) -> None:
+        """Allocates the recurrent states, one wherever a sequence may begin."""
         ring = self._ring
         if ring.rows < self._span + self.config.stride:
-            least = (self._span + self.config.stride) * ring.num_workers * ring.columns
+            least = (self._span + self.config.stride) * ring.num_workers * ring.num_slots
             raise UsageError(
                 f"a replay of {ring.capacity:,} steps has {ring.rows} rows for each env and is too small for sequences "
                 f"of {self._span}: set replay.capacity to at least {least:,}"
             )
-        shape = (ring.num_workers, -(-ring.rows // self.config.stride), ring.columns)
+        shape = (ring.num_workers, -(-ring.rows // self.config.stride), ring.num_slots)
         self._ready, self._recurrent = np.zeros(shape, np.bool_), np.zeros((*shape, width), np.float32)
         self._priorities = self._new_priorities()
 
@@ -160,17 +164,17 @@ class SequenceReplay:
         return Priorities(self._ready.size, config.priority_alpha, config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Draws a minibatch.
+        """Samples a minibatch.
 
         Args:
             batch_size: Sequences in it, S.
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            Rows of the steps that are learned from: `actions`, `rewards` and `discounts` (over the n
-            steps), `steps` (how many those are) and `valid` [S, length]; the whole sequences' `obs` and
-            `episode_starts` [S, burn_in + length + n_step, ...]; `state` [S, state_size] before their first rows;
-            `weights` [S, 1], and the `indices` [S] by which priorities are set.
+            Of the steps to learn from: `actions`, `rewards` and `discounts` (over n steps), `steps` (the number of
+            these) and `valid`, [S, length]. Of the whole sequences: `obs` and `episode_starts`
+            [S, burn_in + length + n_step, ...], and `state` [S, state_size] before their first rows. `weights` [S, 1],
+            and the `indices` [S] by which priorities are set.
         """
         self.drawn_batches += 1
         weights: NDArray[np.float32]
@@ -184,18 +188,18 @@ class SequenceReplay:
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
-        """Returns sequences [S] by their numbers, as `sample` does."""
+        """The columns of `sample` for sequences [S] by their numbers."""
         burn_in, length = self.config.burn_in, self.config.length
-        slots, columns = np.divmod(sequences, self._ring.columns)
-        workers, slots = np.divmod(slots, self._ready.shape[1])
-        firsts = (workers * self._ring.rows + slots * self.config.stride) * self._ring.columns + columns
+        places, slots = np.divmod(sequences, self._ring.num_slots)
+        workers, places = np.divmod(places, self._ready.shape[1])
+        firsts = (workers * self._ring.rows + places * self.config.stride) * self._ring.num_slots + slots
         indices = self._ring.streams.later(firsts[:, None], np.arange(self._span))
         whole = self._ring.read(indices, ("obs", "episode_starts", "valid"))
-        # What is neither a step's nor behind a step counts nowhere and may be garbage (`rlrun.data.packing`).
+        # An observation that neither belongs to a step nor follows one may be garbage (`rlrun.data.packing`).
         seen = whole["valid"].copy()
         seen[:, 1:] |= whole["valid"][:, :-1]
         clear(whole["obs"], ~seen)
-        clear(whole["episode_starts"], ~whole["valid"])  # those are of steps from long ago
+        clear(whole["episode_starts"], ~whole["valid"])  # these are left over from overwritten steps
         state = self._recurrent.reshape(-1, self._recurrent.shape[3])[sequences]
         clear(state, ~whole["valid"][:, 0])
         learned = indices[:, burn_in : burn_in + length + self.n_step - 1]
@@ -218,10 +222,10 @@ class SequenceReplay:
         )
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sequences that were sampled; a uniform replay has none.
+        """Sets the priorities of sampled sequences; does nothing in a uniform replay.
 
         Args:
-            indices: The `indices` [S] of a minibatch. Those that were overwritten since are left out.
+            indices: The `indices` [S] of a minibatch; those overwritten since are skipped.
             priorities: Of each sequence, [S].
         """
         if self._priorities is not None:
@@ -230,11 +234,11 @@ class SequenceReplay:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold what is kept."""
+        """Whether checkpoints hold the experience."""
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""
+        """The state of the random draws, and a copy of the experience if checkpoints hold it."""
         draws = self.draws()
         if not self.is_saved:
             return {"kept": None, "generator": draws["generator"]}
@@ -247,9 +251,9 @@ class SequenceReplay:
         return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned of a replay with the same settings, into an empty one.
+        """Restores `state()` of a replay with the same settings into this one, which is empty.
 
-        Where nothing was saved this one stays empty: it is filled anew before anything is learned.
+        Without saved experience it stays empty, and is filled again before learning starts.
         """
         load_generator(self._generator, state["generator"])
         kept = state["kept"]
@@ -259,8 +263,8 @@ class SequenceReplay:
         self._ring.load_state(kept["ring"])
         ready, recurrent = np.array(kept["ready"], np.bool_), np.array(kept["recurrent_state"], np.float32)
         ring, places = self._ring, -(-self._ring.rows // self.config.stride)
-        if ready.size and ready.shape != (ring.num_workers, places, ring.columns):
-            raise ValueError(f"sequences {ready.shape} in a replay of {ring.num_workers, places, ring.columns}")
+        if ready.size and ready.shape != (ring.num_workers, places, ring.num_slots):
+            raise ValueError(f"sequences {ready.shape} in a replay of {ring.num_workers, places, ring.num_slots}")
         if ready.size and (recurrent.ndim != 4 or recurrent.shape[:3] != ready.shape):
             raise ValueError(f"recurrent states {recurrent.shape} of sequences {ready.shape}")
         self._ready, self._recurrent = ready, recurrent
@@ -268,7 +272,7 @@ class SequenceReplay:
         self.load_draws(kept)
 
     def draws(self) -> dict[str, Any]:
-        """Returns the state of the draws, without what is kept."""
+        """The state of the random draws and the priorities, without the experience."""
         return {
             "drawn_batches": self.drawn_batches,
             "priorities": None if self._priorities is None else self._priorities.state(),
@@ -276,7 +280,7 @@ class SequenceReplay:
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
-        """Goes on with what `draws` returned, for the same experience."""
+        """Restores `draws()`, over the same experience."""
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()

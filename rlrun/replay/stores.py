@@ -1,4 +1,4 @@
-"""Where a ring keeps its columns: in memory or in files (NumPy)."""
+"""Storage of a replay ring's columns (NumPy)."""
 
 from __future__ import annotations
 
@@ -8,82 +8,83 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from typing_extensions import override
 
 Indices = NDArray[np.int64]
 Allocate = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
-"""Sets zeros aside, in memory or elsewhere."""
+"""Allocates zeros, in memory or in files."""
 
 
 class Store(ABC):
-    """Holds one column of a ring: [workers, rows, columns, ...]."""
+    """One column of a ring, as an array [workers, rows, slots, ...]."""
 
     @abstractmethod
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Overwrites rows that follow each other.
+        """Overwrites consecutive rows.
 
         Args:
-            worker: Whose they are.
-            rows: Which ones, N.
-            slots: Of which slots, B.
-            leaf: What they hold from now on, [N, B, ...].
-            continues: Whether the first of them holds that already.
+            worker: The worker.
+            rows: Its rows, N.
+            slots: Its env slots, B.
+            leaf: Their new values, [N, B, ...].
+            continues: Whether the first row holds its value already, as the observation that closed the rows before.
         """
 
     @abstractmethod
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Returns copies of what stands at indices [...], [..., *shape]."""
+        """Returns copies of the values at indices [...], [..., *shape]."""
 
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Bytes allocated."""
 
     @abstractmethod
     def state(self, rows: int) -> dict[str, Any]:
-        """Returns copies of what stands in the first rows of each worker."""
+        """Copies of the first rows of each worker."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
 
 
 class PlainStore(Store):
-    """Keeps every value as it comes.
+    """Stores every value as it is.
 
     Attributes:
-        values: All of them, [workers, rows, columns, ...].
+        values: The values, [workers, rows, slots, ...].
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:
-        """Sets memory aside.
+        """Allocates the store.
 
         Args:
-            shape: Workers, rows and columns.
+            shape: Workers, rows, and env slots of each worker.
             inner: Shape of a value.
-            dtype: What it holds.
-            new: Sets it aside.
+            dtype: Type of the values.
+            new: Allocates zeros.
         """
         self.values = new((*shape, *inner), dtype)
         self._flat = self.values.reshape(-1, *inner)
 
+    @override
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Copies all rows."""
         self.values[worker, rows, slots] = leaf
 
+    @override
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Returns copies of the values at indices."""
         return self._flat.take(indices, axis=0)
 
     @property
+    @override
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
         return self.values.nbytes
 
+    @override
     def state(self, rows: int) -> dict[str, Any]:
-        """Returns the first rows."""
         return {"values": self.values[:, :rows].copy()}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with the first rows."""
         values = state["values"]
         self.values[:, : values.shape[1]] = values

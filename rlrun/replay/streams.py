@@ -1,4 +1,4 @@
-"""How the places of a ring are numbered, and where each slot's stream stands (NumPy)."""
+"""Numbering of a replay ring's entries, and the write positions of its env slots (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rlrun.replay.stores import Indices
 
 @dataclass(slots=True)
 class Cursor:
-    """Where the streams of some slots of a worker stand, which have grown by the same rows so far.
+    """Write position that some env slots of a worker share, because they have received the same rows so far.
 
     Attributes:
-        slots: Which slots.
-        head: The newest row; there is no step in it yet.
-        filled: Rows with something behind them, at most all.
-        begun: Whether anything was inserted.
+        slots: The env slots.
+        head: The newest row: it holds the last observation, and no step yet.
+        filled: Rows written before the head, at most all.
+        begun: Whether anything was written.
     """
 
     slots: slice
@@ -30,17 +30,17 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """What an insertion did to the streams of some slots.
+    """Effect of an insertion into the ring on some env slots.
 
     Attributes:
-        worker: Whose fragment it was.
-        slots: Which of its slots.
-        steps: Rows of the fragment that were inserted, T in number.
-        rows: The rows of the worker in which their observations stand, [T + 1]; there is no step in the last one yet.
-        lost: Rows of the worker whose older content is gone or cannot be put together any more, in the order of the
-            stream; where the ring is not full yet they held nothing.
-        overwritten: Indices that could be drawn before and cannot be any more.
-        ready: Indices that can be drawn from now on and could not be before.
+        worker: Number of the worker.
+        slots: The env slots.
+        steps: Rows of the fragment that were inserted, T of them.
+        rows: Rows of the ring that hold their observations, [T + 1]; the last one holds no step yet.
+        lost: Rows of the ring whose earlier content is overwritten or cannot be read any more, in the order of
+            writing; until the ring is full they held nothing.
+        overwritten: Indices that can no longer be drawn.
+        ready: Indices that can be drawn now and could not be before.
     """
 
     worker: int
@@ -53,80 +53,80 @@ class Inserted:
 
 
 class Streams:
-    """Places [workers, rows, columns], numbered through in this order, and the cursors of their streams.
+    """Flat indices of a ring's entries [workers, rows, slots], and the cursors of its env slots.
 
-    Each column of a worker is one slot's stream, which fills its rows from the first one on and begins anew behind the
-    last. The slots of a worker share a cursor until they are told apart.
+    The steps of an env slot fill the rows from the first one on, and wrap around after the last. The slots of a worker
+    share a cursor until `part` separates them.
 
     Args:
         num_workers: Workers whose fragments are stored.
         rows: Rows of each worker.
-        columns: Columns of each worker.
-        reach: Rows before a row that are needed to read it.
+        num_slots: Env slots of each worker.
+        reach: Earlier rows that are needed to read a row.
     """
 
-    def __init__(self, num_workers: int, rows: int, columns: int, reach: int) -> None:
+    def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:
         self.num_workers = num_workers
         self.rows = rows
-        self.columns = columns
+        self.num_slots = num_slots
         self._reach = reach
-        self._cursors = [[Cursor(slice(0, columns))] for _ in range(num_workers)]
+        self._cursors = [[Cursor(slice(0, num_slots))] for _ in range(num_workers)]
         self._are_apart = [False] * num_workers
         self._most_filled = [0] * num_workers
 
     @property
     def num_indices(self) -> int:
-        """How many indices there are."""
-        return self.num_workers * self.rows * self.columns
+        """Number of entries."""
+        return self.num_workers * self.rows * self.num_slots
 
     def shared(self, worker: int) -> Cursor | None:
-        """Returns the cursor that all slots of a worker share; None once they are apart."""
+        """The cursor that all slots of a worker share; None once they are separate."""
         return None if self._are_apart[worker] else self._cursors[worker][0]
 
     def each(self, worker: int) -> list[Cursor]:
-        """Returns the cursors of a worker: one for all its slots, or one for each."""
+        """The cursors of a worker: one for all its slots, or one for each."""
         return self._cursors[worker]
 
     def part(self, worker: int) -> None:
-        """Gives each slot of a worker a cursor of its own."""
+        """Gives each env slot of a worker its own cursor."""
         (shared,) = self._cursors[worker]
         self._are_apart[worker] = True
-        self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.columns)]
+        self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.num_slots)]
 
     def advance(self, worker: int, cursor: Cursor, number: int) -> None:
-        """Moves a cursor by so many new rows."""
+        """Moves a cursor on by newly written rows."""
         cursor.head = (cursor.head + number) % self.rows
         cursor.filled = min(cursor.filled + number, self.rows)
         cursor.begun = True
         self._most_filled[worker] = max(self._most_filled[worker], cursor.filled)
 
     def span(self, first: int, number: int) -> slice | Indices:
-        """Returns rows that follow each other, as a slice where they lie side by side."""
+        """Consecutive rows from `first`, as a slice unless they wrap around."""
         return slice(first, first + number) if first + number <= self.rows else self.row_numbers(first, number)
 
     def row_numbers(self, first: int, number: int) -> Indices:
-        """Returns the numbers of rows that follow each other, [number]."""
+        """Numbers of consecutive rows from `first`, wrapped around, [number]."""
         numbers: Indices = np.arange(first, first + number)
         return numbers if first + number <= self.rows else numbers % self.rows
 
-    def numbered(self, worker: int, rows: int | Indices, columns: Indices) -> Indices:
-        """Returns indices; rows and columns are broadcast against each other."""
-        indices: Indices = (worker * self.rows + rows) * self.columns + columns
+    def numbered(self, worker: int, rows: int | Indices, slots: Indices) -> Indices:
+        """Flat indices of entries; rows and slots are broadcast against each other."""
+        indices: Indices = (worker * self.rows + rows) * self.num_slots + slots
         return indices
 
     def heads(self, worker: int, cursor: Cursor) -> Indices:
-        """Returns the indices at a cursor's head, [slots]."""
+        """Flat indices at a cursor's head, [slots]."""
         return self.numbered(worker, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
 
     def later(self, indices: Indices, rows: int | Indices) -> Indices:
-        """Returns the indices so many rows further on in the same workers and columns; negative for rows back.
+        """Indices a number of rows later in the same env slots, wrapped around; a negative number goes back.
 
         Args:
-            indices: Where to begin.
-            rows: How many rows; indices and rows are broadcast against each other.
+            indices: Flat indices.
+            rows: Numbers of rows; broadcast against the indices.
         """
-        per_worker = self.rows * self.columns
-        further: Indices = indices + rows * self.columns
+        per_worker = self.rows * self.num_slots
+        further: Indices = indices + rows * self.num_slots
         if self.num_workers == 1:
             return further % per_worker
         workers: Indices = indices - indices % per_worker
@@ -134,13 +134,13 @@ class Streams:
         return workers + within
 
     def rows_ahead(self, indices: Indices) -> Indices:
-        """Returns how many rows were inserted behind indices [...] in their streams; -1 for those that hold nothing.
+        """Rows written after indices [...] in their env slots; -1 for entries that hold nothing.
 
-        The newest row of a stream, with the observation after its last step, has 0 of them, the oldest the most.
+        At a slot's newest row, which holds the observation after its last step, the number is 0.
         """
-        rows, slots = np.divmod(indices, self.columns)
+        rows, slots = np.divmod(indices, self.num_slots)
         workers, within = np.divmod(rows, self.rows)
-        heads, most = np.empty((2, self.num_workers, self.columns), np.int64)
+        heads, most = np.empty((2, self.num_workers, self.num_slots), np.int64)
         for worker, cursors in enumerate(self._cursors):
             for cursor in cursors:
                 heads[worker, cursor.slots] = cursor.head
@@ -151,27 +151,27 @@ class Streams:
         return ahead
 
     def candidates(self, generator: np.random.Generator, number: int) -> Indices:
-        """Draws indices among the rows that hold something, each as likely as any other and with repetition, [number].
+        """Draws indices uniformly and with replacement among the rows that may hold something, [number].
 
-        Of a worker whose slots are apart, rows count that some slots have not come to yet.
+        Where the slots of a worker have separate cursors, these are the rows that any of them has filled.
         """
         filled = self._most_filled
         if self.num_workers == 1:
-            return generator.integers(filled[0] * self.columns, size=number)
-        ends = np.cumsum(filled) * self.columns
+            return generator.integers(filled[0] * self.num_slots, size=number)
+        ends = np.cumsum(filled) * self.num_slots
         drawn = generator.integers(ends[-1], size=number)
         workers = np.searchsorted(ends, drawn, side="right")
-        per_worker = self.rows * self.columns
-        indices: Indices = drawn - (ends[workers] - np.array(filled)[workers] * self.columns) + workers * per_worker
+        per_worker = self.rows * self.num_slots
+        indices: Indices = drawn - (ends[workers] - np.array(filled)[workers] * self.num_slots) + workers * per_worker
         return indices
 
     @property
     def num_used_rows(self) -> int:
-        """Rows from the first one on in which something stands of some worker, the newest observation included."""
+        """Number of first rows that hold something of any worker, the newest observation included."""
         return max(self._most_filled) + 1
 
     def state(self) -> dict[str, Any]:
-        """Returns all cursors."""
+        """All cursors."""
         cursors: list[tuple[int, ...]] = [
             (worker, cursor.slots.start, cursor.slots.stop, cursor.head, cursor.filled, cursor.begun)
             for worker, cursors in enumerate(self._cursors)
@@ -180,16 +180,16 @@ class Streams:
         return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned of streams of the same shape."""
+        """Restores `state()` of streams with the same shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
             raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")
         self._cursors = [[] for _ in range(self.num_workers)]
         cursors: NDArray[np.int64] = np.asarray(state["cursors"])
         for worker, start, stop, head, filled, begun in cursors.tolist():
-            if not (0 <= worker < self.num_workers and 0 <= start < stop <= self.columns):
-                raise ValueError(f"there is no stream of worker {worker} in env slots {start} to {stop}")
+            if not (0 <= worker < self.num_workers and 0 <= start < stop <= self.num_slots):
+                raise ValueError(f"there are no env slots {start} to {stop} of worker {worker}")
             if not (0 <= head <= self.rows and 0 <= filled <= self.rows):
-                raise ValueError(f"a stream of {self.rows} rows does not stand at {head} with {filled} filled")
+                raise ValueError(f"a stream of {self.rows} rows cannot be at row {head} with {filled} filled")
             self._cursors[worker].append(Cursor(slice(start, stop), head, filled, bool(begun)))
             self._most_filled[worker] = max(self._most_filled[worker], filled)

@@ -1,4 +1,4 @@
-"""Numbers of which each is drawn as often as it is large, with changes and draws in logarithmic time (NumPy)."""
+"""A sum tree: draws indices in proportion to their values, with updates and draws in logarithmic time (NumPy)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FAN_OUT = 32
-"""Numbers under each sum. NumPy works on 32 in hardly more time than on two, so a wide and shallow tree is fastest."""
+"""Children of a node. NumPy adds 32 numbers in hardly more time than two, so a wide and shallow tree is fastest."""
 _LARGEST_TOP = 1024
-_BEHIND = np.tri(FAN_OUT, k=-1)
-"""A block [32] times this is, for each of its numbers, the sum of those behind it."""
+_LATER = np.tri(FAN_OUT, k=-1)
+"""Matrix by which a block [32] becomes, at each of its entries, the sum of the later ones."""
 
 
 class SumTree:
-    """Keeps numbers that are not negative, and their sums in levels of blocks.
+    """A sum tree over non-negative numbers.
 
-    Whenever a number changes, the sums above it are computed anew from what is under them, so that rounding errors do
-    not pile up: they are the same to the last bit however the numbers came to be what they are.
+    Whenever a number changes, the sums above it are computed again from their children. So rounding errors do not
+    accumulate: the sums depend on the present numbers alone, to the last bit, not on their history.
     """
 
     def __init__(self, size: int) -> None:
-        """Begins with zeros.
+        """Starts with zeros.
 
         Args:
-            size: How many there are.
+            size: Number of leaves.
         """
         self.size = size
         self._levels: list[Floats] = []
@@ -35,31 +35,31 @@ class SumTree:
             size = len(self._levels[-1]) // FAN_OUT
         self._levels.append(np.zeros(size))
         self._blocks = [level.reshape(-1, FAN_OUT) for level in self._levels[:-1]]
-        # Sums of the highest level from its last number on, after a zero; up to date only when something is drawn.
+        # Cumulative sums of the top level from its end, after a zero; updated only when something is drawn.
         self._top_sums = np.zeros(size + 1)
         self._is_changed = False
 
     @property
     def values(self) -> Floats:
-        """All numbers, [size]; not to be written to."""
+        """The leaves, [size]; not to be written to."""
         return self._levels[0][: self.size]
 
     @property
     def total(self) -> float:
-        """The sum of all."""
+        """The sum of all leaves."""
         return float(self._summed_top()[-1])
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the numbers and their sums."""
+        """Bytes allocated."""
         return sum(level.nbytes for level in self._levels)
 
     def set(self, indices: Indices, values: Floats | float) -> None:
-        """Changes numbers; where an index comes more than once, the last of its values stays.
+        """Sets leaves; of an index that occurs twice, the last value counts.
 
         Args:
-            indices: Which ones, [N].
-            values: What they are from now on, finite, [N] or one for all.
+            indices: The leaves, [N].
+            values: Their new values, finite, [N], or one for all.
         """
         self._levels[0][indices] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
@@ -68,7 +68,7 @@ class SumTree:
         self._is_changed = True
 
     def set_all(self, values: Floats) -> None:
-        """Changes all numbers, [size]."""
+        """Sets all leaves, [size]."""
         self._levels[0][: self.size] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
             above[: len(blocks)] = np.add.reduce(blocks, axis=1)
@@ -81,15 +81,15 @@ class SumTree:
         return self._top_sums
 
     def draw(self, fractions: Floats) -> Indices:
-        """Returns the indices at which the sum from the last number on first exceeds fractions of the total.
+        """Indices at which the cumulative sum, from the last leaf backwards, first exceeds fractions of the total.
 
-        A number that is zero is never found.
+        A leaf that is zero is never drawn.
 
         Args:
-            fractions: From 0 to below 1, [N].
+            fractions: Numbers in [0, 1), [N].
 
         Raises:
-            ValueError: If all numbers are zero.
+            ValueError: All leaves are zero.
         """
         top_sums = self._summed_top()
         if not top_sums[-1] > 0.0:
@@ -101,17 +101,17 @@ class SumTree:
             rest -= top_sums.take(from_end)
             firsts = np.arange(0, len(indices) * FAN_OUT, FAN_OUT)
         for blocks in reversed(self._blocks):
-            behind = blocks.take(indices, axis=0).dot(_BEHIND)
-            children = (behind <= rest[:, None]).argmax(axis=1)
-            rest -= behind.take(firsts + children)
+            later = blocks.take(indices, axis=0).dot(_LATER)
+            children = (later <= rest[:, None]).argmax(axis=1)
+            rest -= later.take(firsts + children)
             indices = indices * FAN_OUT + children
         return self._without_zeros(indices)
 
     def _without_zeros(self, indices: Indices) -> Indices:
-        """Returns indices with those of zeros put right.
+        """Moves drawn indices of zeros to the next leaf above zero.
 
-        What is left of a fraction after what is behind a block was taken off may come to the block's whole sum, by a
-        rounding error in the last bit. It then leads to the block's first number, and the first above zero was meant.
+        By a rounding error in the last bit, the rest of a fraction within a block may equal the block's sum. It then
+        leads to the block's first leaf, which may be zero; the first one above zero was meant.
         """
         values = self._levels[0]
         drawn = values.take(indices)

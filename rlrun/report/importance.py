@@ -64,11 +64,6 @@ class ParameterEffect:
     chance: float
     bins: list[tuple[str, int, float]]
 
-    @property
-    def stands_out(self) -> bool:
-        """Whether it is more than chance would show."""
-        return self.share > self.chance
-
 
 @dataclass(frozen=True)
 class Importance:

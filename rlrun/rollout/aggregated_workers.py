@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.errors import TrainingFailed
-from rlrun.rollout.aggregator import Aggregation, AggregatorConfig
+from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.aggregator import Aggregation, Aggregator, AggregatorConfig
 from rlrun.rollout.rollout import JoinedRollouts
-from rlrun.rollout.sampler_configs import SamplerConfigs
-from rlrun.rollout.sampling_actors import SamplingActors, Supervision
 
 if TYPE_CHECKING:
-    from rlrun.policy.weights import Weights
-
-AGGREGATOR = "rlrun.rollout.aggregator:Aggregator"
-"""What makes an aggregator from its config."""
+    from rlrun.actors.actor_place import Call
+    from rlrun.rollout.remote_workers import RemoteWorkers
+    from rlrun.rollout.worker import Orders
 
 ANSWERS_WITHIN_S = 1.0
 """An aggregator whose batch is not full by then says so, and is asked again: it is alive, and hears of new weights."""
@@ -28,28 +28,38 @@ class AggregatedWorkers:
     Making them starts all and waits for none. Ray must run before.
 
     Args:
-        configs: What the workers are made from.
+        make_workers: Makes the workers of a share from their `indices` and `due`.
         indices: The workers' indices.
-        supervision: How workers and aggregators are supervised.
         aggregation: What the aggregators do.
+        timeout_s: Seconds after which a batch is given up and its aggregator made anew.
+        max_restarts: Workers and aggregators made anew before the failure becomes the trial's.
     """
 
     def __init__(
-        self, configs: SamplerConfigs, indices: Sequence[int], supervision: Supervision, aggregation: Aggregation
+        self,
+        make_workers: partial[RemoteWorkers],
+        indices: Sequence[int],
+        aggregation: Aggregation,
+        *,
+        timeout_s: float,
+        max_restarts: int,
     ) -> None:
-        self._configs = configs
-        self._supervision = supervision
+        self._make_workers = make_workers
         self._aggregation = aggregation
         self._indices = indices
         self._shares = shares(len(indices), aggregation.aggregators)
+        self._timeout_s = timeout_s
+        self._max_restarts = max_restarts
+        self._due = dict.fromkeys(indices, 0)
         self._restarts_of_workers = 0
-        self._actors = SamplingActors(
-            AGGREGATOR,
+        self._inbox: deque[Call] = deque()
+        self._actors = SupervisedActors(
+            self._aggregator,
             range(1, aggregation.aggregators + 1),
-            self._aggregator_config,
             what="aggregator",
-            # It mostly waits; its workers have CPUs of their own.
-            supervision=dataclasses.replace(supervision, num_cpus=0.0),
+            num_cpus=0.0,  # it mostly waits; its workers have CPUs of their own
+            timeout_s=timeout_s,
+            max_restarts=max_restarts,
         )
 
     @property
@@ -57,21 +67,13 @@ class AggregatedWorkers:
         """How many workers and aggregators were made anew."""
         return self._restarts_of_workers + self._actors.restarts
 
-    def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
-        """Gives all aggregators, or one, new weights by policy, which go on to the workers between two batches."""
-        self._actors.tell("set_weights", weights, only, about=" ".join(weights))
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
-        self._actors.tell("set_env_kwargs", kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._actors.tell("measure_phases", measures)
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Gives all aggregators, or one, orders, which go on to the workers between two batches."""
+        self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
         """Asks an aggregator for a batch."""
-        self._actors.request(deliverer)
+        self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[JoinedRollouts]:
         """Returns the batches that are ready, without waiting for others.
@@ -80,14 +82,15 @@ class AggregatedWorkers:
             RlrunError: What a worker raised, as it was.
             TrainingFailed: If more workers or aggregators died than may be made anew.
         """
-        arrived: list[JoinedRollouts] = self._actors.take()
-        for joined in arrived:
-            self._configs.note(joined.fragments)
-            self._restarts_of_workers += joined.worker_restarts
-        if self.restarts > self._supervision.max_restarts:
+        self._actors.attend()
+        arrived: list[JoinedRollouts] = [call.answer for call in self._inbox]
+        self._inbox.clear()
+        self._note(arrived)
+        self._restarts_of_workers += sum(joined.worker_restarts for joined in arrived)
+        if self.restarts > self._max_restarts:
             raise TrainingFailed(
                 f"{self.restarts} rollout workers and aggregators had to be made anew, and max_worker_restarts "
-                f"allows {self._supervision.max_restarts}"
+                f"allows {self._max_restarts}"
             )
         return arrived
 
@@ -95,9 +98,13 @@ class AggregatedWorkers:
         """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
         return self._actors.awaited()
 
+    def due(self) -> list[int]:
+        """Returns the numbers with which the workers' undelivered fragments begin."""
+        return [self._due[worker] for worker in self._indices]
+
     def states(self) -> list[Any]:
-        """Returns where the workers are, in their order, whatever aggregators they stand behind."""
-        answers = self._actors.answers("states", [()] * len(self._shares))
+        """Returns where the workers are, in their order, whatever aggregators they have."""
+        answers = self._actors.answers_of_all("states", [()] * len(self._shares))
         return [state for states in answers for state in states]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
@@ -105,30 +112,36 @@ class AggregatedWorkers:
 
         Args:
             states: What `states` returned.
-            due: The numbers with which the workers' undelivered fragments begin.
+            due: What `due` returned.
 
         Returns:
             The number of env slots that could not be brought back exactly.
         """
+        self._inbox.clear()
         self._actors.forget()
-        self._configs.load_due(self._indices, due)
-        return sum(self._actors.answers("load_states", [(states[share], due[share]) for share in self._shares]))
+        self._due = dict(zip(self._indices, map(as_count, due), strict=True))
+        return sum(self._actors.answers_of_all("load_states", [(states[share], due[share]) for share in self._shares]))
 
     def close(self) -> None:
         """Ends the workers and the aggregators."""
         self._actors.close()
 
-    def _aggregator_config(self, aggregator: int, here: list[JoinedRollouts]) -> AggregatorConfig:
-        for joined in here:
-            self._configs.note(joined.fragments)
-        return AggregatorConfig(
-            index=aggregator,
-            configs=self._configs,
-            workers=self._indices[self._shares[aggregator - 1]],
-            supervision=self._supervision,
+    def _note(self, arrived: Iterable[JoinedRollouts]) -> None:
+        """Notes which fragments were delivered."""
+        for joined in arrived:
+            self._due.update((rollout.worker_index, rollout.fragment + 1) for rollout in joined.fragments)
+
+    def _aggregator(self, index: int) -> partial[Aggregator]:
+        """Returns what makes an aggregator, at its start and at each restart."""
+        self._note(call.answer for call in self._inbox)
+        own = self._indices[self._shares[index - 1]]
+        config = AggregatorConfig(
+            index=index,
+            workers=partial(self._make_workers, indices=own, due={worker: self._due[worker] for worker in own}),
             aggregation=self._aggregation,
-            answers_within_s=min(ANSWERS_WITHIN_S, self._supervision.timeout_s / 2),
+            answers_within_s=min(ANSWERS_WITHIN_S, self._timeout_s / 2),
         )
+        return partial(Aggregator, config)
 
 
 def shares(workers: int, aggregators: int) -> list[slice]:

@@ -10,18 +10,16 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlrun.data.sample_batch import SampleBatch, concatenated
 from rlrun.rollout.remote_workers import RemoteWorkers
 from rlrun.rollout.rollout import JoinedRollouts, Rollout, with_weights_version
-from rlrun.rollout.sampler_configs import SamplerConfigs
-from rlrun.rollout.sampling_actors import Supervision
 
 if TYPE_CHECKING:
-    from rlrun.policy.weights import Weights
+    from rlrun.rollout.worker import Orders
 
 
 @dataclass(frozen=True)
@@ -47,17 +45,13 @@ class AggregatorConfig:
 
     Attributes:
         index: Its index.
-        configs: What the workers are made from.
-        workers: Indices of its workers.
-        supervision: How they are supervised.
+        workers: What starts its workers.
         aggregation: What it does.
         answers_within_s: Seconds after which it answers without a full batch.
     """
 
     index: int
-    configs: SamplerConfigs
-    workers: Sequence[int]
-    supervision: Supervision
+    workers: Callable[[], RemoteWorkers]
     aggregation: Aggregation
     answers_within_s: float
 
@@ -71,23 +65,15 @@ class Aggregator:
 
     def __init__(self, config: AggregatorConfig) -> None:
         self.config = config
-        self.workers = RemoteWorkers(config.configs, config.workers, config.supervision)
+        self.workers = config.workers()
         self._here: deque[Rollout] = deque()
         self._rows = 0
         self._is_asking = False
         self._told_restarts = 0
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        """Gives all workers new weights, by policy; they hold from their next request on."""
-        self.workers.set_weights(weights)
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs of its workers what a curriculum says, from each one's next episode on."""
-        self.workers.set_env_kwargs(kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self.workers.measure_phases(measures)
+    def follow(self, orders: Orders) -> None:
+        """Gives all workers orders, which they follow from their next request on."""
+        self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
         """Returns the next full batch, or that there is none yet.

@@ -18,7 +18,7 @@ from rlrun.rollout.rollout import Episode, Rollout
 
 @dataclass(frozen=True)
 class MeasuredFragment:
-    """A fragment that told what its time went into.
+    """A fragment with what its time went into.
 
     Attributes:
         worker: Who made it.
@@ -44,6 +44,7 @@ class RolloutCounts:
         sample_s: Seconds that the workers took for them, added up.
         env_slots_restarted: Env slots of workers made anew that began a new episode, in this session.
         endless: Is shown what was counted, to say that no episode ends; None where nobody listens.
+        measured: The fragments with their times, in the order of their arrival; None where nobody looks at them.
     """
 
     def __init__(self) -> None:
@@ -51,12 +52,12 @@ class RolloutCounts:
         self.sample_s = 0.0
         self.env_slots_restarted = 0
         self.endless: EndlessEpisodes | None = None
+        self.measured: list[MeasuredFragment] | None = None
         self.agent_steps: Counter[str] = Counter()
         self.missing_finals = self.dropped_rewards = 0
         self._episodes: list[Episode] = []
         self._agent_episodes: dict[str, list[Episode]] = {}
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
-        self._measured: list[MeasuredFragment] = []
 
     def count(self, rollout: Rollout) -> None:
         """Counts a fragment: its steps, episodes and filter statistics."""
@@ -69,8 +70,8 @@ class RolloutCounts:
         self.agent_steps.update(rollout.agent_steps)
         for policy, episodes in rollout.agent_episodes.items():
             self._agent_episodes.setdefault(policy, []).extend(episodes)
-        if rollout.times is not None:
-            self._measured.append(
+        if self.measured is not None and rollout.times is not None:
+            self.measured.append(
                 MeasuredFragment(rollout.worker_index, rollout.env_steps, rollout.times, time.perf_counter())
             )
         for policy, deltas in rollout.filter_deltas.items():
@@ -92,11 +93,6 @@ class RolloutCounts:
     def take_agent_episodes(self, policy: str) -> list[Episode]:
         """Returns the finished episodes of a policy's agents that were counted since the last call."""
         return self._agent_episodes.pop(policy, [])
-
-    def take_measured(self) -> list[MeasuredFragment]:
-        """Returns the fragments with times that were counted since the last call."""
-        taken, self._measured = self._measured, []
-        return taken
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
         """Returns what a policy's filters have seen since the last call, by name."""

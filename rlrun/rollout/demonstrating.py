@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from rlrun.data.demonstrations import Demonstrations
+from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
@@ -73,7 +74,6 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     observations, actions, rewards, terminateds, truncateds, valid = zip(*rows, strict=True)
     if isinstance(actions[0], dict | tuple):
         raise UsageError(f"env {env.id}: demonstrations hold no nested actions")
-    parts = [dict(named_leaves(observation)) for observation in observations]
     columns = {
         "actions": np.array(actions),
         "rewards": np.array(rewards),
@@ -81,7 +81,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
         "truncateds": np.array(truncateds, np.bool_),
         "valid": np.array(valid, np.bool_),
     }
-    stacked = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in parts[0]}
+    stacked = dict(named_leaves(batched(space, *observations)))
     about = {"env": env.model_dump(mode="json", exclude_defaults=True), "seed": seed, "returns": returns}
     if isinstance(world.action_space, gymnasium.spaces.Discrete) and world.action_space.start:
         about["first_action"] = int(world.action_space.start)
@@ -90,5 +90,5 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
 
 def _refuse_bad(env_id: str, space: gymnasium.Space[Any], observation: Any, place: EpisodePlace) -> None:
     """Raises for an observation that nobody can learn from."""
-    if bad := first_bad_row(space, map_tree(lambda leaf: np.asarray(leaf)[None, None], observation)):
+    if bad := first_bad_row(space, map_tree(lambda leaf: leaf[None], batched(space, observation))):
         raise EnvError(f"env {env_id}: {place}: {bad[1]}")

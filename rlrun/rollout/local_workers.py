@@ -6,20 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.sampler import Sampler
-from rlrun.rollout.sampler_configs import SamplerConfigs
+from rlrun.rollout.sampler import Postprocessing, Sampler
 from rlrun.rollout.worker_config import LOCAL_INDEX
 
 if TYPE_CHECKING:
-    from rlrun.policy.weights import Weights
+    from rlrun.rollout.worker import Orders
 
 
 class LocalWorkers:
     """Samples in this process, a fragment for each request, when `arrived` is called; ray is never imported.
 
     Args:
-        configs: What the worker is made from.
+        factory: `module:Name` of what makes the worker from its config.
+        config: The worker's config.
+        operators: What batches pass on the worker, by policy.
 
     Attributes:
         sampler: The worker with its operators.
@@ -28,22 +30,15 @@ class LocalWorkers:
 
     restarts = 0
 
-    def __init__(self, configs: SamplerConfigs) -> None:
-        self.sampler = Sampler(configs.of(LOCAL_INDEX))
-        self._configs = configs
+    def __init__(self, factory: str, config: Any, operators: Mapping[str, Postprocessing]) -> None:
+        own = {policy: chain.for_worker(LOCAL_INDEX) for policy, chain in operators.items()}
+        self.sampler = Sampler(LOCAL_INDEX, factory, config, own)
         self._requests = 0
+        self._due = 0
 
-    def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
-        """Gives the worker new weights, by policy."""
-        self.sampler.set_weights(weights)
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs what a curriculum says, from each one's next episode on."""
-        self.sampler.set_env_kwargs(kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self.sampler.measure_phases(measures)
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Gives the worker orders."""
+        self.sampler.follow(orders)
 
     def request(self, deliverer: int) -> None:
         """Asks for a fragment."""
@@ -55,12 +50,16 @@ class LocalWorkers:
             return []
         self._requests -= 1
         rollout = self.sampler.sample()
-        self._configs.note([rollout])
+        self._due = rollout.fragment + 1
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns that there is nothing to wait for."""
         return (), math.inf
+
+    def due(self) -> list[int]:
+        """Returns the number with which the worker's undelivered fragments begin."""
+        return [self._due]
 
     def states(self) -> list[Any]:
         """Returns where the worker is."""
@@ -69,8 +68,7 @@ class LocalWorkers:
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
         """Brings the worker back to where it was; requests are dropped."""
         self._requests = 0
-        self._configs.load_due((LOCAL_INDEX,), due)
-        (state,) = states
+        self._due, state = as_count(due[0]), states[0]
         return self.sampler.load_state(state)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ It keeps the books of the episodes, and knows where its env slots are and how to
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ from rlrun.envs.vector_env import EnvError, VectorEnv, observation_hash
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
-from rlrun.rollout.phases import ENV_STEP, INFERENCE, Timed
 from rlrun.rollout.recorder import Recorded, record_row
 from rlrun.rollout.worker_behavior import WorkerBehavior
 
@@ -82,12 +82,11 @@ class LockstepRecorder:
         self._just_ended[:], self._starts[:] = False, True
         self._sums = EpisodeSums(self._env.num_envs, self._env.columns)
 
-    def record(self, noise: Mapping[str, NDArray[np.float32]], timed: Timed) -> Recorded:
+    def record(self, noise: Mapping[str, NDArray[np.float32]]) -> Recorded:
         """Records one fragment.
 
         Args:
             noise: By policy, the noise of the fragment, [T, B, ...].
-            timed: Gives for a phase and a function the function to call instead.
 
         Raises:
             EnvError: The env raised or returned something outside its spaces.
@@ -95,8 +94,7 @@ class LockstepRecorder:
         if self._observations is None:
             self._observations = self._env.reset()
         began = self._env.places()
-        act, step = timed(INFERENCE, self._behavior.act), timed(ENV_STEP, self._env.step)
-        take_rewards = self._behavior.take_rewards
+        act, step, take_rewards = self._behavior.act, self._env.step, self._behavior.take_rewards
         own_noise, length, slots = noise[self._policy], self._length, self._env.num_envs
         batch = self._behavior.allocate_fragment(length, slots)
         rewards = np.empty((length, slots))
@@ -108,9 +106,14 @@ class LockstepRecorder:
         recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
         record_row(recorded, 0, observations)
         starts, finals = self._starts, self._just_ended
+        now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
         for t in range(length):
+            asked = now()
             actions = act(observations, own_noise[t], batch, t, starts)
+            acted = now()
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
+            env_step_s += now() - acted
+            inference_s += acted - asked
             take_rewards(rewards[t])
             record_row(recorded, t + 1, observations)
             for column, latest in read:
@@ -139,6 +142,8 @@ class LockstepRecorder:
             filled={self._policy: self._filled},
             episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos, columns=columns),
             env_steps=int(np.count_nonzero(valid)),
+            env_step_s=env_step_s,
+            inference_s=inference_s,
         )
 
     def _log(self, actions: NDArray[Any]) -> None:

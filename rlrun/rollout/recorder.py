@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
 from rlrun.data.tree import leaves
-from rlrun.rollout.phases import Timed
 from rlrun.rollout.rollout import Episode
 
 
@@ -34,6 +33,8 @@ class Recorded:
             before that one are empty, two [N]: it has to stand behind the step that it follows as well.
         missing_finals: Agents whose episode was cut off without a final observation.
         dropped_rewards: Rewards that no agent earned.
+        env_step_s: Seconds in steps of the env, or the worlds.
+        inference_s: Seconds in which behavior policies acted.
     """
 
     batches: dict[str, SampleBatch]
@@ -44,6 +45,8 @@ class Recorded:
     closing: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
     missing_finals: int = 0
     dropped_rewards: int = 0
+    env_step_s: float = 0.0
+    inference_s: float = 0.0
 
 
 class Recorder(Protocol):
@@ -55,12 +58,11 @@ class Recorder(Protocol):
 
     slots: Mapping[str, int]
 
-    def record(self, noise: Mapping[str, NDArray[np.float32]], timed: Timed) -> Recorded:
+    def record(self, noise: Mapping[str, NDArray[np.float32]]) -> Recorded:
         """Records one fragment.
 
         Args:
             noise: By policy, the noise of the fragment, [T, B, ...].
-            timed: Gives for a phase and a function the function to call instead.
 
         Raises:
             EnvError: The env or a world raised, or returned something outside its spaces.

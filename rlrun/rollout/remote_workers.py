@@ -2,43 +2,75 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rlrun.envs.step_marks import stepped_env
+from rlrun.actors.supervised_actors import SupervisedActors
+from rlrun.envs.step_marks import MarksPlace, stepped_env
+from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.action_log import with_logs_joined
 from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.sampler import SamplerConfig
-from rlrun.rollout.sampler_configs import SamplerConfigs
-from rlrun.rollout.sampling_actors import SamplingActors, Supervision
+from rlrun.rollout.sampler import Postprocessing, Sampler
 
 if TYPE_CHECKING:
-    from rlrun.policy.weights import Weights
-
-SAMPLER = "rlrun.rollout.sampler:Sampler"
-"""What makes a worker with its operators from its config."""
+    from rlrun.actors.actor_place import Call
+    from rlrun.rollout.worker import Orders
 
 
 class RemoteWorkers:
     """Samples in one actor for each worker; making them starts all and waits for none. Ray must run before.
 
+    They are supervised: whoever dies or hangs is made anew with the fragment that is due. Where workers tell their
+    places it goes on from the last one, and makes the fragment that was lost.
+
     Args:
-        configs: What the workers are made from.
+        factory: `module:Name` of what makes a worker from its config.
+        config: What all workers share.
+        operators: What batches pass on the workers, by policy.
         indices: The workers' indices.
-        supervision: How they are supervised.
+        due: By worker, the number of its first fragment where that is not 0.
+        tell_places: Whether each fragment tells where its worker is then.
+        marks: Where workers note what they step, None for nowhere.
+        num_cpus: CPUs that the cluster sets aside for each worker.
+        timeout_s: Seconds after which a fragment is given up and its worker made anew.
+        max_restarts: Workers made anew before the failure becomes the trial's.
 
     Attributes:
         indices: The workers' indices.
     """
 
-    def __init__(self, configs: SamplerConfigs, indices: Sequence[int], supervision: Supervision) -> None:
+    def __init__(
+        self,
+        factory: str,
+        config: Any,
+        operators: Mapping[str, Postprocessing],
+        indices: Sequence[int],
+        *,
+        due: Mapping[int, int],
+        tell_places: bool,
+        marks: MarksPlace | None,
+        num_cpus: float,
+        timeout_s: float,
+        max_restarts: int,
+    ) -> None:
         self.indices = indices
-        self._configs = configs
-        self._actors = SamplingActors(
-            SAMPLER,
+        self._operators = operators
+        self._make = partial(Sampler, factory=factory, config=config, tells_place=tell_places, marks=marks)
+        self._tell_places = tell_places
+        self._marks = marks
+        self._due = {worker: due.get(worker, 0) for worker in indices}
+        self._states: dict[int, Any] = {}
+        self._inbox: deque[Call] = deque()
+        self._here: list[Rollout] = []
+        self._actors = SupervisedActors(
+            self._sampler_of,
             indices,
-            self._sampler_config,
             what="rollout worker",
-            supervision=supervision,
+            num_cpus=num_cpus,
+            timeout_s=timeout_s,
+            max_restarts=max_restarts,
             ended_in=self._ended_in,
         )
 
@@ -47,21 +79,13 @@ class RemoteWorkers:
         """How many workers were made anew."""
         return self._actors.restarts
 
-    def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
-        """Gives all workers, or one, new weights by policy; the same object sent several times is stored once."""
-        self._actors.tell("set_weights", weights, only, about=" ".join(weights))
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
-        self._actors.tell("set_env_kwargs", kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._actors.tell("measure_phases", measures)
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Gives all workers, or one, orders; the same object given several times is stored once."""
+        self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
         """Asks a worker for a fragment."""
-        self._actors.request(deliverer)
+        self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
         """Returns the fragments that are ready, without waiting for others.
@@ -70,8 +94,9 @@ class RemoteWorkers:
             RlrunError: What a worker raised, as it was.
             TrainingFailed: If more workers died than may be made anew.
         """
-        arrived: list[Rollout] = self._actors.take()
-        self._configs.note(arrived)
+        self._actors.attend()
+        self._take_in()
+        arrived, self._here = self._here, []
         return arrived
 
     def wait(self, until: float) -> None:
@@ -82,34 +107,53 @@ class RemoteWorkers:
         """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
         return self._actors.awaited()
 
+    def due(self) -> list[int]:
+        """Returns the numbers with which the workers' undelivered fragments begin."""
+        return [self._due[worker] for worker in self.indices]
+
     def states(self) -> list[Any]:
         """Returns where the workers are, in their order."""
-        return self._actors.answers("state", [()] * len(self.indices))
+        return self._actors.answers_of_all("state", [()] * len(self.indices))
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
         """Brings the workers back to where they were; requests are dropped.
 
         Args:
             states: What `states` returned.
-            due: The numbers with which the workers' undelivered fragments begin.
+            due: What `due` returned.
 
         Returns:
             The number of env slots that could not be brought back exactly.
         """
+        self._inbox.clear()
+        self._here.clear()
         self._actors.forget()
-        self._configs.load_due(self.indices, due)
-        self._configs.load_states(self.indices, states)
-        return sum(self._actors.answers("load_state", [(state,) for state in states]))
+        self._due = dict(zip(self.indices, map(as_count, due), strict=True))
+        if self._tell_places:
+            self._states = dict(zip(self.indices, states, strict=True))
+        return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
 
     def close(self) -> None:
         """Ends the workers."""
         self._actors.close()
 
+    def _take_in(self) -> None:
+        """Notes of each fragment that has come, once, that it was delivered and where its worker is since."""
+        while self._inbox:
+            rollout: Rollout = self._inbox.popleft().answer
+            worker = rollout.worker_index
+            self._due[worker] = rollout.fragment + 1
+            if self._tell_places:
+                self._states[worker] = with_logs_joined(rollout.place, self._states.get(worker))
+            self._here.append(rollout)
+
+    def _sampler_of(self, worker: int) -> partial[Sampler]:
+        """Returns what makes a worker's sampler, at its start and at each restart."""
+        self._take_in()
+        own = {policy: chain.for_worker(worker) for policy, chain in self._operators.items()}
+        return partial(self._make, worker, operators=own, due=self._due[worker], state=self._states.get(worker))
+
     def _ended_in(self, worker: int) -> str:
         """Returns which env a worker stepped when it ended, "" if that is unknown."""
-        stepped = None if self._configs.marks is None else stepped_env(self._configs.marks.directory, worker)
+        stepped = None if self._marks is None else stepped_env(self._marks.directory, worker)
         return "" if stepped is None else f" in {stepped}"
-
-    def _sampler_config(self, worker: int, here: list[Rollout]) -> SamplerConfig:
-        self._configs.note(here)
-        return self._configs.of(worker)

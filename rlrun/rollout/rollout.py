@@ -52,7 +52,7 @@ class Rollout:
         filter_deltas: By policy, statistics of what it saw, by name.
         weights_versions: By policy, version of the weights that acted.
         sample_s: Seconds it took.
-        times: What they went into, if the worker was asked to measure that.
+        times: What they went into; None from a worker that does not measure it.
         place: Where its sampler stands behind it, if that is to be told: one that is made anew goes on from there.
         env_slots_restarted: Env slots of a sampler made anew that began a new episode instead.
     """

@@ -6,7 +6,6 @@ torch.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,14 +19,14 @@ from rlrun.envs.make import make_vector_env
 from rlrun.envs.tasks import Lessons
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import as_count
-from rlrun.policy.weights import Weights
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
-from rlrun.rollout.phases import INFERENCE, PhaseClock, untimed
+from rlrun.rollout.phases import ENV_STEP, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
 from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
 from rlrun.rollout.slot_recorder import SlotRecorder
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.make import make_vector_world
 
@@ -44,7 +43,6 @@ class RolloutWorker:
         self.config = config
         self.behaviors = config.behaviors
         self._fragment = config.first_fragment
-        self._measures = False
         self._lessons = None if config.env.curriculum is None else Lessons(config.num_envs)
         self._recorder, self._watched = _recorder_for(config, self._lessons)
         self._rewards: dict[str, RewardTransform] = {}
@@ -61,20 +59,13 @@ class RolloutWorker:
                 policy=policy if len(self.behaviors) > 1 else "",
             )
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        """Takes over new weights and filter statistics, by policy."""
-        for policy, latest in weights.items():
+    def follow(self, orders: Orders) -> None:
+        """Takes over weights and filter statistics by policy, and what a curriculum says."""
+        for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, Moments.empty(()))
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs what a curriculum says, from each one's next episode on."""
-        if self._lessons is not None:
-            self._lessons.latest = dict(kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._measures = measures
+        if self._lessons is not None and orders.env_kwargs is not None:
+            self._lessons.latest = dict(orders.env_kwargs)
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Begins chosen episodes in all slots of an env with one agent, for the next fragment.
@@ -97,14 +88,20 @@ class RolloutWorker:
             EnvError: The env raised or returned something outside its spaces.
         """
         began = time.perf_counter()
-        clock = PhaseClock() if self._measures else None
-        timed = untimed if clock is None else clock.timed
-        noise = {policy: timed(INFERENCE, draw)(self._fragment) for policy, draw in self._noise.items()}
+        noise = {policy: draw(self._fragment) for policy, draw in self._noise.items()}
+        drawn = time.perf_counter()
         with self._watched:
-            recorded = self._recorder.record(noise, timed)
-        recorded_at = time.perf_counter()
+            recorded = self._recorder.record(noise)
+        ended_recording = time.perf_counter()
         seen = {policy: self._postprocess(policy, recorded) for policy in recorded.batches}
         agents = recorded.agent_episodes
+        ended = time.perf_counter()
+        seconds = {
+            ENV_STEP: recorded.env_step_s,
+            INFERENCE: drawn - began + recorded.inference_s,
+            RECORDING: ended_recording - drawn - recorded.env_step_s - recorded.inference_s,
+            POSTPROCESS: ended - ended_recording,
+        }
         rollout = Rollout(
             worker_index=self.config.worker_index,
             fragment=self._fragment,
@@ -117,10 +114,11 @@ class RolloutWorker:
             filter_deltas=seen,
             env_steps=recorded.env_steps,
             weights_versions={policy: behavior.weights_version for policy, behavior in self.behaviors.items()},
-            sample_s=time.perf_counter() - began,
+            sample_s=ended - began,
+            times=FragmentTimes(machine_clock(), began, ended, seconds),
         )
         self._fragment += 1
-        return rollout if clock is None else dataclasses.replace(rollout, times=clock.times(recorded_at))
+        return rollout
 
     def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
         """Makes of a recorded batch what is learned from, in place, and returns the statistics of it by name.

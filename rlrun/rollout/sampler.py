@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.envs.step_marks import MarksPlace, keep_marks_at
+from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
     from rlrun.data.sample_batch import SampleBatch
     from rlrun.policy.weights import Weights
     from rlrun.rollout.rollout import Rollout
-    from rlrun.rollout.worker import Worker
+    from rlrun.rollout.worker import Orders, Worker
 
 
 class Postprocessing(Protocol):
@@ -25,7 +25,7 @@ class Postprocessing(Protocol):
         ...
 
     def for_worker(self, worker: int) -> Postprocessing:
-        """Returns what is sent to a worker."""
+        """Returns what is sent to a worker when it is made, or made anew."""
         ...
 
     def begin(self) -> None:
@@ -57,57 +57,51 @@ class Postprocessing(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class SamplerConfig:
-    """What a sampler is made from; picklable.
-
-    Attributes:
-        factory: `module:Name` of what makes the `Worker` from its config.
-        worker: The worker's config.
-        postprocessing: What the batches pass, by policy.
-        state: Where it goes on; None at its beginning.
-        tells_place: Whether each rollout tells where it stands then.
-        marks: Where it notes which env slot it steps, None for nowhere.
-    """
-
-    factory: str
-    worker: Any
-    postprocessing: Mapping[str, Postprocessing] = field(default_factory=dict)
-    state: Any = None
-    tells_place: bool = False
-    marks: MarksPlace | None = None
-
-
 class Sampler:
     """Samples fragments, and applies the operators; runs in the trial's own process or inside an actor.
 
     Making one makes the worker and has the operators prepare themselves.
+
+    Args:
+        worker: The worker's index.
+        factory: `module:Name` of what makes the `Worker` from its config.
+        config: What all workers are made from.
+        operators: What the batches pass on this worker, by policy.
+        due: Number of its first fragment.
+        tells_place: Whether each rollout tells where it is then.
+        marks: Where it notes which env slot it steps, None for nowhere else than its process does.
+        state: Where it goes on; None at its beginning.
+
+    Attributes:
+        worker: The worker.
     """
 
-    def __init__(self, config: SamplerConfig) -> None:
-        keep_marks_at(config.marks)
-        module, _, name = config.factory.partition(":")
-        self.worker: Worker = getattr(importlib.import_module(module), name)(config.worker)
-        self.postprocessing = config.postprocessing
-        for operators in self.postprocessing.values():
-            operators.begin()
-        self._tells_place = config.tells_place
-        self._restarted = 0 if config.state is None else self.load_state(config.state)
+    def __init__(
+        self,
+        worker: int,
+        factory: str,
+        config: Any,
+        operators: Mapping[str, Postprocessing],
+        *,
+        due: int = 0,
+        tells_place: bool = False,
+        marks: MarksPlace | None = None,
+        state: Any = None,
+    ) -> None:
+        keep_marks_at(marks)
+        self.worker = _worker(factory, dataclasses.replace(config, worker_index=worker, first_fragment=due))
+        self._operators = operators
+        for chain in operators.values():
+            chain.begin()
+        self._tells_place = tells_place
+        self._restarted = 0 if state is None else self.load_state(state)
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        """Takes over new weights, by policy."""
-        self.worker.set_weights(weights)
-        for policy, latest in weights.items():
-            if policy in self.postprocessing:
-                self.postprocessing[policy].set_weights(latest)
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs what a curriculum says, from each one's next episode on."""
-        self.worker.set_env_kwargs(kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self.worker.measure_phases(measures)
+    def follow(self, orders: Orders) -> None:
+        """Gives the worker its orders, and the operators the weights of their policies."""
+        self.worker.follow(orders)
+        for policy, latest in orders.weights.items():
+            if policy in self._operators:
+                self._operators[policy].set_weights(latest)
 
     def sample(self) -> Rollout:
         """Collects one fragment and applies the operators to its batches."""
@@ -118,10 +112,10 @@ class Sampler:
         return dataclasses.replace(rollout, place=self._state(self.worker.place()), env_slots_restarted=restarted)
 
     def _processed(self, rollout: Rollout) -> Rollout:
-        if not self.postprocessing:
+        if not self._operators:
             return rollout
-        processed = {policy: apply(rollout.batches[policy]) for policy, apply in self.postprocessing.items()}
-        sgd_s = sum(operators.take_sgd_s() for operators in self.postprocessing.values())
+        processed = {policy: apply(rollout.batches[policy]) for policy, apply in self._operators.items()}
+        sgd_s = sum(chain.take_sgd_s() for chain in self._operators.values())
         times = rollout.times and rollout.times.extended(sgd_s)
         return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
@@ -130,18 +124,35 @@ class Sampler:
         return self._state(self.worker.state())
 
     def _state(self, worker: Any) -> dict[str, Any]:
-        remembered = {policy: operators.state() for policy, operators in self.postprocessing.items()}
-        unsaved = [reason for operators in self.postprocessing.values() for reason in operators.unsaved()]
+        remembered = {policy: chain.state() for policy, chain in self._operators.items()}
+        unsaved = [reason for chain in self._operators.values() for reason in chain.unsaved()]
         return {"worker": worker, "postprocessing": remembered, "unsaved": unsaved}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
         """Returns to where it was, and returns how many env slots could not be brought back exactly."""
-        for policy, operators in self.postprocessing.items():
-            operators.load_state(state["postprocessing"][policy])
+        for policy, chain in self._operators.items():
+            chain.load_state(state["postprocessing"][policy])
         return self.worker.load_state(state["worker"])
 
     def close(self) -> None:
         """Frees what the operators and the worker hold."""
-        for operators in self.postprocessing.values():
-            operators.close()
+        for chain in self._operators.values():
+            chain.close()
         self.worker.close()
+
+
+def _worker(factory: str, config: Any) -> Worker:
+    """Makes a worker.
+
+    Raises:
+        UsageError: It has former methods in place of `follow`.
+    """
+    module, _, name = factory.partition(":")
+    made: Worker = getattr(importlib.import_module(module), name)(config)
+    if not callable(getattr(made, "follow", None)):
+        raise UsageError(
+            f"the worker {factory} lacks follow(self, orders: Orders) -> None, which takes the place of set_weights, "
+            "set_env_kwargs and measure_phases: orders.weights holds new weights by policy (none if they stay), "
+            "orders.env_kwargs what a curriculum gives the envs; see rlrun.rollout.worker and docs/upgrading.md"
+        )
+    return made

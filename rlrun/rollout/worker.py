@@ -5,14 +5,15 @@ process or in an actor. The config is a dataclass that can be pickled, with two 
 its own for: `worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of its first
 fragment. A worker that is made anew in place of a dead one goes on with the fragment that is due, where workers are
 asked in rounds from the place that the dead one told last. What it draws at random therefore hangs on the number of the
-fragment.
+fragment. All that it is told besides comes as `Orders`.
 
 `RolloutWorker` is the one that steps envs with behavior policies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -23,19 +24,29 @@ ROLLOUT_WORKER = "rlrun.rollout.rollout_worker:RolloutWorker"
 """What makes the worker that steps envs with behavior policies."""
 
 
+@dataclass(frozen=True)
+class Orders:
+    """Everything that workers are told in the course of a run; what is left out stays as it is.
+
+    Attributes:
+        weights: New weights by policy; those of a league's seat hold its lineup.
+        env_kwargs: What a curriculum gives the envs, from each one's next episode on; None for no change.
+    """
+
+    weights: Mapping[str, Weights] = field(default_factory=dict)
+    env_kwargs: Mapping[str, Any] | None = None
+
+    @property
+    def about(self) -> Hashable:
+        """What they change. Of orders that change the same only the last ones count."""
+        return tuple(self.weights), self.env_kwargs is not None
+
+
 class Worker(Protocol):
     """Makes fragments of experience, or whatever else an algorithm learns from, one after the other."""
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        """Takes over new weights, by policy; they hold from the next fragment on."""
-        ...
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs what a curriculum says, from each one's next episode on."""
-        ...
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
+    def follow(self, orders: Orders) -> None:
+        """Takes over weights, and whatever else is new; it holds from the next fragment on."""
         ...
 
     def sample(self) -> Rollout:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlrun.actors import private_ray
+from rlrun.envs.step_marks import marks_place
 from rlrun.errors import CheckpointError
 from rlrun.rollout.aggregated_workers import AggregatedWorkers
 from rlrun.rollout.aggregator import Aggregation
@@ -16,13 +18,11 @@ from rlrun.rollout.local_workers import LocalWorkers
 from rlrun.rollout.remote_workers import RemoteWorkers
 from rlrun.rollout.rollout import JoinedRollouts, Rollout
 from rlrun.rollout.sampler import Postprocessing
-from rlrun.rollout.sampler_configs import SamplerConfigs
-from rlrun.rollout.sampling_actors import Supervision
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import LOCAL_INDEX
 
 if TYPE_CHECKING:
-    from rlrun.policy.weights import Weights
+    from rlrun.rollout.worker import Orders
 
 
 class StartedWorkers(Protocol):
@@ -33,16 +33,8 @@ class StartedWorkers(Protocol):
         """How many were made anew."""
         ...
 
-    def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
-        """Gives all deliverers, or one, new weights by policy."""
-        ...
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
-        ...
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Gives all deliverers, or one, orders."""
         ...
 
     def request(self, deliverer: int) -> None:
@@ -55,6 +47,10 @@ class StartedWorkers(Protocol):
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
         """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
+        ...
+
+    def due(self) -> list[int]:
+        """Returns the numbers with which the workers' undelivered fragments begin."""
         ...
 
     def states(self) -> list[Any]:
@@ -110,8 +106,12 @@ class WorkerSet:
         self.indices: Sequence[int] = tuple(range(1, num_workers + 1)) or (LOCAL_INDEX,)
         self.deliverers: Sequence[int] = self.indices
         self.counts = RolloutCounts()
-        self._configs = SamplerConfigs(factory, config)
-        self._supervision = Supervision(num_cpus_per_worker, worker_timeout_s, max_worker_restarts)
+        self._factory = factory
+        self._num_cpus = num_cpus_per_worker
+        self._timeout_s = worker_timeout_s
+        self._max_restarts = max_worker_restarts
+        self._operators: dict[str, Postprocessing] = {}
+        self._keeps_states = False
         self._aggregation: Aggregation | None = None
         self._started: StartedWorkers | None = None
         self._owns_ray = False
@@ -130,7 +130,7 @@ class WorkerSet:
         """Has a policy's batches pass operators on the workers; to be said before the workers start."""
         if self._started:
             raise RuntimeError("the workers have started; their operators have to be named before")
-        self._configs.postprocessing[policy] = operators
+        self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
         """Gathers the remote workers behind aggregators, in shares of neighbours; to be said before they start.
@@ -160,31 +160,23 @@ class WorkerSet:
             return
         if self._started:
             raise RuntimeError("the workers have started; that their states are kept has to be said before")
-        self._configs.keeps_states = True
+        self._keeps_states = True
 
     @property
     def lost_nothing(self) -> bool:
         """Whether every worker that was made anew in this session goes on bit for bit as the one before it."""
-        return not self._restarts_now or (self._configs.keeps_states and not self.counts.env_slots_restarted)
+        return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
 
     def start(self) -> None:
         """Starts the workers, if they have not been; remote ones are not waited for."""
         self._workers()
 
-    def set_weights(self, weights: Mapping[str, Weights], only: int | None = None) -> None:
-        """Gives all deliverers, or one, new weights by policy; they hold from the next request on.
+    def order(self, orders: Orders, only: int | None = None) -> None:
+        """Gives all deliverers, or one, orders; they hold from the next request on.
 
-        The same `weights` object sent several times is stored once.
+        The same object given several times is stored once.
         """
-        self._workers().set_weights(weights, only)
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Gives the envs of all workers what a curriculum says, from each one's next episode on."""
-        self._workers().set_env_kwargs(kwargs)
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments that are asked for from now on are to tell what their time went into."""
-        self._workers().measure_phases(measures)
+        self._workers().order(orders, only)
 
     def request(self, deliverer: int) -> None:
         """Asks one deliverer for a fragment, which comes with `arrived`, or for a batch, which comes with `joined`."""
@@ -218,7 +210,7 @@ class WorkerSet:
         return {
             "workers": states,
             "unsaved": list(dict.fromkeys(reason for state in states for reason in state["unsaved"])),
-            "next_fragments": self._configs.due(self.indices),
+            "next_fragments": self._workers().due(),
             "worker_restarts": self.worker_restarts,
             **self.counts.state(),
         }
@@ -247,7 +239,7 @@ class WorkerSet:
         """Ends the workers, and Ray if it was started for them."""
         if self._started:
             self._started.close()
-        for operators in self._configs.postprocessing.values():
+        for operators in self._operators.values():
             operators.close()
         if self._owns_ray:
             private_ray.stop()
@@ -257,14 +249,31 @@ class WorkerSet:
         """Returns the workers, which start at the first call."""
         if self._started is None:
             if self.num_workers:
-                needed = math.ceil(self.num_workers * self._supervision.num_cpus)
+                needed = math.ceil(self.num_workers * self._num_cpus)
                 self._owns_ray = private_ray.start_unless_running(max(needed, os.cpu_count() or 1))
             self._started = self._made()
         return self._started
 
     def _made(self) -> StartedWorkers:
         if not self.num_workers:
-            return LocalWorkers(self._configs)
+            return LocalWorkers(self._factory, self.config, self._operators)
+        make_workers = partial(
+            RemoteWorkers,
+            self._factory,
+            self.config,
+            self._operators,
+            tell_places=self._keeps_states,
+            marks=marks_place(),
+            num_cpus=self._num_cpus,
+            timeout_s=self._timeout_s,
+            max_restarts=self._max_restarts,
+        )
         if self._aggregation is None:
-            return RemoteWorkers(self._configs, self.indices, self._supervision)
-        return AggregatedWorkers(self._configs, self.indices, self._supervision, self._aggregation)
+            return make_workers(indices=self.indices, due={})
+        return AggregatedWorkers(
+            make_workers,
+            self.indices,
+            self._aggregation,
+            timeout_s=self._timeout_s,
+            max_restarts=self._max_restarts,
+        )

@@ -1,1 +1,1 @@
-"""Runs on the disk: their directories and how they stand; and what a run reports while it runs."""
+"""Runs on the disk, their directories and states, and the events of running runs."""

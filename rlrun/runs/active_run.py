@@ -1,4 +1,4 @@
-"""A run while it runs: what both executors are given, and what they report to."""
+"""A running run: the inputs of both executors, and the receiver of their reports."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ from rlrun.trial.resumption import ending_in_words
 RESULT_FILES = (RESULT_FILE, CSV_FILE, FILE_PATTERN)
 
 LARGE_BYTES = 100_000_000
-"""Size of a trial's result files from which on a run says how they stay smaller."""
+"""Size of a trial's result files from which on a note explains how to make them smaller."""
 
 LOOK_EVERY_ITERATIONS = 1000
-"""How often a trial's result files are looked at: so many rows take about 3 MB."""
+"""Iterations between checks of a trial's result files, in which rows grow to about 3 MB."""
 
 
 @dataclass
 class ActiveRun:
-    """The part of a run that one call runs.
+    """The part of a run that one call executes.
 
     Attributes:
         directory: The run's directory.
-        experiment: What is run.
+        experiment: The experiment.
         trials: The trials to run, in order; a searcher adds more.
-        resumed: Whether they go on with what they have.
-        from_checkpoint: The checkpoint whose weights new trials start from, or None.
-        eager: Whether updates that were compiled may go on uncompiled.
-        interrupts: Whether the user wants it to stop.
-        log: Where output goes.
-        watch: Who watches.
-        errors: What the trials that failed raised, by name.
-        stopped: Why a scheduler has ended trials, by name.
-        capacity: What Ray has in all, by kind, as "CPU"; {} in this process.
-        token: By which a trial's process elsewhere can tell whether it sees the run's directory; "" in this process.
-        disk: Name of the actor that reads and writes the directory for those that do not; "" if there is none.
-        watch_error: What the watcher raised, if it did; the trials then save and stop as after an interrupt.
-        fault: What stops all trials and is no fault of theirs, such as a full disk; they then save and stop likewise.
-        told_of_size: Whether it has been said that result files are large.
-        can_stop: Whether the watcher has heard that the run has begun, and not yet that it stops or has ended.
+        resumed: Whether they are resumed.
+        from_checkpoint: The checkpoint whose weights new trials start with, or None.
+        eager: Whether compiled updates may continue uncompiled.
+        interrupts: Signals by which the user stops the run.
+        log: Redirection of output.
+        watch: Receiver of the run's events.
+        errors: Exceptions of failed trials, by name.
+        stopped: Reasons of the scheduler for trials that it has ended, by name.
+        capacity: Ray's resources in all, by kind such as "CPU"; {} in this process.
+        token: Token by which a trial's process on another machine finds whether it sees the run's directory; "" in this
+            process.
+        disk: Name of the actor that reads and writes the directory for those that do not see it; "" if there is none.
+        watch_error: An exception of the watcher, if any; the trials then save and stop as after an interrupt.
+        fault: The cause, such as a full disk, that stops all trials without a failure of theirs; they save and stop.
+        told_of_size: Whether the note on large result files was sent.
+        can_stop: Whether the watcher has received the run's start, and not yet its stopping or end.
     """
 
     directory: RunDirectory
@@ -75,7 +76,7 @@ class ActiveRun:
     _is_stop_due: bool = False
 
     def tell(self, event: RunEvent) -> None:
-        """Tells the watcher; of a signal that comes meanwhile it hears after that."""
+        """Sends an event to the watcher; a signal that arrives meanwhile is sent after it."""
         if self.watch_error is not None:
             return
         if isinstance(event, RunStarted | RunFinished):
@@ -84,7 +85,7 @@ class ActiveRun:
         try:
             with self.log.speaking():
                 self.watch(event)
-        except Exception as error:  # a trial must neither be blamed for it nor lose what it has learned
+        except Exception as error:  # trials neither fail for it nor lose progress
             self.watch_error = error
             self.interrupts.received = self.interrupts.received or "a failed watcher"
         finally:
@@ -93,14 +94,14 @@ class ActiveRun:
             self.stopping()
 
     def stopping(self) -> None:
-        """Tells the watcher once that trials save and stop; called as soon as a signal is heard, whatever runs then."""
+        """Sends `RunStopping` once; called in the signal handler, in the middle of any other code."""
         self._is_stop_due = self._is_telling
         if self.can_stop and not self._is_telling:
             self.can_stop = False
             self.tell(RunStopping(self.interrupts.received))
 
     def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
-        """Tells the watcher a trial's newest row, and once that result files have become large."""
+        """Sends a trial's newest row, and once a note if its result files have become large."""
         self.tell(TrialEvent(trial, "RUNNING", row, place=place))
         if self.told_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
             return
@@ -115,18 +116,18 @@ class ActiveRun:
             )
 
     def note(self, trial: str, text: str) -> None:
-        """Tells the watcher something about a trial in words."""
+        """Sends a note on a trial."""
         self.tell(TrialNote(trial, text))
 
     def failed(self, trial: str, error: Exception) -> None:
-        """Notes that a trial failed, and tells the watcher."""
+        """Records that a trial failed, and sends the event."""
         self.errors[trial] = error
         if isinstance(error, NoFaultOfATrial):
             self.stop_for(error)
             self.tell(TrialEvent(trial, "INTERRUPTED", error=str(error)))
             return
         record = self.directory.record(trial)
-        # A trial that died could not say so itself; one that another process holds is not ours to speak of.
+        # A trial whose process died has not recorded it itself. One that another process runs is not touched.
         files = self.directory.trial_directory(trial)
         if record.status != "ERROR" and not files.is_claimed():
             ended_in = ending_in_words("the process ended", stepped_env(files.path), steps_envs=False)
@@ -135,7 +136,7 @@ class ActiveRun:
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
     def stop_for(self, fault: NoFaultOfATrial) -> None:
-        """Lets all trials save and stop: others would fail for the same reason, and all go on in a later call."""
+        """Makes all trials save and stop, since all would fail for the same reason; a later call can resume them."""
         self.fault = self.fault or fault
         self.interrupts.received = self.interrupts.received or (
             "a full disk" if isinstance(fault, DiskFull) else "the end of Ray"
@@ -143,21 +144,21 @@ class ActiveRun:
 
     @contextmanager
     def stopping_when_full(self) -> Iterator[None]:
-        """Guards what the driver itself writes: on a full disk the rest of the block is left undone and trials stop."""
+        """On a full disk, skips the rest of the block and makes the trials stop; for writes of the driver itself."""
         try:
             yield
         except DiskFull as error:
             self.stop_for(error)
 
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Tells the watcher that a trial has failed and starts again, also if the run ends before it does."""
+        """Records and sends that a failed trial is restarted, so that a run that ends before can still resume it."""
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")
         self.note(trial, f"starts again (restart {restart} of {of}): {error}")
 
     def ended(self, trial: str) -> None:
-        """Tells the watcher how a trial ended."""
-        # A trial that a scheduler has ended may still be about to write that down.
+        """Sends a trial's final status."""
+        # A trial that a scheduler has ended may not have recorded it yet.
         status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
         self.tell(TrialEvent(trial, status, stopped_by=self.stopped.get(trial, "")))

@@ -1,7 +1,7 @@
-"""Sends what a process and its libraries print into a file, at the level of file descriptors.
+"""Redirection of all output of the process and its libraries into a file, by file descriptors.
 
-Ray's raylet warnings come from C++, its workers' output through a thread, Tune's boxes through `print`: nothing less
-than the descriptors themselves catches all of them. The terminal stays open under a descriptor of its own.
+Ray's raylet warnings come from C++, its workers' output through a thread, Tune's boxes through `print`: only the file
+descriptors themselves catch all of them. The terminal stays open under another descriptor.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
+from typing_extensions import override
+
 from rlrun.checkpoint.durable import FULL_DISK_ERRNOS
 
 
 class DriverLog:
-    """Holds stdout and stderr of this process; while it is open both lead to a file.
+    """Redirects stdout and stderr of this process to a file while it is open.
 
     Attributes:
-        terminal: What stdout was before, for those who still speak to the user.
+        terminal: The former stdout, for messages to the user.
     """
 
     terminal: TextIO
@@ -36,17 +38,17 @@ class DriverLog:
         self._file: TextIO | None = None
 
     def __enter__(self) -> DriverLog:
-        """Touches nothing yet."""
+        """Redirects nothing yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives stdout and stderr back."""
+        """Restores stdout and stderr."""
         self.close()
 
     def send_to(self, path: Path) -> None:
-        """Sends everything printed from now on to a file, appending.
+        """Redirects all output from now on to a file, appending.
 
         Args:
             path: The log file; its directory exists.
@@ -67,7 +69,7 @@ class DriverLog:
             previous.close()
 
     def close(self) -> None:
-        """Gives stdout and stderr back. Can be called twice."""
+        """Restores stdout and stderr. Can be called twice."""
         if self._file is None:
             return
         self._file.flush()
@@ -86,7 +88,7 @@ class DriverLog:
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
-        """Lets `print` of this thread reach the user for a while, so that a watcher may use it."""
+        """Lets `print` in this thread reach the user for the length of a block, so that a watcher may use it."""
         if self._file is None:
             yield
             return
@@ -95,7 +97,7 @@ class DriverLog:
             yield
 
     def _stream_to_terminal(self, stream: TextIO) -> TextIO:
-        """Returns a stream to where one of the process's streams led; itself if it has no descriptor (a notebook's)."""
+        """A stream to the former target of a stream of the process; that stream itself if it has no descriptor."""
         try:
             number = stream.fileno()
         except (OSError, ValueError, io.UnsupportedOperation):
@@ -106,26 +108,31 @@ class DriverLog:
 
 
 class _OneThreadsStream(io.TextIOBase):
-    """Leads to the user what the thread that made it prints, and to the log what others do: Ray's print at any time."""
+    """Writes output of the thread that created it to the user, and that of other threads (Ray's prints) to the log."""
 
     def __init__(self, users: TextIO, log: TextIO) -> None:
         self._users = users
         self._log = log
         self._thread = threading.get_ident()
 
+    @override
     def write(self, text: str) -> int:
         return self._stream.write(text)
 
+    @override
     def flush(self) -> None:
         self._stream.flush()
 
+    @override
     def fileno(self) -> int:
         return self._stream.fileno()
 
+    @override
     def isatty(self) -> bool:
         return self._stream.isatty()
 
     @property
+    @override
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute
         return self._stream.encoding
 
@@ -135,8 +142,9 @@ class _OneThreadsStream(io.TextIOBase):
 
 
 class _LogFile(io.FileIO):
-    """Drops what a full disk does not take: those who print must neither fail for it nor keep it for later."""
+    """A log file that drops output on a full disk, so that `print` neither fails nor keeps it buffered."""
 
+    @override
     def write(self, data: Any) -> int:
         try:
             return super().write(data)

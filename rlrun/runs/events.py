@@ -1,10 +1,10 @@
-"""What a run tells whoever watches it: the same stream of events from both executors.
+"""Events of a run for a watcher, the same from both executors.
 
-A watcher is a function of one event. It is called in the process, and on the thread, that called `rlrun.run`, in this
-order: `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded`
-and `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments makes
-one such sequence for each, one after the other. `RunStopping` comes in the middle of whatever that thread was doing.
-Where Ray has lost its gcs_server, `RunFinished` comes on another thread.
+A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
+`RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
+`RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
+such sequence for each, one after another. `RunStopping` comes in the middle of other code of that thread. If Ray has
+lost its gcs_server, `RunFinished` comes in another thread.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The run directory stands and the first trial is about to start; starting Ray, if needed, comes next.
+    """The run directory exists and the first trial is about to start; starting Ray, if needed, comes next.
 
     Attributes:
         experiment: Name of the experiment in its file.
         directory: The run directory.
-        executor: Where the trials run.
+        executor: The executor of the trials.
         uses_ray: Whether Ray is started or joined; it takes 5 to 12 s.
         trials: The trials that will run now, in order; a resumed run leaves finished ones out.
-        resumed: Whether this goes on with an earlier run.
-        terminal: Where a live view writes. While Ray is used, the process's own stdout and stderr lead to the run's
-            ``driver.log``, so a view must hold on to this stream; without Ray it is `sys.stdout`.
-        expected: How many trials this will come to: `trials`, and those that a searcher has still to suggest.
+        resumed: Whether this resumes an earlier run.
+        terminal: Stream for a live view. While Ray is used, the process's stdout and stderr are redirected to the run's
+            ``driver.log``, so a view must write to this stream; without Ray it is `sys.stdout`.
+        expected: Number of trials in all: `trials`, and those that a searcher has still to suggest.
     """
 
     experiment: str
@@ -55,11 +55,11 @@ class TrialEvent:
     Attributes:
         trial: Name of the trial.
         status: Its status from now on.
-        result: The newest result when this event brings one (metrics the trial does not have yet are None), else None.
-        error: What went wrong, with the user's own traceback where the user's code raised; "" unless status is ERROR.
-        place: Where it runs, as host:pid; "" where that is unknown.
-        params: What varies between the trials, with this trial's new values, when its population has changed them.
-        stopped_by: Why a scheduler has ended it before its own stop, "" if none has.
+        result: The newest result if there is a new one (metrics without a value yet are None), else None.
+        error: Error message, with the user's own traceback if user code raised; "" unless status is ERROR.
+        place: Its process, as host:pid; "" if unknown.
+        params: The varying settings with this trial's new values, if its population has changed them.
+        stopped_by: Reason of a scheduler that has ended it before its stop criterion, "" if none has.
     """
 
     trial: str
@@ -73,7 +73,7 @@ class TrialEvent:
 
 @dataclass(frozen=True)
 class TrialAdded:
-    """A searcher has suggested a configuration, and a trial was made of it.
+    """A searcher has suggested a configuration, from which a trial was created.
 
     Attributes:
         trial: The trial, PENDING.
@@ -84,12 +84,12 @@ class TrialAdded:
 
 @dataclass(frozen=True)
 class RunResources:
-    """What the running trials have taken of what there is; told every few seconds while trials run on Ray.
+    """Resources that the running trials use; sent every few seconds while trials run on Ray.
 
     Attributes:
-        cpus_used: CPUs set aside for trials and their workers.
+        cpus_used: CPUs reserved for trials and their workers.
         cpus_total: CPUs that Ray has.
-        gpus_used: GPUs set aside.
+        gpus_used: GPUs reserved.
         gpus_total: GPUs that Ray has.
     """
 
@@ -101,7 +101,7 @@ class RunResources:
 
 @dataclass(frozen=True)
 class TrialNote:
-    """Something the user should know about a trial: what takes long, where it goes on from, whether exactly.
+    """A message on a trial: work that takes long, the checkpoint that it resumes from, whether exactly.
 
     Attributes:
         trial: Name of the trial.
@@ -114,7 +114,7 @@ class TrialNote:
 
 @dataclass(frozen=True)
 class RunStopping:
-    """The user has interrupted: running trials finish their iteration, save, and stop. A second signal ends it at once.
+    """The user has interrupted: running trials finish their iteration, save and stop; a second signal ends at once.
 
     Attributes:
         signal: Name of the signal, such as "SIGINT".
@@ -125,11 +125,11 @@ class RunStopping:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Every trial of the run has ended, for whatever reason.
+    """Every trial of the run has ended, for any reason.
 
     Attributes:
         directory: The run directory.
-        trials: All trials of the run, also those that were finished before a resume.
+        trials: All trials of the run, with those that were finished before a resume.
         seconds: Wall time of this part of the run, start of Ray included.
     """
 

@@ -1,4 +1,4 @@
-"""What lies in a run's or a trial's directory, so that somebody who copies it sees what has changed since."""
+"""Listing of a run's or a trial's directory, by which a copy finds changes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rlrun.checkpoint.manifest import MANIFEST_FILE
 
 @dataclass(frozen=True)
 class Item:
-    """A file, or a checkpoint: a directory that appears, is replaced and goes as a whole.
+    """A file, or a checkpoint: a directory that is created, replaced and removed as a whole.
 
-    Two items of one name are equal if nothing was written in between.
+    Items with one name are equal if nothing was written in between.
 
     Attributes:
         is_checkpoint: Whether it is a checkpoint.
         inode: Number of the file, or of the checkpoint's manifest, on its file system.
         size: Length of that file in bytes.
-        changed_ns: When it was last written.
+        changed_ns: Time of the last modification.
     """
 
     is_checkpoint: bool
@@ -29,10 +29,10 @@ class Item:
 
 
 def items_of(directory: Path) -> dict[str, Item]:
-    """Returns everything in a directory by its path inside, in the order of the names.
+    """All items in a directory by relative path, in the order of the names.
 
-    Left out is what belongs to this machine only: locks, interrupted writes and whatever else begins with a dot, and
-    links. What goes away in the meantime is left out as well.
+    Names that begin with a dot (locks, interrupted writes) and links are skipped, since they belong to this machine
+    only. So are items that are removed in the meantime.
     """
     found: dict[str, Item] = {}
     _collect(directory, "", found)
@@ -40,16 +40,16 @@ def items_of(directory: Path) -> dict[str, Item]:
 
 
 def item_of(file: Path) -> Item:
-    """Returns a file as `items_of` does.
+    """One file as an item.
 
     Raises:
-        FileNotFoundError: If it is not there.
+        FileNotFoundError: It does not exist.
     """
     return _item(file.stat(), is_checkpoint=False)
 
 
 def files_of_checkpoint(directory: Path) -> list[str]:
-    """Returns the files of a checkpoint by their paths inside it, its manifest last."""
+    """The files of a checkpoint by relative path, its manifest last."""
     files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     return [*(name for name in files if name != MANIFEST_FILE), MANIFEST_FILE]
 
@@ -66,7 +66,7 @@ def _collect(directory: Path, prefix: str, found: dict[str, Item]) -> None:
         try:
             found[name] = _item(path.stat() if entry.is_file() else (path / MANIFEST_FILE).stat(), entry.is_dir())
         except FileNotFoundError:
-            _collect(path, f"{name}/", found)  # a folder that is no checkpoint, or a file that is gone
+            _collect(path, f"{name}/", found)  # a folder that is no checkpoint, or a removed file
 
 
 def _item(status: os.stat_result, is_checkpoint: bool) -> Item:

@@ -1,4 +1,4 @@
-"""Turns Ctrl-C, SIGTERM and SIGHUP into a wish: the run saves and stops at the end of an iteration."""
+"""Signals (Ctrl-C, SIGTERM, SIGHUP) that make a run save and stop at the end of an iteration."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlrun.envs.env_watch import interrupt_wanted
 
 
 class Interrupts:
-    """Notes the first SIGINT, SIGTERM or SIGHUP while open; the second ends the run at once with KeyboardInterrupt.
+    """Records the first SIGINT, SIGTERM or SIGHUP while open; the second one raises KeyboardInterrupt.
 
-    So does the first where an env's own code hangs in this process, since the iteration's end would never come.
+    So does the first one while an env's own code hangs in this process, since the iteration would never end.
 
-    Signals can be received on the main thread only. A run on another thread is not interruptible in this way.
+    Signals can only be received in the main thread. A run in another thread cannot be interrupted in this way.
 
     Args:
-        heard: Called once the first one has come, in the middle of whatever this process was doing.
+        heard: Called after the first signal, in the middle of other code.
 
     Attributes:
         received: Name of the first signal, "" before it.
@@ -33,7 +33,7 @@ class Interrupts:
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        """Starts to listen."""
+        """Installs the signal handlers."""
         interrupt_wanted.clear()
         self.listen()
         return self
@@ -41,14 +41,14 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives the signals back to whoever had them."""
+        """Restores the former signal handlers."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
         interrupt_wanted.clear()
 
     def listen(self) -> None:
-        """Takes the signals, also again after a library (Ray, when it starts) has taken them for itself."""
+        """Installs the signal handlers, also after a library (Ray, when it starts) has replaced them."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

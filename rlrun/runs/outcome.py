@@ -1,7 +1,7 @@
-"""How runs have ended: the one place that says what has failed and what is left (`trial_status` says it of a trial).
+"""Outcome of runs: which trials have failed, and which are still to be completed (`trial_status` is for one trial).
 
-Complete is a trial that has come to its end, by its stop criteria or because a scheduler ended it. Failed is one that
-training has ended. Whatever else it is, a trial is left over, and a run with such a trial is no success.
+A trial is complete if it has ended by its stop criteria or by a scheduler. It has failed if training raised an error.
+In any other status it is not over, and a run with such a trial has not succeeded.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_complete, is_over
 
 NoFaultOfATrial = DiskFull | RayEnded
-"""What ends trials that would all fail for the same reason: they save if they can, and go on in a later call."""
+"""Errors by which all trials would fail: these save if they can, and a later call resumes them."""
 
 
 def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:
-    """Returns what runs fail with whose trials stand like this, None if all are complete.
+    """The error of runs with trials in these states, None if all are complete.
 
-    Its message has what went wrong with each trial, and how to go on with those that are left.
+    Its message has the error of each trial, and the command that resumes those that are not over.
 
     Args:
         trials: All trials of the runs.
-        errors: What trials have raised whose files do not say so, by their directories.
+        errors: Exceptions of trials that are not in their files, by directory.
     """
     unfinished = [trial for trial in trials if not is_complete(trial.status)]
     wrong = [(trial.name, trial.error or (errors or {}).get(trial.directory, "")) for trial in unfinished]
@@ -46,7 +46,7 @@ def call_failure(
     fault: NoFaultOfATrial | None,
     errors: Mapping[Path, Exception],
 ) -> RlrunError | None:
-    """Returns what a call that ran or resumed runs must raise because something is left to do, None if nothing is.
+    """The error that a call of run or resume must raise because runs are not over, None if all are.
 
     Trials that have failed are over: they alone are no reason.
 
@@ -54,8 +54,8 @@ def call_failure(
         trials: All trials of the runs.
         left: The directories of the runs that are not over.
         signal: Name of the signal by which the user stopped the runs, "" if there was none.
-        fault: What has stopped them instead, or None.
-        errors: What trials have raised, by their directories.
+        fault: Another cause that has stopped them, or None.
+        errors: Exceptions of trials, by directory.
     """
     if fault is not None:
         return with_way_on(fault, left)
@@ -68,10 +68,10 @@ def call_failure(
 
 
 def with_way_on(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial:
-    """Returns what has stopped all trials with how to go on.
+    """Adds the resume commands to an error that has stopped all trials.
 
     Args:
-        fault: What has stopped them.
+        fault: The error.
         left: The directories of the runs that are not over.
     """
     then = "after that go on with" if isinstance(fault, DiskFull) else "go on with"
@@ -83,16 +83,16 @@ def _resume_commands(runs: Sequence[Path]) -> str:
 
 
 def resume_command(run: Path, *, retry_failed: bool = False) -> str:
-    """Returns what to type to go on with a run.
+    """The command that resumes a run.
 
     Args:
         run: Its directory.
-        retry_failed: Whether trials that failed are to be tried again.
+        retry_failed: Whether it retries failed trials.
     """
     return f"rlrun resume {shlex.quote(shown_path(run))}{' --retry-failed' if retry_failed else ''}"
 
 
 def shown_path(path: Path) -> str:
-    """Returns a path as the user would type it: relative where it lies below the current directory."""
+    """A path as the user would type it: relative if it is below the current directory."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

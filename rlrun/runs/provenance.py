@@ -1,4 +1,4 @@
-"""What a run was started with: the command, the commits of the user's code, the machine."""
+"""Provenance of a run: the command, the commits of the user's code, the machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CPUS = Path("/proc/cpuinfo")
 
 
 def typed_command(words: Sequence[str]) -> str:
-    """Returns a command line as it was typed, without the values of `--set` that are secrets.
+    """A command line as it was typed, without the values of `--set` that are secrets.
 
-    Such a value's name has one of the words key, token, secret and password.
+    A value is a secret if its name has one of the words key, token, secret and password.
 
     Examples:
         >>> typed_command(["rlrun", "train", "--set", "loggers.wandb.api_key=abc", "--set=config.max_tokens=5"])
@@ -34,17 +34,17 @@ def typed_command(words: Sequence[str]) -> str:
 
 
 def _without_secret(setting: str) -> str:
-    """Returns `path=value` with the value left out if the last part of the path calls it a secret."""
+    """Masks the value in `path=value` if the last part of the path has a word for a secret."""
     path, equals, _ = setting.partition("=")
     words = re.split(r"[_.:-]", path.rpartition(".")[2].strip().lower())
     return f"{path}={_LEFT_OUT}" if equals and _SECRET_WORDS.intersection(words) else setting
 
 
 def commits(folders: Iterable[Path]) -> dict[str, str]:
-    """Returns the commits that are checked out in the git repositories that folders lie in: repository -> commit.
+    """The checked-out commits of the git repositories that contain folders: repository -> commit.
 
-    Git's files are read, and git itself is not run: it takes long in a large repository. So changes that are not
-    committed are not noticed.
+    Git's files are read without running git, which takes long in a large repository. So uncommitted changes are not
+    noticed.
 
     Args:
         folders: The folders.
@@ -59,9 +59,9 @@ def commits(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def _checked_out(git: Path) -> str:
-    """Returns the commit that HEAD means, "" where there is none yet or that cannot be read.
+    """The commit of HEAD, "" if there is none yet or it cannot be read.
 
-    In a worktree or submodule `.git` is a file that names the folder; branches then are in the folder of them all.
+    In a worktree or submodule `.git` is a file with the path of the folder; branches are then in the common folder.
     """
     try:
         if git.is_file():
@@ -86,14 +86,14 @@ def _commit_in(text: str) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Returns the machine's CPU with its cores, and its GPUs, as far as the system tells without a library."""
+    """The machine's CPU with its cores, and its GPUs, as far as the system reports them without a library."""
     gpus = [_field(file, "Model") for file in sorted(_NVIDIA.glob("*/information"))]
     cpu = _field(_CPUS, "model name") or platform.processor() or platform.machine()
     return {"cpu": f"{os.cpu_count()} x {cpu}", "gpu": ", ".join(gpus) or "none"}
 
 
 def _field(file: Path, name: str) -> str:
-    """Returns the first value of a field in a file of lines `name : value`, "" if there is none."""
+    """The first value of a field in a file of lines `name : value`, "" if there is none."""
     try:
         lines = file.read_text(errors="replace").splitlines()
     except OSError:

@@ -1,8 +1,8 @@
 """A run's directory: its table of trials, its lock, its results.
 
 ``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
-experiment), ``driver.log`` and a directory for each trial. Together with what the trials write it is the whole truth of
-a run: it can be moved, and nothing outside it is needed to go on.
+experiment), ``driver.log`` and a directory for each trial. With the files of the trials it is all of a run: it can be
+moved, and nothing outside it is needed to resume.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ TUNE_DIRECTORY = ".tune"
 FORMAT = 1
 
 PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
-"""Whose versions run.json notes."""
+"""Packages whose versions are in run.json."""
 
 Executor = Literal["local", "ray"]
-"""Where trials run."""
+"""Executor of trials: this process, or Ray."""
 
 
 def _is_name(name: str) -> str:
-    """Refuses a name that leads out of the run's directory."""
+    """Refuses a name that is not directly in the run's directory."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"{name!r:.80} is no name of a trial")
     return name
@@ -58,18 +58,18 @@ def _is_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class RunTable:
-    """What run.json says.
+    """Content of run.json.
 
     Attributes:
         experiment: Name of the experiment.
-        created: When the run was started, ISO 8601 in UTC.
-        command: What was typed, without what `--set` says of keys, tokens, secrets and passwords.
-        executor: Where its trials ran first.
-        import_paths: Folders outside the Python installation that were importable, such as that of the spec file.
-        versions: Versions of Python and of the packages that matter.
+        created: Time of the run's start, ISO 8601 in UTC.
+        command: The command as typed, without values of `--set` that are secrets.
+        executor: The first executor of its trials.
+        import_paths: Importable folders outside the Python installation, such as that of the spec file.
+        versions: Versions of Python and of important packages.
         trials: Names of its trials so far, in order; also the names of their directories.
-        copy: Where a copy of the run's directory is kept, or None.
-        from_checkpoint: The checkpoint whose weights new trials start from, or None.
+        copy: Path or URI of a copy of the run's directory, or None.
+        from_checkpoint: The checkpoint whose weights new trials start with, or None.
         commits: Commits that were checked out in the git repositories of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started it.
         format: Version of this format.
@@ -93,11 +93,11 @@ _TABLE = TypeAdapter(RunTable)
 
 
 class RunDirectory:
-    """Reads and writes what belongs to one run.
+    """Reads and writes the files of one run.
 
     Attributes:
         path: The directory, absolute.
-        table: What run.json says.
+        table: Content of run.json.
     """
 
     def __init__(self, path: Path, table: RunTable) -> None:
@@ -116,16 +116,16 @@ class RunDirectory:
         *,
         is_taken: Callable[[str], bool] = lambda name: False,
     ) -> RunDirectory:
-        """Makes the directory of a new run, with every trial PENDING in it.
+        """Creates the directory of a new run, with every trial PENDING in it.
 
         Args:
-            runs_dir: The folder that holds the runs; made if need be.
-            name: Name of the run; a run of that name that exists gets company: ``name-2``, ``name-3``, ...
-            experiment: What is run.
+            runs_dir: The folder of runs; created if missing.
+            name: Name of the run; if it exists, ``name-2``, ``name-3``, ... are tried.
+            experiment: The experiment.
             trials: Its trials.
-            executor: Where they will run.
-            from_checkpoint: The checkpoint whose weights they start from, or None.
-            is_taken: Whether a run has the name elsewhere, in a storage.
+            executor: Their executor.
+            from_checkpoint: The checkpoint whose weights they start with, or None.
+            is_taken: Whether a run has the name in another place, such as a storage.
         """
         path = _new_directory(runs_dir.absolute(), name, is_taken)
         table = RunTable(
@@ -142,16 +142,16 @@ class RunDirectory:
         )
         write_file(path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: experiment.to_data()})))
         run = cls(path, table)
-        run.add(trials)  # which writes the table last: a directory with a run.json is a whole run
+        run.add(trials)  # writes the table last: a directory with a run.json is complete
         return run
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Opens the directory of an earlier run, wherever it has been moved to.
+        """Opens the directory of an earlier run, which may have been moved.
 
         Raises:
-            UsageError: If it is not a run, or was made by a newer rlrun.
-            RunDamaged: If its run.json cannot be understood, was altered, or is gone from beside its trials.
+            UsageError: It is not a run, or was created by a newer rlrun.
+            RunDamaged: Its run.json is not valid, was altered, or is missing while there are trials.
         """
         path = Path(path).absolute()
         try:
@@ -161,7 +161,7 @@ class RunDirectory:
             table = _TABLE.validate_python(data)
         except (FileNotFoundError, NotADirectoryError):
             if next(path.glob(f"*/{TRIAL_FILE}"), None) is not None:
-                raise RunDamaged(f"{path}: its {RUN_FILE} is gone, and its trials are here") from None
+                raise RunDamaged(f"{path}: its {RUN_FILE} is missing, and its trials are here") from None
             raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
         except ValidationError as error:
             raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {_first_mistake(error)}") from error
@@ -170,7 +170,7 @@ class RunDirectory:
         return cls(path, table)
 
     def add(self, trials: Sequence[TrialSpec]) -> None:
-        """Adds trials to the table, PENDING; all of them or, after a kill, none."""
+        """Adds trials to the table, PENDING; after a kill, all of them or none are there."""
         start = self.table.from_checkpoint
         for trial in trials:
             directory = self.trial_directory(trial.name)
@@ -182,30 +182,30 @@ class RunDirectory:
         self._write_table(replace(self.table, trials=(*self.table.trials, *names)))
 
     def note_copy(self, uri: str) -> None:
-        """Notes where a copy of the directory is kept.
+        """Records the place of a copy of the directory.
 
         Args:
-            uri: The copy's own path or URI.
+            uri: The copy's path or URI.
         """
         self._write_table(replace(self.table, copy=uri))
 
     def experiment(self) -> Experiment:
-        """Returns the experiment as it was resolved.
+        """The resolved experiment.
 
         Raises:
-            RunDamaged: If spec.yaml is missing or damaged.
-            UsageError: If it names what is not here any more.
+            RunDamaged: spec.yaml is missing or damaged.
+            UsageError: It names things that no longer exist here.
         """
         with _naming(self.path / SPEC_FILE):
             data = {self.table.experiment: self.spec()[0]}
-            (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run began
+            (experiment,) = parse_experiments(data, max_trials=sys.maxsize)  # it was allowed when the run started
             return experiment
 
     def spec(self) -> tuple[dict[str, Any], str]:
-        """Returns the entry of spec.yaml, and the file's text without its digest.
+        """The entry in spec.yaml, and the file's text without its digest.
 
         Raises:
-            RunDamaged: If spec.yaml is missing, cannot be understood or was altered.
+            RunDamaged: spec.yaml is missing, not valid, or altered.
         """
         with _naming(self.path / SPEC_FILE):
             text = without_digest(read_unaltered(self.path / SPEC_FILE).decode())
@@ -216,13 +216,13 @@ class RunDirectory:
             return entry, text
 
     def extend(self, stop: Mapping[str, float]) -> None:
-        """Raises stop criteria of the experiment and of every trial; trials that these had ended go on.
+        """Raises stop criteria of the experiment and of every trial; trials that these had ended can be resumed.
 
         Args:
             stop: New values by metric.
 
         Raises:
-            UsageError: If the experiment does not stop by such a metric, or not later.
+            UsageError: The experiment does not stop by such a metric, or stops later already.
         """
         experiment = self.experiment()
         for metric, value in stop.items():
@@ -239,38 +239,38 @@ class RunDirectory:
             self.trial_directory(name).write_spec(trial.replace(stop={**trial.stop, **stop}).to_data())
             if record.status == "TERMINATED" and record.stop_reason.partition(" ")[0] in stop:
                 self.trial_directory(name).write_record(replace(record, status="INTERRUPTED", stop_reason=""))
-        # Last, so that the same can be asked for again if this is interrupted.
+        # Last, so that the same call can be repeated if this one is interrupted.
         write_file(self.path / SPEC_FILE, yaml_with_digest(dump_plain_yaml({experiment.name: changed.to_data()})))
 
     @property
     def log(self) -> Path:
-        """Where Ray's and Tune's own output goes."""
+        """Log file of Ray's and Tune's output."""
         return self.path / LOG_FILE
 
     @property
     def tune(self) -> Path:
-        """Where Tune keeps what only Tune reads."""
+        """Directory of Tune's own files."""
         return self.path / TUNE_DIRECTORY
 
     def trial_directory(self, name: str) -> TrialDirectory:
-        """Returns the directory of one of its trials."""
+        """The directory of one of its trials."""
         return TrialDirectory(self.path / name)
 
     def trial(self, name: str) -> TrialSpec:
-        """Returns one of its trials as it was resolved.
+        """One of its trials, resolved.
 
         Raises:
-            RunDamaged: If the trial's spec.yaml is missing or damaged.
-            UsageError: If it names what is not here any more.
+            RunDamaged: The trial's spec.yaml is missing or damaged.
+            UsageError: It names things that no longer exist here.
         """
         with _naming(self.path / name / SPEC_FILE):
             return TrialSpec.from_data(self.trial_directory(name).read_spec())
 
     def record(self, name: str) -> TrialRecord:
-        """Returns how one of its trials stands.
+        """The status record of one of its trials.
 
         Raises:
-            RunDamaged: If its trial.json is gone or damaged.
+            RunDamaged: Its trial.json is missing or damaged.
         """
         record = self.trial_directory(name).read_record()
         if record is None:
@@ -278,49 +278,49 @@ class RunDirectory:
         return record
 
     def mend_records(self) -> None:
-        """Makes trial.json anew where it is gone: such a trial goes on from its newest checkpoint.
+        """Restores missing trial.json files: such trials are resumed from their newest checkpoints.
 
         Raises:
-            RunDamaged: If one is damaged, with all that are.
-            UsageError: If another process runs the trials.
+            RunDamaged: Some are damaged; the message has all of them.
+            UsageError: Another process runs the trials.
         """
-        gone, damaged = [], []
+        missing, damaged = [], []
         for name in self.table.trials:
             try:
                 if self.trial_directory(name).read_record() is None:
-                    gone.append(name)
+                    missing.append(name)
             except RunDamaged as error:
-                damaged.append(f"{error}; remove the file, and its trial goes on from its newest checkpoint")
+                damaged.append(f"{error}; remove the file, and its trial resumes from its newest checkpoint")
         if damaged:
             raise RunDamaged("\n".join(damaged))
-        if not gone:
+        if not missing:
             return
         with self.locked():
-            for name in gone:
+            for name in missing:
                 trial, start = self.trial(name), self.table.from_checkpoint
                 record = TrialRecord(name, "INTERRUPTED", trial.seed, dict(trial.params), from_checkpoint=start)
                 self.trial_directory(name).write_record(record)
 
     def unfinished(self, *, retry_failed: bool) -> list[str]:
-        """Returns the names of the trials that have something left to do.
+        """Names of the trials that are not over.
 
         Args:
-            retry_failed: Whether those that failed are tried again.
+            retry_failed: Whether failed ones count too.
         """
         ended = is_complete if retry_failed else is_over
         return [name for name in self.table.trials if not ended(self.record(name).status)]
 
     def results(self) -> list[TrialResult]:
-        """Returns all of its trials as they stand while no process runs them."""
+        """All of its trials, as if no process runs them."""
         return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
-        """Writes down the end of a trial whose own process could not.
+        """Records the status of a trial whose own process could not do so.
 
         Args:
             name: The trial.
             status: Its status from now on.
-            error: What went wrong.
+            error: Error message.
         """
         directory = self.trial_directory(name)
         directory.write_record(replace(self.record(name), status=status, error=error, pid=None, host=""))
@@ -328,10 +328,9 @@ class RunDirectory:
             directory.write_error(error)
 
     def settle(self) -> None:
-        """Writes down that trials have ended whose processes were ended before they could say so themselves.
+        """Records as interrupted the trials whose processes ended before they could do so themselves.
 
-        A process that was left alone by the end of its Ray may take a moment to end. A trial that somebody else runs
-        is left as it is.
+        After the end of its Ray, a process may take a moment to end. A trial that another process runs is skipped.
         """
         for trial in self.results():
             directory = self.trial_directory(trial.name)
@@ -345,11 +344,11 @@ class RunDirectory:
                     directory.release()
 
     def mark_stopped(self, name: str, reason: str) -> None:
-        """Writes down that a scheduler has ended a trial, if the trial's own process could not.
+        """Records that a scheduler has ended a trial, unless the trial's own process did.
 
         Args:
             name: The trial.
-            reason: Why it was ended.
+            reason: The scheduler's reason.
         """
         record = self.record(name)
         if record.status != "TERMINATED":
@@ -357,17 +356,17 @@ class RunDirectory:
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_unbegun(self) -> None:
-        """Removes the directory if none of its trials has ever come to a result."""
+        """Removes the directory if none of its trials has a result."""
         if all(read_last_row(self.path / name) is None for name in self.table.trials):
             remove_directory(self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes this process the only one that runs the trials; however it ends, even by a kill, the lock ends with it.
+        """Locks the run for this process; the lock ends with the process, even by a kill.
 
         Raises:
-            UsageError: If another process runs them already.
-            OutOfResources: If nothing can be written there.
+            UsageError: Another process runs it already.
+            OutOfResources: The directory cannot be written.
         """
         with explained_full_disk(self.path / LOCK_FILE, lambda: 0):
             lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -389,25 +388,25 @@ class RunDirectory:
 
 
 def default_runs_dir() -> Path:
-    """Returns the folder that holds the runs unless another is named: ``$RLRUN_RUNS`` or ``./runs``."""
+    """The default folder of runs: ``$RLRUN_RUNS`` or ``./runs``."""
     return Path(os.environ.get("RLRUN_RUNS") or "runs")
 
 
 def import_paths() -> tuple[str, ...]:
-    """Returns the importable folders outside the Python installation, absolute; a resumed run wants them again."""
+    """The importable folders outside the Python installation, absolute, for a later resume."""
     installed = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
     folders = dict.fromkeys(os.path.abspath(path) for path in sys.path)
     return tuple(path for path in folders if os.path.isdir(path) and not path.startswith(installed))
 
 
 def follow_import_paths(paths: Sequence[str]) -> None:
-    """Makes folders importable that are not yet, behind those that are."""
+    """Makes folders importable, after those that are importable already."""
     sys.path.extend(path for path in paths if path not in sys.path)
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Puts the name of a file to whatever is wrong with it."""
+    """Adds the name of a file to errors on it."""
     try:
         yield
     except SpecError as error:
@@ -426,10 +425,10 @@ def _first_mistake(error: ValidationError) -> str:
 
 
 def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -> Path:
-    """Makes ``name``, ``name-2``, ... whichever is the first that is free; making a directory is atomic.
+    """Creates the first free directory of ``name``, ``name-2``, ...; creating one is atomic.
 
     Raises:
-        UsageError: If the runs folder is a file, or cannot be made where it is said to be.
+        UsageError: The folder of runs is a file, or cannot be created.
     """
     try:
         with explained_full_disk(runs_dir, lambda: 0):

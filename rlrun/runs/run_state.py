@@ -1,4 +1,4 @@
-"""How a run stands, from its files alone: cheap for a thousand trials, and undeterred by a file that is damaged."""
+"""The state of a run from its files alone: cheap for a thousand trials, and robust against damaged files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
 @dataclass(frozen=True)
 class RunState:
-    """One run as its files tell it.
+    """The state of a run, from its files.
 
     Attributes:
         path: Its directory.
-        experiment: Name of its experiment, "" where that is unknown.
-        driver: The process that runs it, 0 if its number is unknown; None if none does.
+        experiment: Name of its experiment, "" if unknown.
+        driver: Process id of its driver, 0 if the id is unknown; None if no process runs it.
         trials: Its trials, in order.
-        changed: When its files were last written, in seconds since 1970.
-        problem: Why its run.json cannot be understood, "" if it can.
+        changed: Last modification of its files, in seconds since 1970.
+        problem: Error in its run.json, "" if there is none.
     """
 
     path: Path
@@ -39,17 +39,17 @@ class RunState:
 
     @property
     def is_over(self) -> bool:
-        """Whether a plain `rlrun resume` would find nothing to do."""
+        """Whether a plain `rlrun resume` would have nothing to do."""
         return all(is_over(trial.status) for trial in self.trials)
 
     @cached_property
     def stop(self) -> Mapping[str, float]:
-        """Metric -> the value at which its trials stop, {} where that is unknown."""
+        """Stop criteria of its trials by metric, {} if unknown."""
         return _stop(self.trials)
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """What of the run's own files is damaged, a text for each."""
+        """Damage of the run's own files, a text for each."""
         if self.problem:
             return (self.problem,)
         try:
@@ -60,7 +60,7 @@ class RunState:
 
 
 def read_run_state(path: Path) -> RunState:
-    """Returns how a run stands. What is damaged is told in the state; nothing is raised for it."""
+    """Reads the state of a run. Damage is part of the state, and raises no exception."""
     path = Path(path).absolute()
     experiment, problem = "", ""
     try:
@@ -76,13 +76,13 @@ def read_run_state(path: Path) -> RunState:
 
 
 def last_change(run: Path) -> float:
-    """Returns when files of a run were last written, in seconds since 1970, without reading any."""
+    """Last modification of a run's files, in seconds since 1970, without reading any."""
     files = [run / RUN_FILE, *run.glob(f"*/{TRIAL_FILE}"), *run.glob(f"*/{RESULT_FILE}")]
     return max(map(changed_at, files))
 
 
 def driver_of(run: Path) -> int | None:
-    """Returns the process that runs a run, 0 if it runs but has no number here; None if there is none."""
+    """Process id of a run's driver, 0 if its lock has no id; None if no process runs it."""
     try:
         lock = os.open(run / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -100,7 +100,7 @@ def driver_of(run: Path) -> int | None:
 
 
 def _stop(trials: tuple[TrialResult, ...]) -> dict[str, float]:
-    """Returns where trials stop, by the spec of the first that has not ended; all have the same."""
+    """Stop criteria in the spec of the first trial that is not over; all trials have the same."""
     first = next((trial for trial in trials if not is_over(trial.status)), next(iter(trials), None))
     try:
         stop = {} if first is None else TrialDirectory(first.directory).read_spec().get("stop")

@@ -1,9 +1,9 @@
-"""Uploads a copy of a run's directory to a storage that outlives this machine: `storage: s3://bucket/runs`.
+"""Upload of a run's directory to a storage that outlives this machine: `storage: s3://bucket/runs`.
 
-The run's directory on the driver is the whole truth of a run, wherever its trials run. Its copy is brought in step
-every few seconds, by the driver alone: other machines need neither the storage's packages nor its keys. The copy never
-holds half of something: a checkpoint without its manifest, which is copied last, is none, and what speaks of other
-files is read before them and copied after them. ``rlrun resume s3://bucket/runs/NAME`` goes on from it on any machine.
+The run's directory on the driver has all files of a run, wherever its trials run. The driver alone updates its copy
+every few seconds: other machines need neither the storage's packages nor its keys. The copy is always consistent. The
+manifest of a checkpoint is copied last, without which it is not a checkpoint. Files that refer to others are read
+before these and copied after them. ``rlrun resume s3://bucket/runs/NAME`` resumes from it on any machine.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from rlrun.runs.run_directory import RUN_FILE, RunDirectory
 from rlrun.trial.trial_directory import TRIAL_FILE
 
 COPY_EVERY_S = 10.0
-"""Seconds between two looks at what has changed, at least."""
+"""Minimum of seconds between two updates of the copy."""
 
 SHARE = 0.05
-"""Looks and copies take this share of the time at most, as there may be thousands of trials or a slow storage."""
+"""Maximum fraction of time spent on updates, since there may be thousands of trials or a slow storage."""
 
 PIECE_BYTES = 8 * 2**20
-"""Files are read and written in pieces of this size."""
+"""Size of the pieces in which files are read and written."""
 
 _log = logging.getLogger(__name__)
 
 
 class RunUpload:
-    """Keeps a copy of a run's directory in step while it is entered, and completes it at the end.
+    """Keeps a copy of a run's directory up to date while it is entered, and completes it at the end.
 
     Attributes:
-        uri: Where the copy is.
+        uri: Path or URI of the copy.
     """
 
     def __init__(self, run: Path, uri: str) -> None:
-        """Looks at what of the run is there already.
+        """Finds which files of the run the copy has already.
 
         Args:
             run: The run's directory.
-            uri: The copy's own path or URI.
+            uri: The copy's path or URI.
 
         Raises:
-            UsageError: If there is no such storage, or it cannot be reached.
+            UsageError: There is no such storage, or it cannot be reached.
         """
         self.uri = uri
         self._run = run
@@ -66,31 +66,31 @@ class RunUpload:
             raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
 
     def bring_in_step(self) -> None:
-        """Copies what is new or changed, and removes what is gone.
+        """Updates the copy: copies new or changed files, and deletes removed ones.
 
         Raises:
-            OSError: If the storage cannot be reached or is full; what is missing is copied the next time.
+            OSError: The storage cannot be reached or is full; the next update copies the rest.
         """
-        sooner = self._read_what_speaks_of_others()
+        referring = self._read_referring_files()
         now = items_of(self._run)
-        for name, item in now.items():  # trials write meanwhile: rows are read after the checkpoints were listed
-            if not (item.is_checkpoint or _speaks_of_others(name)):
+        for name, item in now.items():  # rows are read after the list of checkpoints, since trials write meanwhile
+            if not (item.is_checkpoint or _refers_to_others(name)):
                 self._copy_file(name, item)
         for name, item in now.items():
             if item.is_checkpoint:
                 self._copy_checkpoint(name, item)
-        for name in sorted(sooner, key=lambda name: name == RUN_FILE):
-            item, data = sooner[name]
+        for name in sorted(referring, key=lambda name: name == RUN_FILE):
+            item, data = referring[name]
             self._put(name, [data])
             self._copied[name] = item
         for name in [name for name in self._copied if name not in now]:
             self._remove(name)
 
     def __enter__(self) -> Self:
-        """Copies what there is, so that a storage which takes nothing is noticed before anything runs.
+        """Updates the copy, so that a storage that cannot be written is noticed before anything runs.
 
         Raises:
-            UsageError: If the storage takes nothing.
+            UsageError: The storage cannot be written.
         """
         try:
             self.bring_in_step()
@@ -102,10 +102,10 @@ class RunUpload:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Completes the copy, unless the user wants everything to end at once.
+        """Completes the copy, except after a KeyboardInterrupt.
 
         Raises:
-            RlrunError: If that fails and nothing else has.
+            RlrunError: That fails, and there was no other exception.
         """
         self._over.set()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
@@ -128,12 +128,12 @@ class RunUpload:
             began = time.monotonic()
             try:
                 self.bring_in_step()
-            except (OSError, ValueError) as error:  # tried again in a while, and at the end for good
+            except (OSError, ValueError) as error:  # repeated later, and at the end
                 _log.warning("storage %s: %s", self.uri, error)
             pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
 
-    def _read_what_speaks_of_others(self) -> dict[str, tuple[Item, bytes]]:
-        """Reads run.json and each trial.json that has changed."""
+    def _read_referring_files(self) -> dict[str, tuple[Item, bytes]]:
+        """Reads run.json and each trial.json if changed."""
         found = {}
         for name in [RUN_FILE, *(f"{folder.name}/{TRIAL_FILE}" for folder in self._run.iterdir())]:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -154,14 +154,14 @@ class RunUpload:
             return
         if name in self._copied:
             self._remove(name)
-        self._copied[name] = None  # something of it is there from now on
+        self._copied[name] = None  # a part of it is there from now on
         with suppress(FileNotFoundError):  # the trial has just removed it
             for file in files_of_checkpoint(self._run / name):
                 self._put(f"{name}/{file}", _pieces(self._run / name / file))
             self._copied[name] = item
 
     def _put(self, name: str, pieces: Iterator[bytes] | Sequence[bytes]) -> None:
-        """Writes a file, whole or not at all: object stores do so by themselves, elsewhere it is renamed."""
+        """Writes a file atomically: object stores do so themselves, elsewhere it is renamed."""
         path = f"{self._root}/{name}"
         renames = self._files.type_name in ("local", "hdfs")
         target = str(partial_name(Path(path))) if renames else path
@@ -178,14 +178,14 @@ class RunUpload:
         kind = self._files.get_file_info(path).type.name
         if kind == "Directory":
             with suppress(FileNotFoundError):
-                self._files.delete_file(f"{path}/{MANIFEST_FILE}")  # without it, what is left is no checkpoint
+                self._files.delete_file(f"{path}/{MANIFEST_FILE}")  # without it, the rest is no checkpoint
             self._files.delete_dir(path)
         elif kind == "File":
             self._files.delete_file(path)
         del self._copied[name]
 
     def _there(self) -> dict[str, Item | None]:
-        """Returns what of an earlier copy is there: checkpoints that are the same, and None for everything else."""
+        """Content of an earlier copy: items of identical checkpoints, and None for all other files."""
         there = _names(self._files, self._root)
         inside: dict[str, set[str]] = {}
         for file in there:
@@ -196,7 +196,7 @@ class RunUpload:
             if item.is_checkpoint and name in inside:
                 found[name] = item if self._is_same(name) else None
                 there -= inside[name]
-        # What is not here any more goes file by file, the manifests of checkpoints first.
+        # Files that no longer exist here are deleted one by one, the manifests of checkpoints first.
         found.update(dict.fromkeys(sorted(there, key=lambda name: PurePosixPath(name).name != MANIFEST_FILE)))
         return found
 
@@ -211,14 +211,14 @@ class RunUpload:
 
 @contextmanager
 def copied(directory: RunDirectory) -> Iterator[None]:
-    """Keeps the copy of a run in step, if it has one; a run that was resumed in its copy's place has none.
+    """Keeps the copy of a run up to date, if it has one; not if the run was resumed in its copy's own directory.
 
     Args:
         directory: The run's directory.
 
     Raises:
-        UsageError: If the copy cannot be written at the beginning.
-        RlrunError: If it is not in step at the end.
+        UsageError: The copy cannot be written at the beginning.
+        RlrunError: It is not up to date at the end.
     """
     uri = directory.table.copy
     if uri is None or _is_here(uri, directory.path):
@@ -234,7 +234,7 @@ def _is_here(uri: str, run: Path) -> bool:
 
 
 def place_of_copy(storage: str, name: str) -> str:
-    """Returns the URI of a run's copy in a storage.
+    """URI of a run's copy in a storage.
 
     Args:
         storage: The storage's path or URI.
@@ -251,10 +251,10 @@ def place_of_copy(storage: str, name: str) -> str:
 
 
 def is_taken(uri: str) -> bool:
-    """Whether something is in the place of a copy.
+    """Whether the path of a copy exists.
 
     Raises:
-        UsageError: If there is no such storage, or it cannot be reached.
+        UsageError: There is no such storage, or it cannot be reached.
     """
     files, root = _file_system(uri)
     try:
@@ -264,17 +264,17 @@ def is_taken(uri: str) -> bool:
 
 
 def fetch_run(uri: str, runs_dir: Path) -> Path:
-    """Brings a run back from its copy, so that it can be resumed, evaluated and reported here.
+    """Downloads a run from its copy, so that it can be resumed, evaluated and reported here.
 
     Args:
         uri: The copy's path or URI.
-        runs_dir: The folder of runs that it goes into, under its own name.
+        runs_dir: The folder of runs for it; it keeps its name.
 
     Returns:
         The run's directory.
 
     Raises:
-        UsageError: If there is no copy of a run, or the folder has a run of that name.
+        UsageError: There is no copy of a run, or the folder has a run of that name.
     """
     files, root = _file_system(uri)
     run = runs_dir.absolute() / PurePosixPath(root).name
@@ -298,10 +298,10 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """Returns the file system of a path or URI, and the path on it.
+    """The file system of a path or URI, and the path on it.
 
     Raises:
-        UsageError: If there is none.
+        UsageError: There is no such storage.
     """
     from pyarrow.fs import FileSystem
 
@@ -313,7 +313,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _names(files: Any, root: str) -> set[str]:
-    """Returns the files below a path by their paths from there."""
+    """The files below a path, by relative path."""
     from pyarrow.fs import FileSelector
 
     found = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
@@ -328,8 +328,8 @@ def _is_whole(name: str, names: set[str]) -> bool:
     return is_written and (checkpoint is None or f"{checkpoint}/{MANIFEST_FILE}" in names)
 
 
-def _speaks_of_others(name: str) -> bool:
-    """Tells a run's run.json and its trials' trial.json, which must not be newer than what they speak of."""
+def _refers_to_others(name: str) -> bool:
+    """Whether a file is run.json or a trial.json, which must not be newer than the files that they refer to."""
     return name == RUN_FILE or (name.count("/") == 1 and name.endswith(f"/{TRIAL_FILE}"))
 
 

@@ -1,7 +1,8 @@
-"""One trial of a run as its files tell it: how it stands, its results, its checkpoints.
+"""The state of one trial of a run, from its files: status, results, checkpoints.
 
-Read at once is what is cheap for a thousand trials: trial.json, the last row of result.json and two lines of spec.yaml.
-The rest is read when it is first asked for, and kept. Nothing is imported that a spec names, and nothing is written.
+Only what is cheap for a thousand trials is read at once: trial.json, the last row of result.json and two lines of
+spec.yaml. The rest is read at the first access, and cached. Nothing that a spec names is imported, and nothing is
+written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from rlrun.trial.results import (
     RESULT_FILE,
     RETURN,
     Row,
-    best_return,
     best_value,
     iterate_results,
     read_last_row,
@@ -39,10 +39,10 @@ from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, T
 Floats = NDArray[np.float64]
 
 LONGEST_ERROR = 200
-"""Characters of an error that are told in a line."""
+"""Maximum characters of an error in one line."""
 
 SMALL_BYTES = 500_000
-"""A result.json up to this size is read as a whole to find the best return of a trial that runs."""
+"""Maximum size of a result.json that is read completely to find the best return of a running trial."""
 
 _MAPPING = re.compile(r"(#.*\n|\s)*\w+:")
 _NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILINE)
@@ -50,12 +50,12 @@ _NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILIN
 
 @dataclass(frozen=True)
 class Columns:
-    """The results of a trial, metric by metric.
+    """The results of a trial by metric.
 
     Attributes:
-        values: Metric -> its values [N], row by row; NaN where a row has none.
+        values: Metric -> its values by row, [N]; NaN for missing ones.
         reported: Names of all metrics in the rows.
-        problem: Why the rows, or some of them, cannot be read; "" if all can.
+        problem: Error in reading the rows, or some of them; "" if there is none.
     """
 
     values: Mapping[str, Floats]
@@ -65,33 +65,31 @@ class Columns:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """One trial of a run, as it stands.
+    """The state of one trial of a run.
 
     Attributes:
         name: Name of the trial.
         directory: Its directory.
-        experiment: Name of its experiment, "" where that is unknown.
+        experiment: Name of its experiment, "" if unknown.
         status: TERMINATED (complete), ERROR (failed), PENDING, RUNNING, PAUSED, INTERRUPTED, KILLED or DAMAGED.
-        seed: Its root seed, None where it is damaged.
-        params: What varies between the trials of its experiment, with the values it has now.
-        configuration: Number of its configuration, None where that is unknown.
-        population: Seed of its population, None for a trial on its own.
-        stop_reason: Why it is done, "" before.
-        error: What went wrong, with the user's own traceback where the user's code raised, or what is damaged; "" if
-            nothing is.
-        ended_in: The env and episode that a KILLED one was stepping, and what helps where that crashed; "" if it did
-            something else.
-        network: How its observations enter the network, in lines; () where that is unknown.
-        place: The host:pid that runs it, "" if none does.
-        env_steps: Env steps it has taken.
+        seed: Root seed, None if it is damaged.
+        params: The varying settings of its experiment, with its present values.
+        configuration: Number of its configuration, None if unknown.
+        population: Seed of its population, None without one.
+        stop_reason: The stop criterion that it has reached, "" before.
+        error: Error message, with the user's own traceback if user code raised, or the damage; "" if there is none.
+        ended_in: Message on the env and episode that a KILLED one was stepping; "" if it was not stepping an env.
+        network: Description of the network's inputs in lines; () if unknown.
+        place: Its process as host:pid, "" if it does not run.
+        env_steps: Env steps taken.
         best_return: Its best mean return, None before any. While a long trial runs: the best at its last checkpoint, or
             the newest if that is better.
-        judged_by: The metric that says how good it is.
-        best_score: Its best value of that metric, None before any, as `best_return` while it runs.
+        judged_by: The metric by which trials are compared.
+        best_score: Its best value of that metric, None before any; while it runs like `best_return`.
         last_result: Its newest row, {} before the first.
-        changed: When its files were last written, in seconds since 1970; 0 if there are none.
-        metrics: The metrics that are kept of its rows once they are read.
-        record: What its trial.json says, None where it is damaged.
+        changed: Last modification of its files, in seconds since 1970; 0 if there are none.
+        metrics: Metrics to keep of its rows when they are read.
+        record: Content of its trial.json, None if it is damaged.
     """
 
     name: str
@@ -118,27 +116,27 @@ class TrialResult:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its trial.json cannot be understood; `error` says why."""
+        """Whether its trial.json is not valid; the reason is in `error`."""
         return self.status == "DAMAGED"
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether a scheduler has ended it before its own stop: the reason then begins with its name, as `asha:`."""
+        """Whether a scheduler has ended it: the stop reason then begins with the scheduler's name, as `asha:`."""
         return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
 
     @property
     def shown_status(self) -> str:
-        """Its status as tables show it: what a scheduler has ended is told from what has come to its stop."""
+        """Its status in tables, where "stopped" means by a scheduler."""
         return "stopped" if self.is_stopped_early else self.status.lower()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of its files is damaged, a text for each file; its checkpoints are left out."""
+        """Damage of its files apart from checkpoints, a text for each file."""
         return tuple(filter(None, [*self._small_problems, self.columns.problem]))
 
     @property
     def glaring_problems(self) -> tuple[str, ...]:
-        """The problems that can be told without reading all of its rows."""
+        """The problems that can be found without reading all of its rows."""
         return tuple(filter(None, [*self._small_problems, self._missing_rows()]))
 
     @property
@@ -146,18 +144,18 @@ class TrialResult:
         return (self.error,) if self.is_damaged else (_problem_of_spec(self.directory),)
 
     def _missing_rows(self) -> str:
-        """Says whether result.json ends before the last row that trial.json knows."""
+        """Message if result.json ends before the last row in trial.json."""
         last, file = self.last_result.get("iteration"), self.directory / RESULT_FILE
         if self.record is None or self.status == "RUNNING" or self.record.iteration == 0:
             return ""
         if isinstance(last, int) and last >= self.record.iteration and _size(file) >= self.record.results_bytes:
             return ""
         ends = f"ends with iteration {last}" if isinstance(last, int) else "has no rows"
-        return f"{file}: {ends}, and trial.json knows of {self.record.iteration}"
+        return f"{file}: {ends}, and trial.json has iteration {self.record.iteration}"
 
     @property
     def short_error(self) -> str:
-        """What went wrong in a line, the last of its error; "" if nothing is."""
+        """The last line of its error; "" if there is none."""
         text = self.error.strip().rpartition("\n")[2].strip()
         return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
 
@@ -170,7 +168,7 @@ class TrialResult:
 
     @cached_property
     def checkpoints(self) -> Scan:
-        """Its newest valid checkpoint, and newer ones that cannot be used."""
+        """Its newest valid checkpoint, and newer ones that are not usable."""
         return self._store.scan()
 
     @cached_property
@@ -178,16 +176,16 @@ class TrialResult:
         """Its best checkpoint by ``checkpoint.best``, or None.
 
         Raises:
-            RunDamaged: If its spec.yaml is missing or damaged.
+            RunDamaged: Its spec.yaml is missing or damaged.
         """
         return self._store.best(self.best_metric)
 
     @property
     def best_metric(self) -> str | None:
-        """What its best checkpoint is chosen by: ``checkpoint.best`` of its spec.
+        """The metric of its best checkpoint: ``checkpoint.best`` of its spec.
 
         Raises:
-            RunDamaged: If its spec.yaml is missing or damaged.
+            RunDamaged: Its spec.yaml is missing or damaged.
         """
         try:
             metric: str | None = TrialDirectory(self.directory).read_spec()["checkpoint"]["best"]
@@ -196,7 +194,7 @@ class TrialResult:
         return metric
 
     def best_checkpoint_by(self, metric: str) -> Path | None:
-        """Returns the checkpoint with the highest value of a metric, valid or not; None if none has a value."""
+        """The checkpoint with the highest value of a metric, valid or not; None if none has a value."""
         return self._store.best(metric)
 
     @property
@@ -206,12 +204,12 @@ class TrialResult:
     # Its results.
 
     def results(self) -> list[Row]:
-        """Returns its rows, oldest first; one that was altered or is gone is as a checkpoint knows it."""
+        """Its rows, oldest first; altered or missing ones are taken from checkpoints where possible."""
         return list(self._checked().rows)
 
     @cached_property
     def columns(self) -> Columns:
-        """The columns of `metrics`; of many long trials the rows themselves would take too much memory."""
+        """The values of `metrics`; the rows themselves of many long trials would take too much memory."""
         try:
             checked = self._checked(self.metrics)
         except OSError as error:
@@ -222,18 +220,18 @@ class TrialResult:
         return Columns(values, checked.names, "; ".join(checked.damage))
 
     def _checked(self, metrics: Collection[str] | None = None) -> CheckedResults:
-        """Reads its rows; while a process runs it, that may be about to cut some off and to write them anew."""
+        """Reads its rows; a process that runs it may be about to remove some and to write them again."""
         if self.record is None or self.status == "RUNNING":
             return check_results(self.directory, 0, metrics=metrics)
         known = self._store.results()
         return check_results(self.directory, self.record.iteration, known=known, record=self.record, metrics=metrics)
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
-        """Returns where a metric was reported and its values there, both [N], in ascending order of x.
+        """The points at which a metric was reported, x and y [N] each, in ascending order of x.
 
         Args:
             metric: One of `metrics`.
-            axis: The one of them that it is seen over.
+            axis: The one of them on the x axis.
         """
         none = np.empty(0)
         xs, ys = self.columns.values.get(axis, none), self.columns.values.get(metric, none)
@@ -245,12 +243,12 @@ class TrialResult:
         return xs[order], ys[order]
 
     def final(self, metric: str) -> float | None:
-        """Returns the last value of one of `metrics`, None if it has none."""
+        """The last value of one of `metrics`, None if it has none."""
         values = self._finite(metric)
         return float(values[-1]) if len(values) else None
 
     def best(self, metric: str, mode: Mode = "max") -> float | None:
-        """Returns the best value of one of `metrics` at any time, None if it has none."""
+        """The best value of one of `metrics`, None if it has none."""
         values = self._finite(metric)
         return None if not len(values) else float(values.max() if mode == "max" else values.min())
 
@@ -260,7 +258,7 @@ class TrialResult:
 
 
 def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
-    """Reads a trial as it stands. What is damaged is told in it; nothing is raised for it.
+    """Reads the state of a trial. Damage is part of the state, and raises no exception.
 
     Args:
         path: Its directory.
@@ -278,6 +276,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
         _check(record, path)
         row = read_last_row(path) or {}
         status = status_of(record, is_claimed=_is_claimed(directory, record), has_driver=has_driver)
+        best_return = _best(path, record, row, RETURN, record.best_return)
         return TrialResult(
             name=path.name,
             directory=path,
@@ -293,9 +292,11 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
             network=tuple(record.network),
             place=f"{record.host}:{record.pid}" if record.pid is not None else "",
             env_steps=int(row.get("env_steps") or record.env_steps),
-            best_return=_best_return(path, record, row),
+            best_return=best_return,
             judged_by=record.judged_by,
-            best_score=_best_score(path, record, row),
+            best_score=best_return
+            if record.judged_by == RETURN
+            else _best(path, record, row, record.judged_by, record.best_score),
             last_result=row,
             changed=changed,
             record=record,
@@ -314,10 +315,10 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
 
 
 def _check(record: TrialRecord, path: Path) -> None:
-    """Refuses what is JSON and yet no record.
+    """Refuses a record with values of the wrong type.
 
     Raises:
-        RunDamaged: If a field has a value that it cannot have.
+        RunDamaged: A field has a value that is not valid.
     """
     kinds = {
         "seed": int,
@@ -340,7 +341,7 @@ def _check(record: TrialRecord, path: Path) -> None:
 
 
 def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
-    """Whether a process runs a trial; asked only of those that say so themselves."""
+    """Whether a process runs a trial; only checked if its record has the status RUNNING."""
     try:
         return record.status == "RUNNING" and directory.is_claimed()
     except PermissionError:  # another user's run
@@ -348,31 +349,23 @@ def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
 
 
 def _ended_in(path: Path) -> str:
-    """Returns which env and episode a trial's process was stepping when it ended, "" if none or that is unknown."""
+    """Message on the env and episode that a trial's process was stepping when it ended, "" if none or unknown."""
     return ending_in_words("its process ended", stepped_env(path), steps_envs=False)
 
 
-def _best_return(path: Path, record: TrialRecord, row: Row) -> float | None:
-    """Returns the best mean return; trial.json knows it, but for what came after it was written."""
+def _best(path: Path, record: TrialRecord, row: Row, metric: str, recorded: float | None) -> float | None:
+    """The best value of a metric: that of trial.json, and of rows that were written later."""
     is_running = record.status == "RUNNING"
-    if record.best_return is None and not record.results_sha256:  # there is none, or an earlier rlrun did not note it
-        return best_return([row] if is_running and _size(path / RESULT_FILE) > SMALL_BYTES else iterate_results(path))
-    rows = iterate_results(path) if is_running and _size(path / RESULT_FILE) <= SMALL_BYTES else [row]
+    is_long = is_running and _size(path / RESULT_FILE) > SMALL_BYTES
+    if recorded is None and not record.results_sha256:  # there is none, or an earlier version did not record it
+        return best_value([row] if is_long else iterate_results(path), metric)
+    rows = iterate_results(path) if is_running and not is_long else [row]
     later = [row for row in rows if isinstance(row.get("iteration"), int) and row["iteration"] > record.iteration]
-    return best_return([{RETURN: record.best_return}, *later])
-
-
-def _best_score(path: Path, record: TrialRecord, row: Row) -> float | None:
-    """Returns the best value of what the trial is judged by; a record that names no such metric goes by the return."""
-    if record.judged_by == RETURN:
-        return _best_return(path, record, row)
-    is_short = record.status == "RUNNING" and _size(path / RESULT_FILE) <= SMALL_BYTES
-    later = iterate_results(path) if is_short else [row]
-    return best_value([{record.judged_by: record.best_score}, *later], record.judged_by)
+    return best_value([{metric: recorded}, *later], metric)
 
 
 def _problem_of_spec(path: Path) -> str:
-    """Says what keeps the trial's spec.yaml from being one; what it says may be changed by its owner."""
+    """Error in the trial's spec.yaml; its content may be changed by its owner."""
     try:
         text = _spec_text(path)
     except FileNotFoundError:
@@ -384,7 +377,7 @@ def _problem_of_spec(path: Path) -> str:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Returns the numbers of configuration and population from spec.yaml, of which only these lines are read."""
+    """The numbers of configuration and population in spec.yaml, of which only these lines are parsed."""
     try:
         text = _spec_text(path)
     except (OSError, ValueError):
@@ -408,7 +401,7 @@ def _size(path: Path) -> int:
 
 
 def changed_at(path: Path) -> float:
-    """Returns when a file was last written, in seconds since 1970; 0 if it is not there."""
+    """Last modification of a file, in seconds since 1970; 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:

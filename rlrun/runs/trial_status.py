@@ -1,4 +1,4 @@
-"""How a trial stands: the one place that judges it, by its record and by the processes that run."""
+"""Status of a trial, from its record and the processes that run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Literal
 from rlrun.trial.trial_directory import TrialRecord, TrialStatus
 
 Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
-"""How a trial stands. Beside what trial.json says: KILLED, it has begun and not ended, and no process runs it; DAMAGED,
-trial.json is missing or cannot be understood."""
+"""Status of a trial: those of trial.json, and KILLED (started and not ended, but no process runs it) and DAMAGED
+(trial.json is missing or not valid)."""
 
 
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
-    """Returns how a trial stands by its record and by what is known of the processes.
+    """Status of a trial from its record and the processes that run.
 
-    A driver that goes on with a run leaves the records of trials that wait for a place as it found them.
+    A driver that resumes a run does not change the records of trials that wait for resources.
 
     Args:
-        record: What trial.json says.
+        record: Content of trial.json.
         is_claimed: Whether a process on this machine runs the trial.
         has_driver: Whether a process runs the run.
     """
@@ -34,10 +34,10 @@ def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Sta
 
 
 def is_complete(status: Status) -> bool:
-    """Whether a trial has come to its end."""
+    """Whether a trial has ended by its stop criteria or a scheduler."""
     return status == "TERMINATED"
 
 
 def is_over(status: Status) -> bool:
-    """Whether a plain `rlrun resume` leaves a trial as it is: it is complete, or has failed."""
+    """Whether a plain `rlrun resume` skips a trial: it is complete, or has failed."""
     return is_complete(status) or status == "ERROR"

@@ -1,1 +1,1 @@
-"""Which configurations are tried and which trials go on: searchers, rules, and what they write down."""
+"""Searchers and scheduling rules, and their records in a run's directory."""

@@ -1,7 +1,7 @@
-"""The stops that a scheduler has decided, written down before anyone acts on them.
+"""A scheduler's decisions to stop trials, recorded before they are carried out.
 
-``decisions.jsonl`` in the run's directory: a trial that is named there is over, whatever its own trial.json says after
-a kill.
+They are in ``decisions.jsonl`` in the run's directory: a trial there is over, even if its own trial.json has
+another status after a kill.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ DECISIONS_FILE = "decisions.jsonl"
 
 @dataclass(frozen=True)
 class StopDecision:
-    """A trial that a scheduler has ended.
+    """A scheduler's decision to stop a trial.
 
     Attributes:
         trial: Name of the trial.
-        time: How far it had come, in the scheduler's time attribute.
-        score: The scheduler's metric then, as it was reported; None if there was none.
-        reason: Why, in words.
+        time: Its progress, in the scheduler's time attribute.
+        score: The scheduler's metric at that time, as reported; None if there was none.
+        reason: The reason for users.
     """
 
     trial: str
@@ -34,16 +34,16 @@ class StopDecision:
 
 
 def append_stop(run: Path, decision: StopDecision) -> None:
-    """Adds a decision, which lasts once this returns.
+    """Appends a decision durably.
 
     Raises:
-        OutOfResources: If the disk is full.
+        OutOfResources: The disk is full.
     """
     append_line(Path(run) / DECISIONS_FILE, json.dumps(asdict(decision), allow_nan=False).encode())
 
 
 def read_stops(run: Path) -> dict[str, StopDecision]:
-    """Returns the decisions by trial; a line that a kill has torn is left out."""
+    """Reads the decisions by trial; a line that a kill has truncated is skipped."""
     try:
         lines = (Path(run) / DECISIONS_FILE).read_bytes().splitlines()
     except FileNotFoundError:

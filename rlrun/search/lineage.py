@@ -1,8 +1,8 @@
 """The lineage of populations: who copied whom at which generation, with which settings, and the checkpoints for it.
 
-``lineage.jsonl`` has a line for each decision, appended and synced before anyone acts on it: after a kill the same
-decision is carried out again. ``generations/<trial>/<generation>`` holds the checkpoint with which a member came to a
-generation, for as long as another one may still have to copy it.
+``lineage.jsonl`` has a line for each decision, appended and synced before it is carried out: after a kill the same
+decision is carried out again. ``generations/<trial>/<generation>`` is the checkpoint with which a member reached a
+generation, for as long as another member may have to copy it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ How = Literal["initial", "kept", "perturbed", "resampled", "mixed", "modelled"]
 
 @dataclass(frozen=True)
 class MemberRecord:
-    """One member at one generation.
+    """One member of a population at one generation.
 
     Attributes:
         trial: Name of the trial.
-        score: The metric with which it came to the generation, as it was reported; None if it had none or had diverged.
-        env_steps: Env steps it had taken then.
-        how: How it goes on: as it is (kept), or with settings that were multiplied (perturbed), drawn anew
-            (resampled), both (mixed), or chosen by a model (modelled); initial at generation 0.
-        parent: The trial whose weights it takes over, None if it keeps its own.
-        parent_generation: The generation of the parent's checkpoint that is taken over, None without a parent.
-        params: The settings from now on, by their path below `config`.
+        score: The metric at the generation, as reported; None if it had none or had diverged.
+        env_steps: Env steps at the generation.
+        how: How its settings changed: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
+            modelled (chosen by a model); initial at generation 0.
+        parent: The trial whose weights it copies, None if it keeps its own.
+        parent_generation: The generation of the parent's checkpoint, None without a parent.
+        params: Its settings after the generation, by path below `config`.
     """
 
     trial: str
@@ -52,12 +52,12 @@ class MemberRecord:
 
 @dataclass(frozen=True)
 class Generation:
-    """One decision: all members of a population, or a single one where they do not wait for each other.
+    """One decision: on all members of a population, or on a single one in an asynchronous population.
 
     Attributes:
         population: The population's seed.
-        generation: Its number, from 0 for the beginning; generation g is decided g intervals of env steps later.
-        members: Its members, in the order of the trials.
+        generation: Its number, from 0 for the start; generation g is after g intervals of env steps.
+        members: The members, in the order of the trials.
     """
 
     population: int
@@ -73,19 +73,19 @@ class Lineage:
     """
 
     def __init__(self, run: Path) -> None:
-        """Names a run's directory; nothing need be there yet."""
+        """Refers to a run's directory, which may be empty."""
         self.run = Path(run)
 
     def append(self, generation: Generation) -> None:
-        """Adds a decision, which lasts once this returns.
+        """Appends a decision durably.
 
         Raises:
-            OutOfResources: If the disk is full.
+            OutOfResources: The disk is full.
         """
         append_line(self.run / LINEAGE_FILE, json.dumps(asdict(generation), allow_nan=False).encode())
 
     def keep_checkpoint(self, trial: str, generation: int, checkpoint: Path) -> None:
-        """Keeps the checkpoint with which a member has come to a generation; its files are linked, not copied."""
+        """Keeps the checkpoint with which a member has reached a generation, by hard links to its files."""
         kept = self.checkpoint(trial, generation)
         if kept.is_dir():
             return
@@ -103,14 +103,14 @@ class Lineage:
             put_directory(partial, kept)
 
     def checkpoint(self, trial: str, generation: int) -> Path:
-        """Returns where the checkpoint is with which a member has come to a generation."""
+        """Path of the kept checkpoint with which a member has reached a generation."""
         return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
 
     def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:
-        """Removes all kept checkpoints but those that are needed.
+        """Removes all kept checkpoints but the needed ones.
 
         Args:
-            needed: (trial, generation) of each that stays.
+            needed: (trial, generation) of each needed one.
         """
         kept = {self.checkpoint(trial, generation) for trial, generation in needed}
         for path in (self.run / GENERATIONS_DIRECTORY).glob("*/*"):
@@ -118,12 +118,12 @@ class Lineage:
                 shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
-        """Removes all kept checkpoints, once no member has anything left to do."""
+        """Removes all kept checkpoints, once all members are over."""
         shutil.rmtree(self.run / GENERATIONS_DIRECTORY, ignore_errors=True)
 
 
 def read_generations(run: Path) -> list[Generation]:
-    """Reads the lineage of a run, oldest first; [] if it has no populations. A torn last line is left out."""
+    """Reads the lineage of a run, oldest first; [] without populations. Lines that a kill has truncated are skipped."""
     try:
         lines = (Path(run) / LINEAGE_FILE).read_bytes().splitlines()
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def read_generations(run: Path) -> list[Generation]:
 
 
 def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int, MemberRecord]]:
-    """Returns the last generation of each trial that is known, and what was decided about it there."""
+    """The last generation of each trial, and its record there."""
     return {member.trial: (line.generation, member) for line in generations for member in line.members}
 
 
@@ -152,12 +152,12 @@ def _link(source: Path, target: Path) -> None:
 
 
 def newest_checkpoint_of(checkpoints: Path) -> Path:
-    """Returns the newest whole checkpoint of a member that has just come to a generation.
+    """The newest valid checkpoint of a member that has just reached a generation.
 
     Raises:
-        CheckpointError: If there is none.
+        CheckpointError: There is none.
     """
     newest = CheckpointStore(checkpoints).newest_valid()
     if newest is None:
-        raise CheckpointError(f"{checkpoints}: the trial has come to a generation without a checkpoint")
+        raise CheckpointError(f"{checkpoints}: the trial has reached a generation without a checkpoint")
     return newest

@@ -1,4 +1,4 @@
-"""The rule of a run, brought to where the run's own records say that it is."""
+"""The scheduling rule of a run, restored from the run's records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlrun.spec.settings import settings_of, with_settings
 from rlrun.trial.results import read_results
 
 Standing = tuple[str, float, float]
-"""A trial, a rung it has come to, and the metric that it had there."""
+"""A trial, a rung that it has reached, and its metric there."""
 
 
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
-    """Returns the rule of a run's scheduler, None if it has none, and how trials stood at its rungs.
+    """The scheduling rule of a run, None if it has none, and the trials' metrics at its rungs.
 
-    Trials that it had decided to stop, or would have stopped next, are over: they are marked, and taken off the run.
+    Trials that it has decided to stop, or would stop next, are recorded as over and removed from the run.
     """
     scheduler = run.experiment.scheduler
     if scheduler is None:
@@ -50,9 +50,9 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
         rung = rule.on_result(name, moment, None if value is None else sign * value).rung
         if rung is not None and value is not None:
             standings.append((name, rung, value))
-    going_on = {trial.name for trial in run.trials}  # failed ones as well that are tried again
+    running = {trial.name for trial in run.trials}  # with failed ones that are retried
     for name in names:
-        if name not in going_on:
+        if name not in running:
             rule.remove(name)
     for name, decision in rule.released().items():
         if decision.verdict == "stop":
@@ -64,7 +64,7 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
 
 
 def _leave_out(run: ActiveRun, over: set[str]) -> None:
-    """Takes trials that are over off a run, and tells how they ended."""
+    """Removes trials that are over from a run, and sends their final status."""
     for trial in run.trials:
         if trial.name in over:
             run.ended(trial.name)

@@ -1,6 +1,6 @@
-"""Turns a searcher's suggestions into trials, and trials' results into what the searcher learns from.
+"""Trials from a searcher's suggestions, and the searcher's feedback from their results.
 
-A configuration is run with every seed of the experiment; its score is the mean over them.
+A configuration is run with every seed of the experiment; its score is the mean over the seeds.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from rlrun.trial.results import read_results
 
 
 class Suggestions:
-    """The trials of a run that a searcher makes, one configuration after the other.
+    """The trials of a run that a searcher suggests, one configuration after another.
 
     Attributes:
-        max_concurrent: How many configurations may run at once, None for as many as there is room for.
+        max_concurrent: Maximum number of configurations that run at once, None for no limit.
     """
 
     def __init__(self, experiment: Experiment, directory: RunDirectory) -> None:
-        """Begins, or goes on with what the run's directory says was suggested and learned.
+        """Starts a search, or restores it from the run's directory.
 
         Raises:
-            UsageError: If a package is missing.
+            UsageError: A package is missing.
         """
         assert experiment.searcher is not None
         settings = experiment.searcher.settings
-        assert settings is not None, "random draws make a table of their own"
+        assert settings is not None, "random draws need no searcher"
         self.max_concurrent = settings.max_concurrent
         self._experiment = experiment
         self._directory = directory
@@ -48,7 +48,7 @@ class Suggestions:
             self._complete_if_over(configuration)
 
     def notes(self) -> list[str]:
-        """Returns what the searcher has to tell the user since the last call."""
+        """The searcher's messages to the user since the last call."""
         return self._searcher.notes()
 
     @property
@@ -57,23 +57,23 @@ class Suggestions:
         return len(set(self._configuration.values())) >= self._experiment.num_samples
 
     def running(self) -> int:
-        """Returns how many configurations have trials that have neither ended nor wait.
+        """Number of configurations with trials that neither have ended nor wait.
 
-        Those that wait may do so for configurations that are yet to be suggested.
+        Waiting trials may wait for configurations that are not suggested yet.
         """
         idle = self._over | self._waiting
         return len({number for name, number in self._configuration.items() if name not in idle})
 
     def waits(self, trial: str) -> None:
-        """Hears that a trial waits for others."""
+        """Marks a trial as waiting for others."""
         self._waiting.add(trial)
 
     def goes_on(self, trial: str) -> None:
-        """Hears that a trial waits no longer."""
+        """Marks a trial as no longer waiting."""
         self._waiting.discard(trial)
 
     def next_trials(self) -> list[TrialSpec]:
-        """Asks for another configuration and writes its trials, one for each seed, into the run's table."""
+        """Creates the trials of the next configuration, one for each seed, and adds them to the run."""
         number = len(set(self._configuration.values()))
         values: Mapping[Location, Any] = self._searcher.suggest(number)
         trials = []
@@ -85,7 +85,7 @@ class Suggestions:
         return trials
 
     def observe(self, trial: str, budget: float, score: float) -> None:
-        """Hears how a trial stands at a rung; the searcher hears it once all seeds have come there.
+        """Records a trial's metric at a rung, and passes the mean to the searcher once all seeds have reached it.
 
         Args:
             trial: Name of the trial.
@@ -99,17 +99,17 @@ class Suggestions:
             self._searcher.observe(number, budget, fmean(seen.values()))
 
     def ended(self, trial: str, *, failed: bool) -> None:
-        """Hears that a trial has ended.
+        """Records the end of a trial, and completes its configuration if it was the last.
 
         Args:
             trial: Name of the trial.
-            failed: Whether it failed; a configuration of which any trial failed has no score.
+            failed: Whether it failed; a configuration with a failed trial has no score.
         """
         self._over.add(trial)
         if failed:
             self._failed.add(trial)
         else:
-            self._failed.discard(trial)  # it was tried again
+            self._failed.discard(trial)  # it was retried
         self._complete_if_over(self._configuration[trial])
 
     def _complete_if_over(self, number: int) -> None:

@@ -1,1 +1,1 @@
-"""What a YAML file means: experiments, search spaces, source positions."""
+"""Spec files: YAML with source positions, search spaces, experiments."""

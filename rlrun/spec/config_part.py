@@ -1,4 +1,4 @@
-"""Settings of an entry at one place: of its algorithm, of one of its policies, or of sampling in a world."""
+"""One config of an entry: of its algorithm, of one of its policies, or of sampling in a world."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rlrun.spec.expansion import Spaces
 
 @dataclass(frozen=True)
 class ConfigPart:
-    """Settings as they were written, and what came of checking them.
+    """Settings as written, and the result of checking them.
 
     Attributes:
-        location: Where they stand in the entry.
-        algorithm: Name of the algorithm; "" of settings that are no algorithm's.
+        location: Their location in the entry.
+        algorithm: Name of the algorithm; "" for settings of sampling.
         model: Their config class.
-        data: What is written.
-        spaces: The search spaces, by location in the entry.
-        value: The typed settings, with the first value of every space; None if anything is wrong with them.
+        data: The settings as written.
+        spaces: Their search spaces, by location in the entry.
+        value: The typed settings, with the first value of every space; None if they are not valid.
     """
 
     location: Location

@@ -1,4 +1,4 @@
-"""Checking one entry of a spec file: from data to an Experiment, or to all that is wrong with it."""
+"""Validation of one entry of a spec file: from data to an Experiment, or to all its mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
-from rlrun.spec.expansion import count, filled, value_at
+from rlrun.spec.expansion import filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
@@ -29,35 +29,35 @@ from rlrun.training.policies import Policies
 from rlrun.worlds.make import check_world
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
-"""Keys of an entry without which it says nothing; a misspelt one is read as it is meant, besides being told."""
+"""Required keys of an entry; a misspelt one is reported, and also read under its right name."""
 
 MAX_TOLD = 5
-"""After so many mistakes in drawn values the rest is left untold."""
+"""Bound of the reported mistakes in drawn values."""
 
 MAX_REFUSED = 100
-"""After so many mistakes in what a searcher might suggest nothing is taken to fit."""
+"""Number of refused draws after which a searcher's spaces are taken to have no valid value."""
 
 
 class UnusableEnv(Mistake):
-    """An env that a spec may name but that cannot be used here, since a package is missing."""
+    """A valid env that cannot be used here because a package is missing."""
 
 
 def check_entry(
     name: str, data: Any, origin: str = "", max_trials: int = MAX_TRIALS
 ) -> tuple[Experiment | None, list[Mistake]]:
-    """Checks one entry of a spec file.
+    """Validates one entry of a spec file.
 
     Args:
         name: The experiment's name.
-        data: What stands under it.
-        origin: Where it came from, for the user.
-        max_trials: Most trials that it may have.
+        data: The value of the entry.
+        origin: Its source, for messages.
+        max_trials: Bound of the number of its trials.
 
     Returns:
-        The experiment, None if anything is wrong with it, and all mistakes, with their locations in the entry.
+        The experiment, None if it is not valid, and all mistakes, with their locations in the entry.
 
     Raises:
-        UserCodeError: If a user's own module raises while it is imported.
+        UserCodeError: A user's module raises while it is imported.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         return None, [
@@ -78,7 +78,7 @@ def check_entry(
 def _check(
     name: str, data: Mapping[str, Any], origin: str, max_trials: int
 ) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
-    """Checks an entry but for the names of its own keys."""
+    """Validates an entry, apart from its unknown keys."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
     mistakes = [*wrong, *learning.mistakes]
@@ -124,7 +124,7 @@ def _check(
 
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
-    """Checks that an env, its arguments and its wrappers exist and can be used here, without building the env."""
+    """Checks that an env, its arguments and its wrappers exist and can be used here, without creating the env."""
     named = next((name,) for name in ("world", "pettingzoo", "id") if getattr(config, name) is not None)
     bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
     mistakes = _mistakes_at(named, bare)
@@ -164,7 +164,7 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
 
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
-    """Names the keys that an entry does not have, and where they belong if that is known."""
+    """Mistakes for unknown keys, which name the right place of a key if it exists elsewhere."""
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     known = [key for key in ENTRY_KEYS if key not in of_policies]
     models: dict[str, Sequence[type[ConfigModel]]] = {
@@ -182,18 +182,18 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
 
 
 def _check_needed(configs: Mapping[Location, SamplingSettings]) -> list[Mistake]:
-    """Names settings that are null and without which nothing can be trained."""
+    """Mistakes for settings that are null and without which training is impossible."""
     return [
-        Mistake((*location, name), told)
+        Mistake((*location, name), message)
         for location, config in configs.items()
         if isinstance(config, AlgorithmConfig)
-        for name, told in config.needed.items()
+        for name, message in config.needed.items()
         if getattr(config, name) is None
     ]
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
-    """Checks what an entry says besides algorithm, env and config."""
+    """Validates all keys of an entry but those of what learns."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
     spaces, wrong_spaces = find_spaces(written)
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
@@ -207,7 +207,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
         mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
     if settings is not None and settings.evaluation is not None and settings.evaluation.oracle:
         mistakes += _oracle_mistakes(data.get("env"))
-    worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # told at their very number
+    worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # reported at the exact value
     mistakes = [mistake for mistake in mistakes if mistake.location not in worded] + mutations
     if "stop" not in written:
         mistakes = [mistake for mistake in mistakes if mistake.location != ("stop",)]
@@ -218,13 +218,13 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
 
 
 def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:
-    """Says of search spaces that they cannot stand where they are, instead of what a field expects there.
+    """Replaces type errors at search spaces in unsupported places by a message on search spaces.
 
-    Nothing is said of those under a key that is wrong itself.
+    Search spaces under an unknown key are not reported.
     """
     unknown = [mistake.location for mistake in mistakes if mistake.at_key]
     spaces = [space for space in spaces if not any(space[: len(key)] == key for key in unknown)]
-    message = "a search space cannot stand here, only below config and env, and in the mutations of pbt"
+    message = "a search space is only allowed below config and env, and in the mutations of pbt"
     return [mistake for mistake in mistakes if not any(_overlap(mistake.location, space) for space in spaces)] + [
         Mistake(space, "write [low, high]" if space[: len(BOUNDS)] == BOUNDS else message) for space in spaces
     ]
@@ -235,9 +235,9 @@ def _overlap(one: Location, other: Location) -> bool:
 
 
 def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings that name the metric of the best checkpoint, whose default depends on the rest of the entry.
+    """Sets the metric of the best checkpoint, whose default depends on the rest of the entry.
 
-    So resolved specs name it, and a run keeps the one that it was begun with.
+    So resolved specs contain it, and a run keeps the metric that it was started with.
     """
     checkpoint = written.get("checkpoint", {})
     if not isinstance(checkpoint, Mapping) or "best" in checkpoint:
@@ -246,7 +246,7 @@ def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, An
 
 
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
-    """Returns settings in which the env of evaluations is typed, and what is wrong with it."""
+    """Settings with a typed evaluation env, and its mistakes."""
     evaluation = written.get("evaluation")
     if not isinstance(evaluation, Mapping) or evaluation.get("env") is None:
         return written, []
@@ -255,7 +255,7 @@ def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[
 
 
 def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
-    """Names what is wrong with the opponent of evaluations."""
+    """Mistakes of the opponent of evaluations."""
     where: Location = ("evaluation", "against")
     if not names_world(env):
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
@@ -267,7 +267,7 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
 
 
 def _oracle_mistakes(env: Any) -> list[Mistake]:
-    """Says why there are no exact values of an env; nothing of one that is wrong itself."""
+    """Mistakes of `evaluation.oracle` where an env has no exact values; none if the env itself is not valid."""
     where: Location = ("evaluation", "oracle")
     if names_world(env):
         return [Mistake(where, "is for an env with one agent: a world of many has no exact values")]
@@ -286,14 +286,13 @@ def _is_mutation(location: Location) -> bool:
 
 
 def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace], max_trials: int) -> list[Mistake]:
-    """Checks that the trials are neither too many nor the same ones again."""
-    searches = settings.searcher is not None and settings.searcher.settings is not None
-    mutates = settings.scheduler is not None and settings.scheduler.population is not None
-    trials = (settings.num_samples if searches else count(spaces, settings.num_samples)) * len(settings.seeds)
+    """Checks that the trials are neither too many nor repeated."""
+    trials = settings.configurations_in(spaces) * len(settings.seeds)
     if trials > max_trials:
         message = f"has {trials:,} trials, more than {max_trials:,}; --max-trials {trials} allows them"
         return [Mistake((), message, at_key=True)]
-    if settings.num_samples > 1 and not searches and not mutates and all(space.is_grid for space in spaces.values()):
+    is_drawn = settings.searches or settings.population is not None or any(not each.is_grid for each in spaces.values())
+    if settings.num_samples > 1 and not is_drawn:
         message = (
             f"{settings.num_samples} samples would be equal: nothing is drawn at random; for repetitions write seeds"
         )
@@ -302,10 +301,10 @@ def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace],
 
 
 def _check_trials(experiment: Experiment, settings: Mapping[Location, type[ConfigModel]]) -> list[Mistake]:
-    """Checks what is drawn for each trial; rules across fields see the combinations here."""
+    """Validates the drawn values of each trial, including rules across fields."""
     mistakes: list[Mistake] = []
-    # A searcher will suggest what nobody knows yet, but it draws from the same spaces. What the config refuses it draws
-    # anew, so it is enough that some fit.
+    # The suggestions of a searcher are not known yet, but come from the same spaces. It repeats suggestions that the
+    # config refuses, so it is enough that one is valid.
     drawn = experiment.replace(searcher=None) if experiment.searches else experiment
     seen: set[int] = set()
     for planned in drawn.plan():

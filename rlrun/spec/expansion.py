@@ -1,7 +1,7 @@
-"""From search spaces to configurations and members of populations, and from those back to what a spec would say.
+"""Expansion of search spaces into configurations, trials and members of populations.
 
-Each draw has a generator of its own, made from a seed, the place of the space and the number of the draw: the same spec
-gives the same trials, and a further space or a larger ``num_samples`` leaves the other draws alone.
+Each draw has its own generator, seeded by a seed, the location of the space and the number of the draw. So a spec
+always gives the same trials, and a further space or a larger ``num_samples`` does not change the other draws.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Spaces = Mapping[Location, SearchSpace]
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """What tells one trial of an experiment from the others.
+    """Identity of a trial: its number, seed and varying settings.
 
     Attributes:
         index: Its number within the experiment.
-        configuration: Number of its configuration, or of the member of a population.
+        configuration: Number of its configuration, or of the member in its population.
         seed: Its seed, or its population's.
-        values: The value of everything that varies, by its location in the entry.
+        values: Values of the settings that vary, by location in the entry.
     """
 
     index: int
@@ -43,7 +43,7 @@ def planned_trials(configurations: Sequence[dict[Location, Any]], seeds: Sequenc
     """Yields the trials of a sweep: each configuration with every seed.
 
     Args:
-        configurations: What `expand` returns.
+        configurations: Result of `expand`.
         seeds: The seeds.
     """
     for number, values in enumerate(configurations):
@@ -57,26 +57,26 @@ def planned_members(
     mutated: Spaces,
     seeds: Sequence[int],
 ) -> Iterator[PlannedTrial]:
-    """Yields the members of populations: for each seed one with each configuration.
+    """Yields the members of populations: for each seed a population with one member for each configuration.
 
-    A setting that the population changes and that the template does not state begins with a draw.
+    The initial value of a setting that the population changes is drawn if the template does not state it.
 
     Args:
-        template: What an entry says of env and config.
-        configurations: What `expand` returns for it.
-        mutated: The spaces of the settings that the population changes, by their locations.
-        seeds: The populations' seeds.
+        template: The entry's env and config as written.
+        configurations: Result of `expand` for it.
+        mutated: Search spaces of the settings that the population changes, by location.
+        seeds: Seeds of the populations.
     """
     for place, seed in enumerate(seeds):
         for member, values in enumerate(configurations):
             data = fill(template, values)
-            unsaid = {location: space for location, space in mutated.items() if not is_stated(data, location)}
-            starts = {location: draw(space, location, seed, member) for location, space in unsaid.items()}
+            unstated = {location: space for location, space in mutated.items() if not is_stated(data, location)}
+            starts = {location: draw(space, location, seed, member) for location, space in unstated.items()}
             yield PlannedTrial(place * len(configurations) + member, member, seed, values | starts)
 
 
 def member_seed(population: int, member: int) -> int:
-    """Returns the root seed of a member of a population, below 2**31.
+    """Root seed of a member of a population, below 2**31.
 
     Args:
         population: The population's seed.
@@ -86,7 +86,7 @@ def member_seed(population: int, member: int) -> int:
 
 
 def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> Any:
-    """Returns a copy of a spec's value in which other values stand at some locations."""
+    """A copy of data with the values at some locations replaced."""
     if location in values:
         return values[location]
     if isinstance(data, Mapping):
@@ -97,7 +97,7 @@ def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> 
 
 
 def is_stated(data: Any, location: Location) -> bool:
-    """Whether a spec's value says something at a location."""
+    """Whether data has a value at a location."""
     for step in location:
         if not (isinstance(data, Mapping) and step in data):
             return False
@@ -106,14 +106,14 @@ def is_stated(data: Any, location: Location) -> bool:
 
 
 def value_at(data: Any, location: Location) -> Any:
-    """Returns what a spec's value says at a location, which must be there."""
+    """The value of data at a location, which must exist."""
     for step in location:
         data = data[step]
     return data
 
 
 def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str, Any]:
-    """Returns a copy of a spec's value in which other values stand at some locations, whether or not any did before."""
+    """A copy of data with values set at some locations, which need not exist before."""
     result: dict[str, Any] = fill(data, values)
     for location, value in values.items():
         place: Any = result
@@ -124,17 +124,17 @@ def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str,
 
 
 def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
-    """Returns how many configurations `expand` would return."""
+    """Number of configurations from `expand`."""
     return num_samples * math.prod(len(space.arguments) for space in spaces.values() if space.is_grid)
 
 
 def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
-    """Turns search spaces into configurations: each point of the grid, ``num_samples`` times, with fresh draws.
+    """Expands search spaces into configurations: each point of the grid, ``num_samples`` times, with new draws.
 
     Args:
         spaces: The spaces by their locations in the spec.
-        num_samples: How often the grid is gone through.
-        seed: From which all draws derive.
+        num_samples: Number of passes over the grid.
+        seed: Seed of all draws.
 
     Returns:
         The value at each space's location, for each configuration.
@@ -153,12 +153,12 @@ def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) 
 
 
 def draw(space: SearchSpace, location: Location, seed: int, index: int) -> Any:
-    """Returns the draw of a number that is made for a place.
+    """Draws a value for a location, deterministically.
 
     Args:
-        space: What is drawn from.
-        location: Where the value stands in the entry.
-        seed: From which all draws derive.
+        space: The search space.
+        location: Location of the value in the entry.
+        seed: Seed of all draws.
         index: Number of the draw.
     """
     sequence = np.random.SeedSequence([seed, zlib.crc32(dotted(location).encode()), index])

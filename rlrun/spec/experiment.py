@@ -1,4 +1,4 @@
-"""An experiment, which is one entry of a spec file, and a trial, which is one training run of it."""
+"""Experiments (entries of a spec file) and trials (their training runs)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
@@ -20,6 +21,7 @@ from rlrun.metric import Metric, of_policy
 from rlrun.registry import algorithm_class
 from rlrun.spec.expansion import (
     PlannedTrial,
+    Spaces,
     count,
     expand,
     filled,
@@ -31,7 +33,7 @@ from rlrun.spec.expansion import (
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.trial_names import member_name, short_names, trial_name
-from rlrun.spec.tuning import FailureConfig, SchedulerConfig, SearcherConfig
+from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
 from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
 
@@ -42,18 +44,18 @@ EVALUATION_METRICS = (
     Metric("evaluation/episode_return_max", "", "Highest of those returns"),
     Metric("evaluation/episode_len_mean", "env steps", "Mean length of an evaluation's episodes"),
 )
-"""What an evaluation reports."""
+"""Metrics of evaluations."""
 
 EVALUATION_COLUMNS = Metric(
     "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over an evaluation's episodes"
 )
-"""What it reports besides, of an env whose config names columns."""
+"""Further metrics of evaluations in an env whose config names columns."""
 
 _ENDINGS = {
     "win_rate": "won",
     "draw_rate": "drawn",
     "loss_rate": "lost",
-    "unbeaten_rate": "not lost, for `expect`, which holds metrics to their least value",
+    "unbeaten_rate": "not lost, for `expect`, which sets lower bounds of metrics",
 }
 _AS = {
     "": "against the opponent of `evaluation.against`",
@@ -66,29 +68,29 @@ AGAINST_METRICS = tuple(
     for side, which in _AS.items()
     for rate, ending in _ENDINGS.items()
 )
-"""What an evaluation against an opponent reports; null for a side that no policy plays which learns."""
+"""Metrics of evaluations against an opponent; null for a side that no learning policy plays."""
 
 ORACLE_METRICS = (
-    Metric("evaluation/oracle/value_gap", "", "Mean distance of estimated values from those of the best policy"),
-    Metric("evaluation/oracle/policy_gap", "", "What the best policy is worth more where episodes begin"),
+    Metric("evaluation/oracle/value_gap", "", "Mean distance of estimated values from those of the optimal policy"),
+    Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states"),
 )
-"""What an evaluation with `evaluation.oracle` reports."""
+"""Metrics of evaluations with `evaluation.oracle`."""
 
 MAX_TRIALS = 10_000
-"""Most trials of one experiment, unless more are asked for."""
+"""Default bound of the trials of an experiment."""
 
 EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EVALUATION_METRICS)
-"""What an evaluation reports, each name after ``evaluation/``."""
+"""Metrics of evaluations, without the prefix ``evaluation/``."""
 
 
 def judged_by(spec: Mapping[str, Any]) -> str:
-    """Returns the metric that says which checkpoint, trial or configuration is the best.
+    """The metric by which checkpoints, trials and configurations are compared.
 
-    It is ``checkpoint.best`` where that names one. Otherwise evaluation comes first where there is any. The return of a
-    game sums that of both sides, so there it is the share of games not lost, or the rating in the league.
+    It is ``checkpoint.best`` if that is a metric, else one of the evaluation if there is any. In games the mean return
+    sums over both sides, so there it is the fraction of games not lost, or the Elo rating in the league.
 
     Args:
-        spec: An entry of a spec file or a trial, as plain data; it need not be right.
+        spec: An entry of a spec file or a trial, as plain data; it need not be valid.
 
     Examples:
         >>> judged_by({}), judged_by({"evaluation": {"every": 10}})
@@ -115,7 +117,7 @@ def judged_by(spec: Mapping[str, Any]) -> str:
 
 
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
-    """Returns what an evaluation of a world reports besides, of each of its policies."""
+    """Further metrics of evaluations in a world, for each of its policies."""
     return tuple(
         replace(
             metric,
@@ -128,7 +130,7 @@ def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
 
 
 def _is_evaluated(metric: str) -> bool:
-    """Whether evaluations measure a metric of training too, or it is one of games against an opponent."""
+    """Whether evaluations report a metric, under the same name as in training or of games against an opponent."""
     if any(metric == each.name for each in AGAINST_METRICS):
         return True
     policy = re.fullmatch(r"policies/[^/]+/(.+)", metric)
@@ -136,7 +138,7 @@ def _is_evaluated(metric: str) -> bool:
 
 
 def _counted(seeds: Any) -> Any:
-    """Lets a number n stand for the seeds 0 to n - 1."""
+    """Turns a number n into the seeds 0 to n - 1."""
     if isinstance(seeds, list | tuple):
         return seeds
     is_number = isinstance(seeds, int | float) and not isinstance(seeds, bool)
@@ -149,7 +151,7 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds:
         raise ValueError("there must be at least one seed")
     if len(set(seeds)) < len(seeds):
-        raise ValueError(f"the seed {next(seed for seed in seeds if seeds.count(seed) > 1)} is there twice")
+        raise ValueError(f"the seed {next(seed for seed in seeds if seeds.count(seed) > 1)} appears twice")
     return seeds
 
 
@@ -171,15 +173,15 @@ class CheckpointConfig(ConfigModel):
     at_end: bool = True
     """Whether one is written when the trial ends."""
     keep: PositiveInt = 3
-    """How many of the newest are kept."""
+    """Number of newest checkpoints that are kept."""
     best: str | None = "episode_return_mean"
-    """Metric by which the best one so far is kept besides; null for none. Where a spec evaluates, the default is
+    """Metric by which the best checkpoint so far is also kept; null for none. In a spec with evaluations the default is
     evaluation/episode_return_mean, or with an opponent evaluation/against/unbeaten_rate; in a league without one the
     Elo of the first policy."""
 
 
 class EvaluationConfig(ConfigModel):
-    """Evaluation with fixed episodes while training goes on."""
+    """Periodic evaluation on fixed episodes during training."""
 
     every: PositiveInt = 10
     """Iterations between two evaluations."""
@@ -188,24 +190,24 @@ class EvaluationConfig(ConfigModel):
     env: EnvConfig | None = None
     """Another environment than the one trained on; null for the same."""
     stochastic: bool = False
-    """Whether actions are drawn as in training, instead of the likeliest ones."""
+    """Whether actions are sampled as in training, instead of taking the most likely ones."""
     against: NonEmptyText | None = None
-    """A scripted opponent to play so many episodes against besides: random, one_ply, minimax, mcts, or
+    """A scripted opponent for the same number of further episodes: random, one_ply, minimax, mcts, or
     package.module:Name. In a world of two sides each is played in half of them; null for none."""
     oracle: bool = False
-    """Whether estimated values, and the likeliest actions, are compared with the exact ones of an env that has finitely
-    many states and tells its model."""
+    """Whether estimated values, and the most likely actions, are compared with the exact ones, in an env with finitely
+    many states and a known model."""
 
 
 class ResourcesConfig(ConfigModel):
-    """What a trial's own process needs; its rollout workers and GPUs are counted from its config."""
+    """Resources of a trial's own process; those of its workers and learners follow from its config."""
 
     cpus: PositiveFloat = 1.0
     """CPUs of the trial's own process."""
 
 
 class ExpectConfig(ConfigModel):
-    """What a run must reach, as ``{episode_return_mean: 450, within_env_steps: 150_000}``."""
+    """Expected results of a run, such as ``{episode_return_mean: 450, within_env_steps: 150_000}``."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float] = Field(init=False)
@@ -215,15 +217,15 @@ class ExpectConfig(ConfigModel):
     within_seconds: PositiveFloat | None = None
     """Seconds of the trial (`time_total_s`) within which the metrics must be reached; null for no limit."""
     seeds: PositiveInt | None = None
-    """Over how many seeds, from 0 on; null for the experiment's own."""
+    """Number of seeds, from 0 on; null for the experiment's own."""
     passes: PositiveInt | None = None
-    """How many of the seeds must reach the metrics; null for two thirds of them."""
+    """Number of seeds that must reach the metrics; null for two thirds of them."""
     last_evaluations: PositiveInt | None = None
-    """Judge by the mean over so many of the run's last evaluations, for algorithms whose policies come and go; null
-    for the policy at the end."""
+    """Number of the run's last evaluations whose mean is compared, for algorithms with unstable policies; null for the
+    policy at the end."""
     regression_floor: float | None = None
-    """Lower end of the 95 % interval that was published of the metric's interquartile mean over seeds: `rlrun regress`
-    warns where its seeds stay below. null for no warning."""
+    """Lower end of the published 95 % interval of the metric's interquartile mean over seeds: `rlrun regress` warns if
+    its seeds stay below. null for no warning."""
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
@@ -236,42 +238,56 @@ class ExpectConfig(ConfigModel):
         return self
 
     def needed_passes(self, seeds: int) -> int:
-        """Returns how many of a number of seeds must reach the metrics."""
+        """The number of seeds that must reach the metrics."""
         return -(-2 * seeds // 3) if self.passes is None else self.passes
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The least value of each metric."""
+        """Lower bound of each metric."""
         return dict(self.__pydantic_extra__)
 
 
 class RunSettings(ConfigModel):
-    """What an experiment says besides its algorithm, env and config."""
+    """Settings of an experiment apart from its algorithm, env and config."""
 
     seeds: Seeds = (0,)
     """A number n for the seeds 0 to n - 1, or a list of seeds; each seed is a trial."""
     num_samples: PositiveInt = 1
-    """How often random search spaces are drawn from, for each point of the grid."""
+    """Number of draws from random search spaces, for each point of the grid."""
     stop: Stop
     """Metrics and the values at which a trial stops, whichever comes first."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """When checkpoints are written and which are kept."""
     evaluation: EvaluationConfig | None = None
-    """Evaluation while training goes on; null for none."""
+    """Periodic evaluation during training; null for none."""
     resources: ResourcesConfig = ResourcesConfig()
-    """What a trial's own process needs."""
+    """Resources of a trial's own process."""
     expect: ExpectConfig | None = None
-    """What a run must reach; `rlrun regress` holds it to that."""
+    """Expected results, which `rlrun regress` checks."""
     scheduler: SchedulerConfig | None = None
-    """What stops or changes trials while they run, such as asha or pbt; null for nothing."""
+    """Scheduler, which stops or changes running trials, such as asha or pbt; null for none."""
     searcher: SearcherConfig | None = None
-    """What chooses the values of search spaces, such as optuna; null for random draws."""
+    """Searcher, which chooses the values of search spaces, such as optuna; null for random draws."""
     failure: FailureConfig = FailureConfig()
-    """What becomes of a trial that fails."""
+    """Handling of failed trials."""
     storage: NonEmptyText | None = None
-    """Where a copy of the run's directory is kept, a path or a URI such as s3://bucket/runs; null for none."""
+    """Storage for a copy of the run's directory, a path or a URI such as s3://bucket/runs; null for none."""
     loggers: LoggersConfig = LoggersConfig()
-    """Which services hear the results besides the run directory."""
+    """Services that also receive the results."""
+
+    @property
+    def searches(self) -> bool:
+        """Whether a searcher creates the trials one after another, so that they are not known beforehand."""
+        return self.searcher is not None and self.searcher.settings is not None
+
+    @property
+    def population(self) -> PbtConfig | Pb2Config | None:
+        """Settings of the scheduler's populations; None if it has none."""
+        return None if self.scheduler is None else self.scheduler.population
+
+    def configurations_in(self, spaces: Spaces) -> int:
+        """Number of configurations from search spaces."""
+        return self.num_samples if self.searches else count(spaces, self.num_samples)
 
     @model_validator(mode="after")
     def _evaluates_what_it_is_judged_by(self) -> Self:
@@ -288,28 +304,28 @@ class RunSettings(ConfigModel):
 
 
 class Learning(ConfigModel):
-    """What learns, and where: an algorithm in an env, or the policies of a world."""
+    """An algorithm in an env, or the policies of a world, with their settings."""
 
     algorithm: str
-    """Name or import path of the algorithm; of several policies what displays say of theirs."""
+    """Name or import path of the algorithm; for several policies, the display name of theirs."""
     env: EnvConfig
     """The environment, or the world of many agents."""
     config: SerializeAsAny[SamplingSettings]
-    """Settings of the algorithm; of several policies how experience is collected for all of them."""
+    """Settings of the algorithm; for several policies, settings of sampling."""
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
-    """The policies of a world by name; none where `algorithm` learns the only one."""
+    """The policies of a world by name; empty if `algorithm` learns the only one."""
     mapping: dict[str, str] | str | None = None
-    """Policies by pattern of agent ids, or package.module:function; null where one policy is everybody's."""
+    """Policies by pattern of agent ids, or package.module:function; null if one policy acts for all agents."""
     train: tuple[str, ...] = ()
-    """The policies that learn; none for all."""
+    """The policies that learn; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)
     """Policies of the world that do not learn, by name: frozen opponents act there."""
     league: LeagueSettings | None = None
-    """How the pool of past selves grows and is rated; null where there are no seats."""
+    """How the pool of past selves grows and is rated; null without seats."""
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
-        """Settings of algorithms, by their locations in the entry."""
+        """Settings of algorithms, by location in the entry."""
         if isinstance(self.config, AlgorithmConfig):
             return {("config",): self.config}
         return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
@@ -321,12 +337,12 @@ class Learning(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether parts of a trial are processes of their own, which Ray runs."""
+        """Whether parts of a trial run in other processes, by Ray."""
         return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
 
     @property
     def learns(self) -> Policies:
-        """What learns, with its settings."""
+        """The policies with their algorithms and settings."""
         if isinstance(self.config, AlgorithmConfig):
             return Policies.alone(algorithm_class(self.algorithm)(self.config))
         league = self.league or LeagueSettings()
@@ -334,16 +350,16 @@ class Learning(ConfigModel):
 
 
 class TrialSpec(Learning):
-    """One training run: an experiment with one seed and one value for everything that varies."""
+    """One training run: an experiment with one seed and one value for each varying setting."""
 
     name: str
-    """Its number, what varies and its seed: ``000-lr=0.001-seed=0``."""
+    """Its number, varying settings and seed: ``000-lr=0.001-seed=0``."""
     index: NonNegativeInt
     """Its number within the experiment, from 0."""
     seed: NonNegativeInt
     """Root seed."""
     params: dict[str, Any]
-    """What varies between the experiment's trials, by its shortest name, with this trial's values."""
+    """The settings that vary between the experiment's trials, by shortest name, with this trial's values."""
     experiment: str
     """Name of the experiment."""
     stop: Stop
@@ -351,26 +367,26 @@ class TrialSpec(Learning):
     checkpoint: CheckpointConfig
     """When checkpoints are written and which are kept."""
     evaluation: EvaluationConfig | None
-    """Evaluation while training goes on."""
+    """Periodic evaluation during training."""
     resources: ResourcesConfig
-    """What its own process needs."""
+    """Resources of its own process."""
     expect: ExpectConfig | None
-    """What it must reach."""
+    """Expected results."""
     configuration: NonNegativeInt = Field(default_factory=lambda data: data.get("index", 0))
-    """Number of its configuration; trials that differ by nothing but their seed share it."""
+    """Number of its configuration; trials that differ only in their seeds share it."""
     population: NonNegativeInt | None = None
-    """Seed of the population that it is a member of (pbt, pb2); None for a trial on its own."""
+    """Seed of the population that it is a member of (pbt, pb2); None without one."""
     max_restarts: NonNegativeInt = 0
-    """How often it is started again after a failure."""
+    """Maximum number of restarts after failures."""
     loggers: LoggersConfig = LoggersConfig()
-    """Which services hear its results."""
+    """Services that receive its results."""
     trials_sharing_update: PositiveInt = 1
-    """How many trials of the experiment, itself included, differ by nothing but seeds and scheduled settings: one
-    compiled update serves them all, which `compile: auto` counts on."""
+    """Number of trials of the experiment, itself included, that differ only in seeds and scheduled settings: they share
+    one compiled update, which `compile: auto` takes into account."""
 
     @property
     def judged_by(self) -> str:
-        """The metric that says how good it is, and which of its checkpoints is the best."""
+        """The metric by which it, and its checkpoints, are compared."""
         return judged_by(
             {
                 "checkpoint": {"best": self.checkpoint.best},
@@ -383,11 +399,11 @@ class TrialSpec(Learning):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Makes a trial from what `to_data` returned, here or in an earlier version, its config typed by its algorithm.
+        """Restores a trial from `to_data()`, also of earlier versions, with its config typed by its algorithm.
 
         Raises:
-            SpecError: If the data is not valid.
-            UsageError: If there is no such algorithm.
+            SpecError: The data is not valid.
+            UsageError: There is no such algorithm.
         """
         if not data.get("policies"):
             config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path="config")
@@ -399,77 +415,71 @@ class TrialSpec(Learning):
         return cls.parse({**data, "config": sampling, "policies": policies})
 
     def with_learning(self, learns: Policies) -> Self:
-        """Returns this trial with other settings and policies.
+        """This trial with other policies and settings.
 
         Raises:
-            SpecError: If they are not valid.
-            UsageError: If there is no such algorithm.
+            SpecError: They are not valid.
+            UsageError: There is no such algorithm.
         """
         return self.from_data({**self.to_data(), **learns.to_data()})
 
 
 class _Varied(NamedTuple):
-    """What a configuration makes of an experiment."""
+    """Varying settings and typed config of a configuration."""
 
     params: dict[str, Any]
     learning: dict[str, Any]
 
 
 class Experiment(RunSettings, Learning):
-    """One entry of a spec file, checked: it expands into trials."""
+    """A validated entry of a spec file; it expands into trials."""
 
     name: NonEmptyText
     """Its name in the file."""
     template: dict[str, Any]
-    """``env``, ``config``, ``policies``, ``mapping``, ``train``, ``seats`` and ``league`` as they were written, search
-    spaces included. The settings above have, where something varies, the first of its values."""
+    """``env``, ``config``, ``policies``, ``mapping``, ``train``, ``seats`` and ``league`` as written, with search
+    spaces. In the fields above, settings that vary have their first values."""
     origin: str = ""
-    """Where it came from, for the user: a file, or which defaults were taken."""
-
-    @property
-    def searches(self) -> bool:
-        """Whether a searcher makes the trials one after the other, so that there is no table of them beforehand."""
-        return self.searcher is not None and self.searcher.settings is not None
+    """Its source for messages: a file, or the defaults that were used."""
 
     @property
     def num_configurations(self) -> int:
-        """How many configurations are tried, each with every seed; of populations, how many members each has."""
-        return self.num_samples if self.searches else count(self.spaces(), self.num_samples)
+        """Number of configurations, each for every seed; for populations, the number of their members."""
+        return self.configurations_in(self.spaces())
 
     @property
     def num_trials(self) -> int:
-        """How many trials there will be."""
+        """Number of trials in all."""
         return self.num_configurations * len(self.seeds)
 
     def spaces(self) -> dict[Location, SearchSpace]:
-        """Returns the search spaces by their locations in the entry, such as ``("config", "lr")``."""
+        """The search spaces by location in the entry, such as ``("config", "lr")``."""
         return find_spaces(self.template)[0]
 
     def mutated(self) -> dict[Location, SearchSpace]:
-        """Returns the search spaces of what a population changes (pbt, pb2), by the locations of what they change."""
-        population = None if self.scheduler is None else self.scheduler.population
-        spaces = {} if population is None else population.spaces
+        """The search spaces of the settings that a population changes (pbt, pb2), by location in the entry."""
+        spaces = {} if self.population is None else self.population.spaces
         return {setting_location(path): space for path, space in spaces.items()}
 
     def param_names(self) -> dict[Location, str]:
-        """Returns the names that trials' `params` have, by the locations of what varies."""
+        """Names in the `params` of trials, by location of the varying settings."""
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """Returns what the trials of the table are, without their configs; none where a searcher makes them."""
+        """The trials without their configs; none if a searcher creates them."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)
         return planned_trials(configurations, self.seeds)
 
     def trials(self) -> list[TrialSpec]:
-        """Returns the experiment's trials; none where a searcher makes them one after the other.
+        """The experiment's trials; none if a searcher creates them.
 
-        These are, for each sample, each point of the grid with every seed; or, with a scheduler that has populations,
-        for each seed a population of one member for each sample and point of the grid.
+        For each sample, there is each point of the grid with every seed. With a scheduler that has populations, there
+        is a population for each seed, with one member for each sample and point of the grid.
 
         Raises:
-            SpecError: If a drawn value does not fit its field.
+            SpecError: A drawn value is not valid for its field.
         """
         names, total, sharing = self.param_names(), self.num_trials, self._trials_by_update()
         trials: list[TrialSpec] = []
@@ -481,10 +491,10 @@ class Experiment(RunSettings, Learning):
         return trials
 
     def first_trial(self) -> TrialSpec:
-        """Returns the first trial or, where a searcher makes them, one like those it may make.
+        """The first trial or, if a searcher creates the trials, an example of them.
 
         Raises:
-            SpecError: If no value that is drawn for it fits its field.
+            SpecError: No drawn value is valid for its field.
         """
         if not self.searches:
             planned = next(self.plan())
@@ -500,27 +510,27 @@ class Experiment(RunSettings, Learning):
         raise mistake
 
     def trial(self, values: Mapping[Location, Any], *, index: int, configuration: int, seed: int) -> TrialSpec:
-        """Returns one trial.
+        """Creates one trial.
 
         Args:
-            values: The value of everything that varies, by its location in the entry.
+            values: Values of the varying settings, by location in the entry.
             index: The trial's number within the experiment.
-            configuration: Number of the configuration that the values are.
-            seed: One of the experiment's seeds. A member of a population draws from a child of it.
+            configuration: Number of the configuration with these values.
+            seed: One of the experiment's seeds. A member of a population has a seed derived from it.
 
         Raises:
-            SpecError: If a value does not fit its field.
+            SpecError: A value is not valid for its field.
         """
         planned, total = PlannedTrial(index, configuration, seed, dict(values)), self.num_trials
-        sharing = len(self.seeds) if self._update_of(values) else total  # what a searcher will choose is not known
+        sharing = len(self.seeds) if self._update_of(values) else total  # a searcher's choices are not known
         return self._trial(planned, self._varied(values, self.param_names()), total, sharing)
 
     def _trials_by_update(self) -> Counter[str]:
-        """Returns how many trials of the table each compiled update serves."""
+        """Number of trials that share each compiled update."""
         return Counter(self._update_of(planned.values) for planned in self.plan())
 
     def _update_of(self, values: Mapping[Location, Any]) -> str:
-        """Returns what of a configuration a compiled update depends on: all that is no scheduled setting."""
+        """Key of the compiled update for a configuration: its values apart from scheduled settings."""
         scheduled = [(*place, name) for place, config in self.settings.items() for name in config.scheduled_fields()]
         return ", ".join(
             f"{location}: {value}"
@@ -536,7 +546,7 @@ class Experiment(RunSettings, Learning):
         )
 
     def _learning(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the fields of `Learning` that a configuration has."""
+        """The fields of `Learning` for a configuration."""
         settings = type(self.config).parse(data["config"], path=f"{self.name}.config")
         env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
         policies = {
@@ -554,7 +564,7 @@ class Experiment(RunSettings, Learning):
 
     def _trial(self, planned: PlannedTrial, varied: _Varied, total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed
-        is_member = self.scheduler is not None and self.scheduler.population is not None
+        is_member = self.population is not None
         return TrialSpec(
             name=member_name(index, total, seed, member)
             if is_member
@@ -576,15 +586,16 @@ class Experiment(RunSettings, Learning):
             trials_sharing_update=sharing,
         )
 
+    @override
     def to_data(self) -> dict[str, Any]:
-        """Returns the entry that makes this experiment, as it would stand in a spec file under its name."""
+        """The entry of this experiment, as in a spec file under its name."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
         return {**algorithm, **self.template, **settings}
 
 
 def setting_location(path: str) -> Location:
-    """Returns where a setting stands in an entry that a population changes: below `config`, or below `policies`.
+    """Location in the entry of a setting that a population changes: below `config` or `policies`.
 
     Examples:
         >>> setting_location("replay.alpha"), setting_location("policies.prey.config.lr")

@@ -1,7 +1,7 @@
-"""Keys of other libraries in an entry, read as the keys that they are here, so that all mistakes are told at once.
+"""Keys of other libraries in an entry, translated to rlrun's, so that all mistakes are reported at once.
 
-The entry is refused for its keys either way. What stands under them is checked as if they had been written as here, and
-told where it is written.
+The entry is refused for its keys in any case. Their values are checked as if they were under rlrun's keys, and mistakes
+are reported at the place where they are written.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ForeignKey:
     """A key of another library, or a misspelt one.
 
     Attributes:
-        written: Where it is.
-        ours: Where its value belongs.
-        converts: Whether the value is another one here, so that it cannot be read as it is.
+        written: Its location in the entry.
+        ours: Location of the corresponding key of rlrun.
+        converts: Whether the value needs a conversion, so that it cannot be checked as it is.
     """
 
     written: Location
@@ -35,14 +35,14 @@ class ForeignKey:
     converts: bool = False
 
     def as_written(self, mistake: Mistake) -> Mistake:
-        """Returns a mistake at the place where it is written, if it is in this key's value."""
+        """Moves a mistake to the place where it is written, if it is in this key's value."""
         if self.converts or mistake.location[: len(self.ours)] != self.ours:
             return mistake
         return replace(mistake, location=(*self.written, *mistake.location[len(self.ours) :]))
 
 
 def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
-    """Returns an entry with the keys that there are here, without those whose values are others here."""
+    """The entry with rlrun's keys, without values that need a conversion."""
     if not keys:
         return entry
     result: dict[str, Any] = deepcopy(dict(entry))
@@ -54,13 +54,13 @@ def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping
 
 
 def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Returns what is wrong with an entry, and what will be once it has the keys that there are here.
+    """Joins the mistakes of an entry with those that it will have once its keys are rlrun's.
 
-    Nothing that a key of another library stands for is missing.
+    Keys for which another library's key is there are not reported as missing.
 
     Args:
-        mistakes: What is wrong with the entry.
-        further: What is wrong with the entry in our keys.
+        mistakes: Mistakes of the entry.
+        further: Mistakes of the entry with rlrun's keys.
         keys: The keys of other libraries.
     """
     all_keys, converted = {key.ours for key in keys}, {key.ours for key in keys if key.converts}
@@ -70,17 +70,17 @@ def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: 
 
 
 def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Returns mistakes at the places where they are written in an entry with keys of other libraries."""
+    """Moves mistakes to the places where they are written in an entry with keys of other libraries."""
     return [reduce(lambda moved, key: key.as_written(moved), keys, mistake) for mistake in mistakes]
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds the keys of an entry that stand for keys which are not there, such as `run` for `algorithm`.
+    """Finds the keys of an entry that stand for missing ones, such as `run` for `algorithm`.
 
     Args:
         entry: The entry.
-        known: The keys that there are.
-        needed: Those of them that a misspelt key may stand for as well.
+        known: The keys of entries.
+        needed: Those for which a misspelt key is also accepted.
     """
     known, needed = list(known), list(needed)
     found: list[ForeignKey] = []
@@ -94,7 +94,7 @@ def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: I
 
 
 def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[ConfigModel]]) -> list[ForeignKey]:
-    """Finds the keys of other libraries in the settings of an entry, whose settings here are not there.
+    """Finds the keys of other libraries in the settings of an entry, if rlrun's are missing.
 
     Args:
         entry: The entry.
@@ -118,10 +118,10 @@ def _keys_below(
     """Yields the keys of other libraries in a config and its sections.
 
     Args:
-        data: What is written.
+        data: The settings as written.
         model: The config's class.
-        location: Where it is in the entry.
-        whole: The class and location of the config that this is a section of; of the entry itself, those of its config.
+        location: Its location in the entry.
+        whole: Class and location of the config that contains it; for the entry itself, those of its config.
     """
     for key, value in data.items() if isinstance(data, Mapping) else ():
         if key in model.model_fields:
@@ -142,7 +142,7 @@ def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
 
 
 def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[ForeignKey]) -> bool:
-    """Whether nothing is written at a location or read there, and nothing but mappings on the way there."""
+    """Whether no value is written or read at a location, and only mappings contain it."""
     if any(location[: len(key.ours)] == key.ours[: len(location)] for key in taken):
         return False
     value: Any = entry

@@ -1,4 +1,4 @@
-"""Checking what learns in an entry, an algorithm or the policies of a world, and the settings of each."""
+"""Validation of what learns in an entry: an algorithm or the policies of a world, and their settings."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
-"""The keys of an entry that say what learns, and where."""
+"""Keys of an entry that define what learns, and where."""
 ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
-"""The keys of an entry."""
+"""Keys of an entry."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
-"""The keys of a policy."""
+"""Keys of a policy."""
 
 MANY_OTHERS = 3
-"""So many algorithms are named that have a setting which another one does not have."""
+"""Bound of the algorithms that a message names for a setting."""
 
 _SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 
 
 @dataclass(frozen=True)
 class CheckedLearning:
-    """What came of checking what learns.
+    """Result of validating what learns.
 
     Attributes:
-        entry: The entry, with presets and the length of the run written out.
-        mistakes: What is wrong, with locations in the entry.
-        algorithm: What displays call the algorithms.
+        entry: The entry, with presets and the run's length filled in.
+        mistakes: Its mistakes, with locations in the entry.
+        algorithm: Display name of the algorithms.
         parts: The settings, with their locations.
-        policies: The policies of a world; none where one algorithm learns all.
+        policies: The policies of a world; empty if one algorithm learns all.
         seats: The seats that they play against, and their league.
-        learns: What learns, with default settings where those of the entry are wrong; None if that is not known.
-        candidates: Where it is not known, the algorithms that may be meant.
+        learns: The policies, with default settings in place of wrong ones; None if an algorithm is not known.
+        candidates: If the algorithm is not known, those that may be meant.
     """
 
     entry: Mapping[str, Any]
@@ -67,26 +67,26 @@ class CheckedLearning:
 
     @property
     def spaces(self) -> dict[Location, SearchSpace]:
-        """The search spaces of all settings, by location in the entry."""
+        """Search spaces of all settings, by location in the entry."""
         return {location: space for part in self.parts for location, space in part.spaces.items()} | self.seats.spaces
 
     @property
     def models(self) -> dict[Location, type[ConfigModel]]:
-        """The config classes of all settings, by location in the entry."""
+        """Config classes of all settings, by location in the entry."""
         return {**{part.location: part.model for part in self.parts}, **self.seats.models}
 
 
 def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
-    """Checks what an entry says of what learns: its algorithm and config, or policies, mapping, what trains, and seats.
+    """Validates what learns in an entry: its algorithm and config, or policies, mapping, train and seats.
 
     Raises:
-        UserCodeError: If a user's own module raises while it is imported.
+        UserCodeError: A user's module raises while it is imported.
     """
     return _check_policies(entry) if "policies" in entry else _check_alone(entry)
 
 
 def holder_of(key: str, model: type[BaseModel], path: str) -> str:
-    """Returns the path of the config that has a field of this name, "" if there is none below the model."""
+    """Path of the config that has a field of this name, "" if there is none below the model."""
     if key in model.model_fields:
         return path
     for name, field_info in model.model_fields.items():
@@ -98,11 +98,11 @@ def holder_of(key: str, model: type[BaseModel], path: str) -> str:
 
 
 def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
-    """Says where a key belongs that is a setting in or below a config, by its name here or elsewhere; "" if it is none.
+    """Message on the right place of a misplaced key, by its name in rlrun or another library; "" if it is no setting.
 
     Args:
-        key: The key, which stands at another place.
-        models: The class of the config; where it is not known of which algorithm it is, that of each.
+        key: The key.
+        models: The config class where it may belong; several if the algorithm is not known.
         path: The config's path.
     """
     if any(key in model.model_fields for model in models):
@@ -114,7 +114,7 @@ def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
 
 
 def paths_of(key: str) -> list[str]:
-    """Returns the paths in an entry that a setting may have, by its name here or elsewhere; none if there is none.
+    """Possible paths of a setting in an entry, by its name in rlrun or another library.
 
     Args:
         key: The name.
@@ -189,13 +189,13 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
     settings = next((vars(base)["Config"] for base in found.__mro__ if "Config" in vars(base)), None)
     if not (isinstance(settings, type) and issubclass(settings, AlgorithmConfig)):
         what = "there is none" if settings is None else f"it is {shown(settings)}"
-        told = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
-        return None, [Mistake(("algorithm",), told)]
+        message = f"'{name}' needs a class attribute Config, a class derived from AlgorithmConfig: {what}"
+        return None, [Mistake(("algorithm",), message)]
     return found, []
 
 
 def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
-    """Names search spaces that a preset cannot work with: over itself, or over whole sections that it has keys in."""
+    """Mistakes for search spaces over a preset, or over whole sections in which a preset sets keys."""
     spaces = find_spaces({"env": env, "config": config})[0]
     mistakes = []
     for where, space in spaces.items():
@@ -211,9 +211,9 @@ def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
 
 
 def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
-    """Returns the algorithms that may be meant by a name that is none: all installed ones, or the one that is known.
+    """Algorithms that may be meant by an unknown name: the one that it resembles, or all installed ones.
 
-    Not those where an import path is wrong: it means an algorithm of the user's own.
+    There are none for a wrong import path, which means the user's own algorithm.
     """
     if isinstance(name, str) and ":" in name:
         return ()
@@ -222,12 +222,12 @@ def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
 
 
 def _installed() -> dict[str, type[Algorithm[Any]]]:
-    """Returns the installed algorithms by name, without plugins that cannot be used."""
+    """The installed algorithms by name, without plugins that cannot be imported."""
     found = {}
     for name in algorithm_names():
         try:
             algorithm, _ = _check_algorithm({"algorithm": name})
-        except UserCodeError:  # it is not what the spec names
+        except UserCodeError:  # the spec does not name it
             continue
         if algorithm is not None:
             found[name] = algorithm
@@ -237,32 +237,32 @@ def _installed() -> dict[str, type[Algorithm[Any]]]:
 def _check_without_algorithm(
     written: Any, shared: type[AlgorithmConfig], models: Sequence[type[AlgorithmConfig]], where: Location
 ) -> list[Mistake]:
-    """Checks settings of an algorithm that is not known: those that all have, and the names of the others.
+    """Validates settings of an unknown algorithm: the values of shared settings, and the names of others.
 
     Args:
         written: The settings.
-        shared: What all algorithms have.
-        models: The settings of the algorithms that may be meant.
-        where: Where they stand in the entry.
+        shared: Config class with the settings that all algorithms share.
+        models: Config classes of the algorithms that may be meant.
+        where: Their location in the entry.
     """
-    told = []
+    found = []
     for mistake in check_section(shared, written, where).mistakes:
         below = mistake.location[len(where) :]
         is_setting = mistake.at_key and bool(below) and is_config(annotation_at(shared, below[:-1]))
         if not is_setting or below[-1] in shared.refused:
-            told.append(mistake)
+            found.append(mistake)
         elif models and not any(model.has_setting(dotted(below)) for model in models):
-            told.append(_with_place(mistake, "", models, dotted(where)))
-    return told
+            found.append(_with_place(mistake, "", models, dotted(where)))
+    return found
 
 
 def _with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config") -> Mistake:
-    """Adds to a key that a config does not have the algorithm, or where it belongs if it is known elsewhere.
+    """Adds the algorithm's name, or the right place of the key, to the message on an unknown key.
 
     Args:
-        mistake: What is wrong.
+        mistake: The mistake.
         name: The algorithm; "" if it is not known.
-        models: The class of the config; where the algorithm is not known, that of each that may be meant.
+        models: The config class; several if the algorithm is not known.
         path: The config's path.
     """
     key, message = mistake.location[-1], mistake.message
@@ -272,7 +272,7 @@ def _with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConf
     if (name or in_section) and not message.startswith("unknown key"):
         return replace(mistake, message=message.replace(" here", f" in {name}", 1) if name else message)
     if key in ENTRY_KEYS:
-        return replace(mistake, message=f"'{key}' belongs beside config, not in it")
+        return replace(mistake, message=f"'{key}' belongs next to config, not in it")
     if answer := _foreign(key, models, path if in_section else ""):
         return replace(mistake, message=answer.replace(" here", f" in {name}", 1) if name and in_section else answer)
     if holder := _first_holder(key, models, path):
@@ -300,8 +300,8 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
         message = f"must be a mapping of names to policies, each with an algorithm, not {shown(policies)}"
         return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
     if "env" in entry and not names_world(entry["env"]):
-        told = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
-        mistakes.append(Mistake(("env",), f"policies act in {told}, and this env has one agent"))
+        world = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
+        mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
     checked = {}
     for name, policy in policies.items():
         one = _check_policy(name, policy, entry.get("stop"))
@@ -326,13 +326,13 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
 
 @dataclass(frozen=True)
 class _CheckedPolicy:
-    """What came of checking a policy.
+    """Result of validating a policy.
 
     Attributes:
-        entry: What is written of it, with the length of the run written out.
-        mistakes: What is wrong, with locations in the entry of the experiment.
+        entry: The policy as written, with the run's length filled in.
+        mistakes: Its mistakes, with locations in the experiment's entry.
         part: Its settings; None if its algorithm is not known.
-        spec: The policy, with default settings where they are wrong; None if its algorithm is not known.
+        spec: The policy, with default settings if they are wrong; None if its algorithm is not known.
     """
 
     entry: Any
@@ -390,7 +390,7 @@ def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
 def _check_sampling(
     entry: Mapping[str, Any], models: Mapping[str, type[SamplingSettings]]
 ) -> tuple[ConfigPart, list[Mistake]]:
-    """Checks how experience is collected; a setting of learning belongs to the policies that have it."""
+    """Validates settings of sampling; for settings of learning, the message names the policies that have them."""
     written = _stated(entry, "config")
     section = check_section(WorldSamplingSettings, written, ("config",))
     mistakes = []
@@ -401,21 +401,21 @@ def _check_sampling(
             whose = " or ".join(place for place in places if place)
             mistake = replace(mistake, message=f"'{key}' is of a policy: it belongs under {whose}")
         elif mistake.at_key and key in ENTRY_KEYS:
-            mistake = replace(mistake, message=f"'{key}' belongs beside config, not in it")
+            mistake = replace(mistake, message=f"'{key}' belongs next to config, not in it")
         mistakes.append(mistake)
     part = ConfigPart(("config",), "", WorldSamplingSettings, written, section.spaces, section.value)
     return part, mistakes
 
 
 def _trained(entry: Mapping[str, Any], policies: list[str]) -> list[str]:
-    """Returns the policies that learn; all where the entry names none that there are."""
+    """The policies that learn; all if the entry names no existing one."""
     train = entry.get("train")
     named = [name for name in policies if name in train] if isinstance(train, list | tuple) else []
     return named or policies
 
 
 def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str]) -> list[Mistake]:
-    """Names what is wrong with which agents are whose, and with who learns."""
+    """Mistakes in the mapping of agents to policies, and in the policies to train."""
     mistakes = []
     train = entry.get("train")
     if train is not None and (not isinstance(train, list | tuple) or not train or is_search_space(train)):
@@ -433,7 +433,7 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str])
                 message = f"names no policy but {shown(name)}{hint or '; there are ' + ', '.join(names)}"
                 mistakes.append(Mistake(("mapping", pattern), message))
         if not mapping:
-            mistakes.append(Mistake(("mapping",), "says of no agent whose it is: add a pattern, for instance '*'"))
+            mistakes.append(Mistake(("mapping",), "maps no agent: add a pattern, for instance '*'"))
     elif mapping is not None and not isinstance(mapping, str):
         message = f"must be patterns of agent ids with their policies, or package.module:function, not {shown(mapping)}"
         mistakes.append(Mistake(("mapping",), message))
@@ -447,7 +447,7 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str])
 
 @cache
 def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
-    """Returns the settings of an algorithm without those of how experience is collected, which refuse to be set."""
+    """Config class of an algorithm in which settings of sampling are fixed."""
     usual = model()
     values = {name: getattr(usual, name) for name in SamplingSettings.model_fields if name in model.model_fields}
     own = create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__)
@@ -455,5 +455,5 @@ def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
 
 
 def _stated(data: Mapping[str, Any], key: str) -> Any:
-    """Returns a section as it is written, {} if all its lines are commented out."""
+    """A section as written, {} if all its lines are commented out."""
     return {} if data.get(key) is None else data[key]

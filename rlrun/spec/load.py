@@ -1,4 +1,4 @@
-"""From spec files, command-line overrides or plain data to checked experiments."""
+"""Loading of experiments from spec files, command-line overrides or plain data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rlrun.spec.search_space import find_spaces
 from rlrun.spec.yaml_source import Document, read_document
 
 DEFAULT_ENV_STEPS = 100_000
-"""Where an experiment stops that is made from an algorithm's defaults."""
+"""Stop criterion of experiments from an algorithm's defaults."""
 
 NOT_FOR_AN_ENV = ("pbt", "regression", "search")
-"""Folders of configs/ that are named by what their specs are for; the others are each tuned for an env."""
+"""Folders of configs/ that are named by purpose; the specs of all others are tuned for an env."""
 
 
 def load_experiments(
@@ -34,18 +34,18 @@ def load_experiments(
 ) -> list[Experiment]:
     """Loads the experiments of spec files.
 
-    The folder of each file and the current one can be imported from afterwards, so that a spec may name
-    ``my_lab:Thing`` in a ``my_lab.py`` beside it.
+    The folder of each file and the current folder become importable, so that a spec may name ``my_lab:Thing`` in a
+    ``my_lab.py`` next to it.
 
     Args:
         files: The files; a folder stands for the YAML files in it.
-        overrides: Texts ``path=value`` that go before what the files say; the last one of a path wins.
-        max_trials: Most trials that an experiment may have.
+        overrides: Texts ``path=value`` that override the files; the last one for a path wins.
+        max_trials: Bound of the trials of an experiment.
 
     Raises:
-        SpecError: With every mistake in all files and overrides.
-        EnvironmentUnusable: If nothing is wrong but a package that an env needs is missing.
-        UserCodeError: If a user's own module raises while it is imported.
+        SpecError: There are mistakes; it has all of them, in all files and overrides.
+        EnvironmentUnusable: All is valid, but a package that an env needs is missing.
+        UserCodeError: A user's module raises while it is imported.
     """
     documents: list[Document] = []
     problems: list[Problem] = []
@@ -63,17 +63,17 @@ def load_experiments(
 def parse_experiments(
     data: Mapping[str, Any], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
 ) -> list[Experiment]:
-    """Checks experiments that are given as data instead of files.
+    """Validates experiments that are given as data instead of files.
 
     Args:
-        data: Entries by name, as a spec file has them; tuples and configs may stand for lists and mappings.
-        overrides: Texts ``path=value`` that go before it.
-        max_trials: Most trials that an experiment may have.
+        data: Entries by name, as in a spec file; tuples and configs may stand for lists and mappings.
+        overrides: Texts ``path=value`` that override it.
+        max_trials: Bound of the trials of an experiment.
 
     Raises:
-        SpecError: With every mistake.
-        EnvironmentUnusable: If nothing is wrong but a package that an env needs is missing.
-        UserCodeError: If a user's own module raises while it is imported.
+        SpecError: There are mistakes; it has all of them.
+        EnvironmentUnusable: All is valid, but a package that an env needs is missing.
+        UserCodeError: A user's module raises while it is imported.
     """
     return _check([_experiments_of(Document(_plain(data)))], overrides, [], max_trials=max_trials)
 
@@ -81,19 +81,19 @@ def parse_experiments(
 def shipped_experiment(
     algorithm: str, env: str, overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
 ) -> Experiment:
-    """Returns the experiment that comes with rlrun for an algorithm and an env, else the algorithm's defaults.
+    """The experiment shipped with rlrun for an algorithm and an env, or one with the algorithm's defaults.
 
-    The experiment's ``origin`` says which of both it is.
+    The experiment's ``origin`` names which of both it is.
 
     Args:
         algorithm: The algorithm's name, in any case.
         env: The env's id.
-        overrides: Texts ``path=value`` that go before it.
-        max_trials: Most trials that it may have.
+        overrides: Texts ``path=value`` that override it.
+        max_trials: Bound of the number of its trials.
 
     Raises:
-        SpecError: If there is no such algorithm or env, or an override is wrong.
-        EnvironmentUnusable: If a package that the env needs is missing.
+        SpecError: There is no such algorithm or env, or an override is wrong.
+        EnvironmentUnusable: A package that the env needs is missing.
     """
     algorithm = known_algorithm(algorithm)
     tuned = tuned_spec(algorithm, env)
@@ -114,15 +114,15 @@ def shipped_experiment(
 
 
 def shipped_configs() -> list[Path]:
-    """Returns the spec files that come with rlrun: beside the package in a checkout, else inside it."""
+    """The spec files shipped with rlrun: next to the package in a checkout, else inside it."""
     package = Path(rlrun.__file__).resolve().parent
     checkout = package.parent / "configs"
-    beside = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
-    return sorted((checkout if beside else package / "configs").glob("*/*.yaml"))
+    is_checkout = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
+    return sorted((checkout if is_checkout else package / "configs").glob("*/*.yaml"))
 
 
 def _shipped_config(name: Path) -> Path | None:
-    """Returns the spec that comes with rlrun under a name: ``cartpole/ppo``, or ``configs/cartpole/ppo.yaml``."""
+    """The shipped spec with a name: ``cartpole/ppo``, or ``configs/cartpole/ppo.yaml``."""
     wanted = name.parts[1:] if name.parts[:1] == ("configs",) else name.parts
     return next(
         (path for path in shipped_configs() if wanted in (path.parts[-2:], (path.parent.name, path.stem))), None
@@ -130,7 +130,7 @@ def _shipped_config(name: Path) -> Path | None:
 
 
 def tuned_spec(algorithm: str, env: str) -> Path | None:
-    """Returns the spec file that comes with rlrun for an algorithm on an env, None if there is none."""
+    """The shipped spec file for an algorithm on an env, None if there is none."""
     for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
         if any(_is_tuned_for(entry, algorithm, env) for entry in _experiments_of(read_document(path)).data.values()):
             return path
@@ -138,49 +138,49 @@ def tuned_spec(algorithm: str, env: str) -> Path | None:
 
 
 def spec_files(paths: Sequence[Path | str]) -> list[Path]:
-    """Returns the spec files that paths mean: a folder means its YAML files, sorted, and not those of its folders.
+    """The spec files at paths; a folder stands for the YAML files directly in it, sorted.
 
-    A path that is not there, such as ``cartpole/ppo``, may name a spec that comes with rlrun. A folder without any is
-    returned as it is, so that reading it says what is wrong.
+    A path that does not exist, such as ``cartpole/ppo``, may name a shipped spec. A folder without YAML files is
+    returned itself, so that reading it raises the error.
     """
     found: list[Path] = []
     for path in map(Path, paths):
         if not os.path.exists(path) and (shipped := _shipped_config(path)) is not None:
             found.append(shipped)
             continue
-        is_folder = os.path.isdir(path)  # unlike Path.is_dir, no name is too long for it
+        is_folder = os.path.isdir(path)  # unlike Path.is_dir, it does not raise for long names
         inside = [file for pattern in ("*.yaml", "*.yml") for file in path.glob(pattern)] if is_folder else []
         found += sorted(inside) or [path]
     return found
 
 
 def _nearest(path: Path) -> str:
-    """Returns "; did you mean 'x'?" for the file beside a missing one, or else the shipped spec, whose name is nearest.
+    """Hint "; did you mean 'x'?" at the file with the nearest name in the folder, or else the nearest shipped spec.
 
-    Suffixes are left aside.
+    Suffixes are ignored.
     """
     try:
-        beside = {found.stem: str(found) for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
+        siblings = {found.stem: str(found) for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
     except OSError:
-        beside = {}
+        siblings = {}
     shipped = {(name := f"{known.parent.name}/{known.stem}"): name for known in shipped_configs()}
-    for name, known in ((path.stem, beside), ("/".join(path.with_suffix("").parts[-2:]), shipped)):
+    for name, known in ((path.stem, siblings), ("/".join(path.with_suffix("").parts[-2:]), shipped)):
         if near := get_close_matches(name, known, n=1):
             return f"; did you mean '{known[near[0]]}'?"
     return ""
 
 
 def make_importable(directory: Path) -> None:
-    """Lets modules of a directory and of the current one be imported, after everything that is installed."""
+    """Makes modules of a directory and of the current one importable, after all installed ones."""
     for wanted in (str(directory.resolve()), str(Path.cwd())):
         if wanted not in sys.path:
             sys.path.append(wanted)
 
 
 def _experiments_of(document: Document) -> Document:
-    """Returns a document after checking that it maps names to entries.
+    """Checks that a document maps names to entries.
 
-    A key that begins with a dot (``.common``) is no experiment: what stands under it is there for YAML's anchors.
+    Keys that begin with a dot (``.common``) are removed: they only hold YAML anchors.
     """
     place = document.place(())
     if not isinstance(document.data, Mapping):
@@ -204,10 +204,10 @@ def _check(
     origin: str = "",
     max_trials: int = MAX_TRIALS,
 ) -> list[Experiment]:
-    """Checks all entries of all documents and returns their experiments.
+    """Validates all entries of all documents, and returns their experiments.
 
     Raises:
-        SpecError: With the problems found so far and all further ones, in the order of files and lines.
+        SpecError: There are problems; it has the given and all further ones, in the order of files and lines.
     """
     make_importable(Path.cwd())
     problems = list(problems)
@@ -222,7 +222,7 @@ def _check(
         for name, entry in document.data.items():
             if name in seen:
                 first = seen[name].place((name,), at_key=True)
-                message = f"the experiment '{name}' is there twice, first in {first.file}:{first.line}"
+                message = f"the experiment '{name}' appears twice, first in {first.file}:{first.line}"
                 problems.append(document.place((name,), at_key=True).problem(name, message))
             seen.setdefault(name, document)
             experiment, mistakes = check_entry(name, entry, origin or document.file, max_trials)
@@ -255,7 +255,7 @@ def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Copies data that came from Python, with lists for tuples and mappings for configs."""
+    """Copies data from Python, with lists in place of tuples and mappings in place of configs."""
     if isinstance(value, ConfigModel):
         return value.to_data()
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which services hear a trial's results besides its own files: Weights & Biases, MLflow."""
+"""Settings of loggers: services that also receive a trial's results, Weights & Biases and MLflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.explain import shown, unknown_name
 
 
 class WandbConfig(ConfigModel):
-    """Results go to Weights & Biases, each trial as a run of its own."""
+    """Weights & Biases: each trial is a run."""
 
     project: NonEmptyText | None = None
     """Project that the trials belong to; null for the experiment's name."""
@@ -25,17 +25,17 @@ class WandbConfig(ConfigModel):
 
 
 class MlflowConfig(ConfigModel):
-    """Results go to MLflow, each trial as a run of its own."""
+    """MLflow: each trial is a run."""
 
     tracking_uri: NonEmptyText | None = None
     """A server or a database, such as http://localhost:5000; null for $MLFLOW_TRACKING_URI, else the folder mlruns
-    beside the run's own."""
+    next to the run's directory."""
     experiment: NonEmptyText | None = None
-    """MLflow's experiment that the trials belong to; null for the name of ours."""
+    """MLflow's experiment that the trials belong to; null for the experiment's name."""
 
 
 class LoggersConfig(ConfigModel):
-    """Which services hear the results: ``[wandb]``, or ``{wandb: {project: walkers}}``; credentials stay outside."""
+    """Services that also receive results: ``[wandb]``, or ``{wandb: {project: walkers}}``, without credentials."""
 
     wandb: WandbConfig | None = None
     """Weights & Biases, from the package wandb."""
@@ -44,13 +44,13 @@ class LoggersConfig(ConfigModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The services that are asked for."""
+        """The configured services."""
         return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
 
     @model_validator(mode="before")
     @classmethod
     def _accept_names(cls, data: Any) -> Any:
-        """Lets names, and a list of names and mappings, stand for the mapping that says it in full."""
+        """Accepts a name, or a list of names and mappings, in place of the full mapping."""
         if isinstance(data, str | list | tuple):
             data = _in_full([data] if isinstance(data, str) else data, tuple(cls.model_fields))
         for name in cls.model_fields:
@@ -64,15 +64,15 @@ class LoggersConfig(ConfigModel):
 
 
 def _in_full(entries: Sequence[Any], known: Sequence[str]) -> dict[str, Any]:
-    """Returns the mapping that a list of names and mappings stands for."""
-    said: dict[str, Any] = {}
+    """The full mapping for a list of names and mappings."""
+    found: dict[str, Any] = {}
     for entry in entries:
         if not isinstance(entry, str | Mapping):
             raise ValueError(f"each must be a name or a mapping, not {shown(entry)}")
         for name, settings in ({entry: {}} if isinstance(entry, str) else entry).items():
             if name not in known:
                 raise ValueError(unknown_name(str(name), known, "unknown logger"))
-            if name in said:
-                raise ValueError(f"{name} is there twice")
-            said[name] = settings
-    return said
+            if name in found:
+                raise ValueError(f"{name} appears twice")
+            found[name] = settings
+    return found

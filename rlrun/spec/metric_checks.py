@@ -1,4 +1,4 @@
-"""Whether an algorithm reports what an entry stops by, compares by, keeps checkpoints by and expects."""
+"""Check that the metrics in an entry (stop, best, expect, scheduler, searcher) are reported."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from rlrun.spec.experiment import (
     ExpectConfig,
     policy_evaluation_metrics,
 )
+from rlrun.training.description import Description
 from rlrun.training.policies import Policies
-from rlrun.training.training import Training
 
 ANY_ENV = EnvConfig(id="CartPole-v1")
-"""What an algorithm reports does not depend on the env; nothing is made of it."""
+"""Placeholder env: the metrics of an algorithm do not depend on it."""
 ANY_WORLD = EnvConfig(world="any")
-"""Nor does it depend on the world."""
+"""Placeholder world, likewise."""
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
 def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric], list[Metric]]:
-    """Returns what trainings report, and what their evaluations report besides; nothing is started for it.
+    """Metrics of trainings, and further ones of their evaluations, without starting anything.
 
     Args:
-        learns: What learns.
-        in_world: Whether that is in a world of many agents.
+        learns: The policies.
+        in_world: Whether they act in a world of many agents.
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
     measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
-    return Training(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
+    return Description(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
 
 
 def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
-    """Checks that every metric that an entry names is reported.
+    """Checks that every metric in an entry is reported.
 
     Args:
-        data: The entry as it was written.
-        learns: What learns, with default settings where those of the entry are wrong.
+        data: The entry as written.
+        learns: The policies, with default settings in place of wrong ones.
 
     Returns:
-        What is wrong, with locations in the entry.
+        Mistakes, with locations in the entry.
     """
     in_world = "policies" in data or names_world(data.get("env"))
     known, measured = reported_metrics(learns, in_world=in_world)
@@ -84,14 +84,14 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:
-    """Checks that every metric that an entry names is reported by something that may be meant to learn.
+    """Checks that every metric in an entry is reported by one of several candidates.
 
     Args:
-        data: The entry as it was written.
-        candidates: What may be meant to learn, at least one.
+        data: The entry as written.
+        candidates: The policies that may be meant, at least one.
 
     Returns:
-        What is wrong whichever of them learns, with locations in the entry.
+        Mistakes for all candidates alike, with locations in the entry.
     """
     first, *others = [check_metrics(data, learns) for learns in candidates]
     wrong = [{mistake.location for mistake in other} for other in others]

@@ -1,6 +1,6 @@
-"""Whether what a population changes (pbt's mutations, pb2's bounds) exists, and takes what is drawn for it.
+"""Checks of the settings that a population changes (pbt's mutations, pb2's bounds).
 
-This reads what was written, not typed settings, so that other mistakes in the entry hide nothing.
+They read the entry as written, not typed settings, so that other mistakes in the entry hide nothing.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.section import check_section
 
 MUTATIONS: Location = ("scheduler", "pbt", "mutations")
-"""Where search spaces may stand besides config and env."""
+"""Location of search spaces apart from config and env."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
-"""Where ranges stand."""
+"""Location of the ranges of pb2."""
 PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
-"""Settings of an algorithm that say which CPUs and GPUs a trial needs."""
+"""Settings that determine the CPUs and GPUs of a trial."""
 _PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"
 
 
 def check_mutations(entry: Mapping[str, Any], parts: Sequence[ConfigPart]) -> list[Mistake]:
-    """Checks what an entry's population changes: that it is there, takes what is drawn, and starts within it.
+    """Checks that the settings that a population changes exist, accept drawn values, and start within the search space.
 
-    What is wrong with the form of search spaces and ranges is left to the settings' own types.
+    The form of search spaces and ranges is validated by the types of the scheduler's settings.
 
     Args:
-        entry: The entry as it was written.
-        parts: Its settings, by place.
+        entry: The entry as written.
+        parts: Its configs.
 
     Returns:
-        What is wrong, with locations in the entry.
+        Mistakes, with locations in the entry.
     """
     mistakes: list[Mistake] = []
     if not all(isinstance(part.data, Mapping) for part in parts):
@@ -73,19 +73,19 @@ def check_mutations(entry: Mapping[str, Any], parts: Sequence[ConfigPart]) -> li
 
 
 def _part_of(path: str, parts: Sequence[ConfigPart]) -> ConfigPart | None:
-    """Returns the settings that a path leads into, None if there are none such."""
+    """The config that contains a path, None if there is none."""
     location = setting_location(path)
     found = (part for part in parts if location[: len(part.location)] == part.location != location)
     return next(found, None)
 
 
 def _within(part: ConfigPart, mutations: Mapping[str, SearchSpace]) -> dict[str, SearchSpace]:
-    """Returns the mutations that are of a part."""
+    """The mutations in a config."""
     return {path: space for path, space in mutations.items() if _part_of(path, [part])}
 
 
 def _no_part(path: str, parts: Sequence[ConfigPart]) -> str:
-    """Says that a path leads to no settings."""
+    """Message on a path that is in no config."""
     places = [f"{dotted(part.location)}." for part in parts if part.location[0] == "policies"]
     if not places:
         return "there are no policies: write the path below config"
@@ -95,12 +95,12 @@ def _no_part(path: str, parts: Sequence[ConfigPart]) -> str:
 
 
 def _space(value: Any) -> SearchSpace | None:
-    """Returns the search space that a mutation is, None if it is none or a wrong one."""
+    """The search space of a mutation, None if it is not valid."""
     return find_spaces(value)[0].get(()) if is_search_space(value) else None
 
 
 def _range(value: Any) -> SearchSpace | None:
-    """Returns the search space that a range is, None if it is no range."""
+    """The search space of a range, None if it is not valid."""
     return _space({"uniform": value})
 
 
@@ -117,13 +117,13 @@ def _log_scale_mistakes(logs: Sequence[Any], bounds: Mapping[str, Any], below: L
 
 
 def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fractions: bool) -> str:
-    """Says why a setting cannot be changed, whatever is drawn for it; "" if it can.
+    """Message on a setting that cannot be changed, whatever the drawn value; "" if it can.
 
     Args:
         path: The setting's path.
         others: All paths of the population.
-        config: The settings that it leads into.
-        fractions: Whether it must take numbers with a fraction.
+        config: The config that contains it.
+        fractions: Whether it must accept fractions.
     """
     steps = setting_location(path)[len(config.location) :]
     inner = dotted(steps)
@@ -145,15 +145,15 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else _PATHS_OF_POLICIES
         return f"there is no setting '{path}'{hint or see}"
     if shapes_parameters(config.model, inner):
-        return "cannot change in a population: its members take over each other's weights"
+        return "cannot change in a population: its members copy each other's weights"
     if inner in PLACES:
-        return "cannot change in a population: CPUs and GPUs are set aside when a trial starts"
+        return "cannot change in a population: CPUs and GPUs are reserved when a trial starts"
     if outer := next((other for other in others if path.startswith(f"{other}.")), None):
-        return f"lies in '{outer}', which changes too"
+        return f"is in '{outer}', which changes too"
     inside: Any = config.data
     for number, step in enumerate(steps):
         if number and is_search_space(inside):
-            return f"lies in '{dotted(steps[:number])}', which is a search space in {dotted(config.location)}"
+            return f"is in '{dotted(steps[:number])}', which is a search space in {dotted(config.location)}"
         inside = inside.get(step) if isinstance(inside, Mapping) else None
     annotation = annotation_at(config.model, tuple(steps))
     if fractions and not _takes_fractions(annotation):
@@ -162,12 +162,12 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
 
 
 def shapes_parameters(model: type[SamplingSettings], path: str) -> bool:
-    """Whether a setting of an algorithm decides which parameters there are; how experience is collected does not."""
+    """Whether a setting determines the network's parameters; settings of sampling never do."""
     return issubclass(model, AlgorithmConfig) and model.shapes_parameters(path)
 
 
 def _is_setting(model: type[BaseModel], steps: Location) -> bool:
-    """Whether a path leads to a setting of a config class, or into a mapping of names to values."""
+    """Whether a path is a setting of a config class, or an item of a mapping in it."""
     if steps[0] not in model.model_fields:
         return False
     inner = model.model_fields[str(steps[0])].annotation
@@ -185,7 +185,7 @@ def _paths(model: type[BaseModel]) -> Iterator[str]:
 
 
 def _takes_fractions(annotation: Any) -> bool:
-    """Whether an annotation accepts a number with a fraction."""
+    """Whether an annotation accepts fractions."""
     if annotation in (float, Any):
         return True
     origin = get_origin(annotation)
@@ -195,7 +195,7 @@ def _takes_fractions(annotation: Any) -> bool:
 
 
 def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], below: Location) -> list[Mistake]:
-    """Checks that settings take what is drawn for some of them, both ends of ranges and rules across fields."""
+    """Checks that settings accept drawn values: both ends of ranges, and rules across fields."""
     if not mutations:
         return []
     places = {setting_location(path): path for path in mutations}
@@ -205,7 +205,7 @@ def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], be
     for mistake in check_section(config.model, filled(config.data, spaces), config.location).mistakes:
         inside = next((place for place in places if mistake.location[: len(place)] == place), None)
         if inside is not None:
-            rest = mistake.location[len(inside) + (below == BOUNDS) :]  # a range has no name of a space above it
+            rest = mistake.location[len(inside) + (below == BOUNDS) :]  # a range has no key with the name of a space
             mistakes.append(replace(mistake, location=(*below, places[inside], *rest)))
         elif config.value is not None:
             mistakes.append(replace(mistake, location=below))
@@ -213,7 +213,7 @@ def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], be
 
 
 def _start_mistakes(location: Location, space: SearchSpace, where: Location, config: ConfigPart) -> list[Mistake]:
-    """Checks that what an entry states for a setting that changes is something it may change to."""
+    """Checks that the initial value of a setting that changes is within its search space."""
     inner = location[len(config.location) :]
     starts = []
     if location in config.spaces:

@@ -1,4 +1,4 @@
-"""A setting that is one of several: ``asha``, or ``{asha: {grace_period: 1e4}}`` to say more."""
+"""Settings that are one of several choices: ``asha``, or ``{asha: {grace_period: 1e4}}`` with settings."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self, cast, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+from typing_extensions import override
 
 from rlrun.config import ConfigModel
 from rlrun.explain import is_model, shown, unknown_name
 
 
 class OneOf(ConfigModel):
-    """A mapping with one key: which of several, and its settings; the bare name stands for its defaults.
+    """A mapping with one key, the choice, and its settings; the bare name stands for default settings.
 
-    Subclasses have a field for each choice, whose type is its settings or None and whose default is None.
+    Subclasses have a field for each choice, of the type of its settings or None, with default None.
 
     Attributes:
-        what: What is chosen, for messages: "scheduler".
+        what: Name of the setting in messages: "scheduler".
     """
 
     what: ClassVar[str]
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
-        """Returns the names of the choices."""
+        """Names of the choices."""
         return tuple(cls.model_fields)
 
     @classmethod
     def needs_settings(cls, kind: str) -> bool:
-        """Whether a choice has settings without a default, so that its name alone is not enough."""
+        """Whether a choice has settings without a default, so that its bare name is not enough."""
         models = [member for member in get_args(cls.model_fields[kind].annotation) if is_model(member)]
         return any(field.is_required() for model in models for field in model.model_fields.values())
 
@@ -45,7 +46,7 @@ class OneOf(ConfigModel):
     @model_validator(mode="before")
     @classmethod
     def _accept_a_name(cls, data: Any) -> Any:
-        """Lets a name stand for it with its defaults, and so an empty value below it."""
+        """Accepts a bare name, or a name with null, in place of default settings."""
         if isinstance(data, str):
             if data not in cls.kinds():
                 raise ValueError(unknown_name(data, cls.kinds(), f"unknown {cls.what}"))
@@ -59,11 +60,12 @@ class OneOf(ConfigModel):
             raise ValueError(f"there can be one {cls.what}, not {len(data)}: {', '.join(map(str, data))}")
         return {name: {} if settings is None else settings for name, settings in data.items()}
 
+    @override
     def replace(self, **changes: Any) -> Self:
-        """Returns another choice, validated: the one that the changes name.
+        """The choice in `changes`, validated.
 
         Raises:
-            SpecError: If a change is not valid.
+            SpecError: A change is not valid.
         """
         return self.parse(changes or {self.kind: self._chosen})
 

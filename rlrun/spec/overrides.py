@@ -1,4 +1,4 @@
-"""``--set path=value``: changes to what spec files say, before anything is checked."""
+"""Overrides ``--set path=value`` of spec files, applied before validation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rlrun.spec.yaml_source import Document, parse_value
 
 
 def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], keys: Sequence[str]) -> list[Problem]:
-    """Puts the values of ``path=value`` texts into documents; the last one of a path wins.
+    """Sets the values of ``path=value`` texts in documents; the last one for a path wins.
 
     A path begins with an experiment's name, or applies to every experiment: ``config.lr``, ``cartpole-ppo.config.lr``.
-    What is missing on the way to a value is made; whether it may be there is found out when the entry is checked, whose
-    mistakes then name the override instead of a file.
+    Missing mappings are created. Whether a path exists is validated with the entry, whose mistakes then name the
+    override instead of a file.
 
     Args:
         documents: Documents whose data maps experiment names to entries; changed in place.
         overrides: The texts.
-        keys: The keys that an entry may have.
+        keys: The keys of entries.
 
     Returns:
-        What is wrong with the overrides themselves.
+        Problems of the overrides themselves.
     """
     problems: list[Problem] = []
     for override in overrides:
@@ -75,7 +75,7 @@ def _put(document: Document, name: str, steps: Sequence[str], value: Any, place:
 
 
 def _step_into(container: dict[str, Any] | list[Any], step: str, location: Location, place: Place) -> str | int:
-    """Returns the key or index that a step of a path means in a container."""
+    """The key or index of a step in a container."""
     if isinstance(container, dict):
         return step
     if step.isdecimal() and int(step) < len(container):

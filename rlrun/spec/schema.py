@@ -1,4 +1,4 @@
-"""The JSON Schema of spec files, by which editors complete names, show documentation and underline mistakes."""
+"""The JSON Schema of spec files, for completion, documentation and checks in editors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _KEPT_OUTSIDE = ("description", "default")
 
 
 def json_schema() -> dict[str, Any]:
-    """Returns the JSON Schema (draft 2020-12) of spec files.
+    """The JSON Schema (draft 2020-12) of spec files.
 
-    It knows the config of every installed algorithm, and lets search spaces stand for values as the program does. What
-    depends on more than one value (ends of ranges, metrics, env ids) is left to ``rlrun validate``.
+    It has the config of every installed algorithm, and accepts search spaces for values as the program does. Rules over
+    more than one value (ends of ranges, metrics, env ids) are only checked by ``rlrun validate``.
     """
     configs = _algorithm_configs()
     models: list[type[ConfigModel]] = [
@@ -83,7 +83,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
-    """Returns the names of the schemas that some config classes are made of, their own included."""
+    """Names of the schemas of some config classes and of all classes in them."""
     return frozenset(models_json_schema([(model, "validation") for model in models])[1]["$defs"])
 
 
@@ -100,20 +100,20 @@ def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the schema of a setting that is one of several: a mapping with one key, or a name that needs no more."""
+    """Schema of a setting with choices: a mapping with one key, or a name with default settings."""
     names = [name for name in model.kinds() if not model.needs_settings(name)]
     mapping = {**schema, "minProperties": 1, "maxProperties": 1}
     return {"anyOf": [{"enum": names, "description": "The name alone, with its defaults."}, mapping]}
 
 
 def _several_of(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the schema of a mapping for which a name or a list of names and mappings may stand."""
+    """Schema of a mapping, or a name or a list of names and mappings in its place."""
     name = {"enum": list(model.model_fields)}
     return {"anyOf": [name, {"type": "array", "items": {"anyOf": [name, schema]}}, schema]}
 
 
 def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:
-    """Returns the config classes of the installed algorithms; one that cannot be imported has none."""
+    """Config classes of the installed algorithms, without those that cannot be imported."""
     configs = {}
     for name in algorithm_names():
         try:
@@ -131,7 +131,7 @@ def _algorithm(by_algorithm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _configs(by_algorithm: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns what follows for a config from the algorithm beside it."""
+    """Schemas of `config` for each value of the `algorithm` next to it."""
     return [
         {
             "if": {"properties": {"algorithm": {"const": name}}, "required": ["algorithm"]},
@@ -142,7 +142,7 @@ def _configs(by_algorithm: Mapping[str, Mapping[str, Any]]) -> list[dict[str, An
 
 
 def _policy(schema: Mapping[str, Any], by_algorithm: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the schema of a policy of a world; that settings of sampling do not belong here is left to validate."""
+    """Schema of a policy of a world; it does not exclude settings of sampling."""
     config = {"description": "Settings of the algorithm.", "type": ["object", "null"]}
     properties = {**schema["properties"], "algorithm": _algorithm(by_algorithm), "config": config}
     return {**schema, "required": ["algorithm"], "properties": properties, "allOf": _configs(by_algorithm)}
@@ -154,7 +154,7 @@ def _experiment(
     sampling: Mapping[str, Any],
     by_algorithm: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Returns the schema of one entry; the schema of its config follows from its algorithm, or from its policies."""
+    """Schema of an entry; the schema of its config depends on its algorithm or policies."""
     seeds = settings["properties"]["seeds"]
     number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
     return {
@@ -210,7 +210,7 @@ def _experiment(
 
 
 def _either(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Keeps of a schema only its alternatives and what it says to the reader."""
+    """Reduces a schema to its alternatives, description and default."""
     return {key: value for key, value in schema.items() if key in ("anyOf", *_KEPT_OUTSIDE)}
 
 
@@ -231,7 +231,7 @@ def _space(kind: Kind) -> dict[str, Any]:
 
 
 def _eased(schema: Any, *, spaces: bool) -> Any:
-    """Returns a schema of pydantic's without titles, with grouped digits and, below configs, search spaces."""
+    """Pydantic's schema without titles, with grouped digits and, below configs, search spaces."""
     if isinstance(schema, list):
         return [_eased(item, spaces=spaces) for item in schema]
     if not isinstance(schema, Mapping):
@@ -251,7 +251,7 @@ def _eased(schema: Any, *, spaces: bool) -> Any:
 
 
 def _alternative(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Returns a schema that accepts what either of two does, its description and default on the outside."""
+    """Schema that accepts what either of two accepts, with description and default on the outside."""
     outside = {key: schema[key] for key in _KEPT_OUTSIDE if key in schema}
     inside = {key: value for key, value in schema.items() if key not in outside}
     alternatives = inside["anyOf"] if list(inside) == ["anyOf"] else [inside]

@@ -1,4 +1,4 @@
-"""Search spaces: what may stand in a spec where a value would, and how it becomes values.
+"""Search spaces: values in a spec from which configurations are drawn.
 
 A search space is a mapping with one key, its name: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``.
 """
@@ -17,22 +17,22 @@ from rlrun.explain import Location, Mistake, shown
 if TYPE_CHECKING:
     import numpy as np
 
-GOLDEN = 0.6180339887  # an irrational part of the way: where a draw has a fraction, so has this
+GOLDEN = 0.6180339887  # an irrational fraction of a range: if draws have fractions, so has this point
 LARGEST = 2**53
-"""Largest whole number in a search space: all up to it are exact as floats."""
+"""Largest integer in a search space: all integers up to it are exact as floats."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a kind of search space takes and how one value is drawn.
+    """A kind of search space: its arguments, and how a value is drawn.
 
     Attributes:
         name: Its name in a spec.
         parameters: Names of its arguments; empty for a list of values to choose from.
-        draw: Returns one value, from a generator and the arguments.
+        draw: Draws a value, from a generator and the arguments.
         meaning: One sentence for messages, documentation and the JSON Schema.
-        whole: Whether it takes and draws whole numbers.
-        positive: Whether its lower end must be above 0, as logarithms need.
+        whole: Whether its arguments and draws are integers.
+        positive: Whether its lower end must be positive, for logarithms.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Kind:
 
     @property
     def usage(self) -> str:
-        """How it is written."""
+        """Its form in a spec."""
         return f"{self.name}: [{', '.join(self.parameters) if self.parameters else 'value, value, ...'}]"
 
 
@@ -53,8 +53,8 @@ class SearchSpace:
     """One search space.
 
     Attributes:
-        kind: What it draws.
-        arguments: The values to choose from, or the numbers its kind takes.
+        kind: Its kind.
+        arguments: The values to choose from, or the numeric arguments of its kind.
     """
 
     kind: Kind
@@ -62,13 +62,13 @@ class SearchSpace:
 
     @property
     def is_grid(self) -> bool:
-        """Whether every value gets trials, instead of one drawn at random for each."""
+        """Whether there are trials for every value, instead of one drawn at random for each."""
         return self.kind.name == "grid_search"
 
     def probes(self) -> Iterator[tuple[Location, Any]]:
-        """Yields values that the field must accept, each with the location inside the space where it is written.
+        """Yields values that the field must accept, each with its location within the space.
 
-        These are all listed values, or both ends, then a value from between them, at the location of the space itself.
+        These are all listed values, or both ends, then a value between them, with the location of the space itself.
         """
         name, arguments = self.kind.name, self.arguments
         if not self.kind.parameters:
@@ -88,11 +88,11 @@ class SearchSpace:
             yield (), low + (high - low) * GOLDEN
 
     def draw(self, generator: np.random.Generator) -> Any:
-        """Returns one value."""
+        """Draws a value."""
         return self.kind.draw(generator, *self.arguments)
 
     def fitted(self, value: float) -> float:
-        """Returns the number nearest to a value that the space could draw; a normal distribution takes any."""
+        """The number nearest to a value that the space could draw; a normal distribution allows any."""
         if self.kind.name == "normal":
             return value
         low, high = self.arguments[:2]
@@ -102,7 +102,7 @@ class SearchSpace:
         return int(min(max(round(value), low), high - 1)) if self.kind.whole else min(max(value, low), high)
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is one of those listed, or a number between the ends; a multiple it need not be."""
+        """Whether a value is one of the listed values, or a number between the ends, even if it is no multiple."""
         if not self.kind.parameters:
             return any(same(value, listed) for listed in self.arguments)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -110,17 +110,17 @@ class SearchSpace:
         return self.kind.name == "normal" or bool(self.arguments[0] <= value <= self.arguments[1])
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the space as a spec writes it."""
+        """The space as in a spec."""
         return {self.kind.name: list(self.arguments)}
 
 
 def multiples(low: float, high: float, q: float) -> tuple[int, int]:
-    """Returns the first and last k with low <= k * q <= high, up to rounding."""
+    """First and last k with low <= k * q <= high, up to rounding."""
     return math.ceil(low / q - 1e-9), math.floor(high / q + 1e-9)
 
 
 def multiple(k: int, q: float) -> float:
-    """Returns k * q as a quantized space draws it: a whole number for a whole q, else without the noise of floats."""
+    """The product k * q of a quantized space: an integer for an integer q, else without floating-point noise."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 
@@ -182,25 +182,25 @@ KINDS = {
         Kind("normal", ("mean", "std"), _normal, "A number from the normal distribution."),
     )
 }
-"""All kinds of search spaces by name."""
+"""Kinds of search spaces by name."""
 
 _DISTINCTIVE = [name for name in KINDS if name not in ("choice", "uniform", "normal")]
 
 
 def is_search_space(value: Any) -> bool:
-    """Whether a value of a spec is a search space: a mapping whose only key is the name of one."""
+    """Whether a value is a search space: a mapping whose only key is the name of a kind."""
     return isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in KINDS
 
 
 def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, SearchSpace], list[Mistake]]:
-    """Finds the search spaces anywhere in a value.
+    """Finds the search spaces anywhere in data.
 
     Args:
-        data: A value of a spec.
-        location: Where the value is, put before all locations.
+        data: Data of a spec.
+        location: Its location, prefixed to all locations.
 
     Returns:
-        The spaces by location, and the mistakes in them; a space with a mistake is left out.
+        The valid spaces by location, and the mistakes in others.
     """
     if is_search_space(data):
         space, mistakes = _read(data, location)
@@ -215,11 +215,11 @@ def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, Sear
 
 
 def nearly_a_space(value: Any, *, free_form: bool) -> str:
-    """Returns "; did you mean 'x'?" for a mapping that looks like a misspelt search space, else "".
+    """Hint "; did you mean 'x'?" for a mapping that looks like a misspelt search space, else "".
 
     Args:
-        value: A mapping that stands where something else is expected.
-        free_form: Whether any mapping may stand there (an env's kwargs): then plain words such as ``choices`` pass.
+        value: A mapping at a place where something else is expected.
+        free_form: Whether any mapping is allowed there (an env's kwargs): then plain words such as ``choices`` pass.
     """
     if not isinstance(value, Mapping) or len(value) != 1:
         return ""
@@ -230,7 +230,7 @@ def nearly_a_space(value: Any, *, free_form: bool) -> str:
 
 
 def _read(data: Mapping[str, Any], location: Location) -> tuple[SearchSpace | None, list[Mistake]]:
-    """Reads one search space, or says what is wrong with it."""
+    """Reads one search space, or finds its mistakes."""
     name, arguments = next(iter(data.items()))
     kind, below = KINDS[name], (*location, name)
     if not isinstance(arguments, list):
@@ -264,14 +264,14 @@ def _check_values(kind: Kind, arguments: list[Any], location: Location) -> list[
     if not arguments:
         return [Mistake(location, f"has no values ({kind.usage})")]
     return [
-        Mistake((*location, index), f"{shown(value)} is there twice")
+        Mistake((*location, index), f"{shown(value)} appears twice")
         for index, value in enumerate(arguments)
         if kind.name == "grid_search" and any(same(value, earlier) for earlier in arguments[:index])
     ]
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values of a spec are equal; a truth value equals no number."""
+    """Whether two values of a spec are equal; a boolean equals no number."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
@@ -296,7 +296,7 @@ def _check_numbers(kind: Kind, arguments: list[Any], location: Location) -> list
     if rest and rest[0] <= 0:
         return [Mistake((*location, 2), f"q must be > 0, not {shown(rest[0])}")]
     if rest and max(abs(first), abs(second)) / rest[0] > LARGEST:
-        return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small beside {first} and {second}")]
+        return [Mistake((*location, 2), f"q ({shown(rest[0])}) is too small for {first} and {second}")]
     if rest and multiples(first, second, rest[0])[0] > multiples(first, second, rest[0])[1]:
         return [Mistake(location, f"there is no multiple of q ({shown(rest[0])}) from {first} to {second}")]
     return []

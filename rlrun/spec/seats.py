@@ -1,4 +1,4 @@
-"""Checking what an entry says of seats, in which frozen opponents act, and of their league."""
+"""Validation of an entry's seats, for frozen opponents, and of its league."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from rlrun.training.saved_opponents import read_opponent, saved_spaces
 from rlrun.worlds.make import spaces_of_policies
 
 SEAT_KEYS = ("seats", "league")
-"""The keys of an entry that say who plays against its policies."""
+"""Keys of an entry that define the opponents of its policies."""
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-"""What names of policies and seats are made of."""
+"""Pattern of the names of policies and seats."""
 
 
 @dataclass(frozen=True)
 class CheckedSeats:
-    """What came of checking seats and their league.
+    """Result of validating seats and their league.
 
     Attributes:
-        mistakes: What is wrong, with locations in the entry.
+        mistakes: Mistakes, with locations in the entry.
         spaces: The search spaces, by location in the entry.
-        models: What each seat and the league must be, by location in the entry.
-        seats: The seats, with default settings where those of the entry are wrong.
+        models: Config classes of each seat and the league, by location in the entry.
+        seats: The seats, with default settings in place of wrong ones.
         league: The league, likewise.
     """
 
@@ -45,15 +45,15 @@ class CheckedSeats:
 
 
 def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequence[str]) -> CheckedSeats:
-    """Checks an entry's seats and its league.
+    """Validates an entry's seats and its league.
 
     Args:
-        entry: The entry as it was written, a league without settings as {}.
+        entry: The entry as written, a league without settings as {}.
         policies: Names of its policies.
         trained: Those of them that learn, at least one.
 
     Raises:
-        UserCodeError: If a scripted opponent's module raises while it is imported.
+        UserCodeError: A scripted opponent's module raises while it is imported.
     """
     written = entry.get("seats")
     if "seats" not in entry:
@@ -85,14 +85,14 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
 
 
 def _name_mistake(name: Any, policies: Sequence[str]) -> str:
-    """Says why a seat cannot have a name; "" if it can."""
+    """Message on a seat's name that is not allowed; "" if it is."""
     if not NAME_PATTERN.fullmatch(str(name)):
         return f"the seat's name '{name}' must be of letters, digits and _-"
     return f"'{name}' is a policy and a seat: give the seat another name" if name in policies else ""
 
 
 def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
-    """Names policies of a seat that do not learn, and scripts and checkpoints that are none, with locations in it."""
+    """Mistakes for policies of a seat that do not learn, and for scripts and checkpoints that do not exist."""
     named: list[tuple[Location, str]] = [(("plays_against",), seat.plays_against)]
     named += [(("selves_of", index), name) for index, name in enumerate(seat.selves_of)]
     mistakes = [
@@ -114,17 +114,17 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
 
 
 def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
-    """Names policies of checkpoints that act on other spaces than their seat's agents have; makes the world for that.
+    """Mistakes for policies of checkpoints whose spaces differ from those of the seat's agents; creates the world.
 
     Args:
-        learns: What learns, and the seats, each with checkpoints that can be read.
+        learns: The policies and seats, with readable checkpoints.
         env: The world.
     """
     if not any(seat.checkpoints for seat in learns.seats.values()):
         return []
     try:
         spaces = spaces_of_policies(env, learns.agent_mapping())
-    except RlrunError:  # what is wrong with the world is told when it is made to run in
+    except RlrunError:  # mistakes of the world are reported when training starts
         return []
     mistakes = []
     for name, seat in learns.seats.items():

@@ -1,7 +1,7 @@
-"""Checking one part of an experiment, its config or its env, in which search spaces may stand for values.
+"""Validation of a part of an experiment, its config or its env, in which search spaces may stand for values.
 
-The part is validated once with the first value of every search space, then once for every other value that a space
-lists or ends with. What is then wrong is told at the place where that value is written.
+The part is validated once with the first value of every search space, then once for every other listed value or end of
+a space. Further mistakes are reported at the place where that value is written.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _WHOLE_KINDS = {
 
 @dataclass(frozen=True)
 class Section(Generic[Model]):
-    """What came of checking a part of an experiment.
+    """Result of validating a part of an experiment.
 
     Attributes:
         value: The typed part, with the first value of every space; None if that is not valid.
         spaces: Its search spaces by location.
-        mistakes: What is wrong with it.
+        mistakes: Its mistakes.
     """
 
     value: Model | None
@@ -49,13 +49,13 @@ def check_section(
     location: Location,
     further: Callable[[Model], list[Mistake]] = lambda value: [],
 ) -> Section[Model]:
-    """Checks a part of an experiment.
+    """Validates a part of an experiment.
 
     Args:
-        model: What it must be.
-        data: What is written.
-        location: Where it stands in the experiment; put before the locations of its mistakes and spaces.
-        further: A check that a valid part must pass too; its locations are relative to the part.
+        model: Its config class.
+        data: The part as written.
+        location: Its location in the experiment, prefixed to the locations of its mistakes and spaces.
+        further: A further check for valid parts; its locations are relative to the part.
     """
     spaces, mistakes = find_spaces(data, location)
     mistakes += _almost_spaces(model, data, location)
@@ -84,7 +84,7 @@ def check_section(
 
 
 def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]]:
-    """Returns the typed value of data, or None and what is wrong with it."""
+    """The typed value of data, or None and the mistakes."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:
@@ -92,14 +92,14 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
 
 
 def _concerns(location: Location, others: Sequence[Location]) -> bool:
-    """Whether a location holds, or lies in, one of others."""
+    """Whether a location contains, or is in, one of others."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 
 
 def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
     """Moves a mistake in a space's value to where that value is written: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
-        if mistake.at_key and mistake.location == where:  # the space's own key, whatever its values are
+        if mistake.at_key and mistake.location == where:  # at the space's key, independent of its values
             return mistake
         if mistake.location[: len(where)] == where:
             rest = mistake.location[len(where) :]
@@ -108,7 +108,7 @@ def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, An
 
 
 def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, value: Any) -> Mistake:
-    """Words that the ends of a space fit their field but not all that is drawn between them."""
+    """Message for a space whose ends are valid but not all values between them."""
     if mistake.location[: len(where)] != where:
         return mistake
     whole = _WHOLE_KINDS.get(space.kind.name) if "a whole number" in mistake.message else None
@@ -144,5 +144,5 @@ def _mappings_in(data: Any, location: Location = ()) -> Iterator[tuple[Location,
 
 
 def _takes_mappings(annotation: Any) -> bool:
-    """Whether a mapping may stand for a value: anything, a nested config, or a mapping of names to values."""
+    """Whether an annotation accepts a mapping: anything, a nested config, or a mapping of names to values."""
     return annotation is Any or is_model(annotation) or get_origin(annotation) is dict or annotation is dict

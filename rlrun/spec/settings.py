@@ -1,6 +1,6 @@
-"""Reading and changing single settings of a trial by their paths below `config`, such as ``model.activation``.
+"""Access to single settings of a trial by their paths below `config`, such as ``model.activation``.
 
-Those of a world's policies have their whole paths, such as ``policies.prey.config.lr``.
+Settings of a world's policies have full paths, such as ``policies.prey.config.lr``.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from rlrun.spec.experiment import TrialSpec, setting_location
 
 
 def settings_of(trial: TrialSpec, paths: tuple[str, ...]) -> dict[str, Any]:
-    """Returns some settings of a trial, as plain data by path."""
+    """Some settings of a trial, as plain data by path."""
     data = trial.to_data()
     return {path: value_at(data, setting_location(path)) for path in paths}
 
 
 def with_settings(trial: TrialSpec, values: Mapping[str, Any]) -> TrialSpec:
-    """Returns a trial with other values for some settings, in its config and among its params.
+    """A trial with some settings changed, in its config and its params.
 
     Args:
         trial: The trial.
         values: New values by path.
 
     Raises:
-        SpecError: If the config does not take them.
+        SpecError: The values are not valid.
     """
     data = trial.to_data()
     params = dict(trial.params)

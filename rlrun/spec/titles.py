@@ -1,4 +1,4 @@
-"""What displays call the algorithms and the env of an entry, which is read as plain data."""
+"""Display names of the algorithms and the env of an entry, which is plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
-    """Returns the name of an entry's algorithm, or those of its policies; "?" if it says none.
+    """Name of an entry's algorithm, or the names of its policies' algorithms; "?" if it has none.
 
     Examples:
         >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})
@@ -21,7 +21,7 @@ def algorithm_title(entry: Mapping[str, Any]) -> str:
 
 
 def env_title(env: Any) -> str:
-    """Returns the id of an env or a world; where several are searched over, the search space.
+    """Id of an env or a world; for several ids, the search space.
 
     Examples:
         >>> env_title({"pettingzoo": "mpe2.simple_spread_v3"}), env_title("CartPole-v1")

@@ -1,4 +1,4 @@
-"""Names of trials, which are names of directories too: ``000-lr=0.001-seed=0``."""
+"""Names of trials and of their directories: ``000-lr=0.001-seed=0``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from rlrun.explain import Location, dotted
 
 MAX_PARAMS_LENGTH = 80
-"""Longest part of a name that says what varies; file systems allow 255 bytes in all."""
+"""Bound of the part of a name with the varying settings; file systems allow 255 bytes in all."""
 
 
 def short_names(locations: Iterable[Location]) -> dict[Location, str]:
-    """Returns the shortest name of each location that no other one shares.
+    """The shortest unique name of each location.
 
     Examples:
         >>> short_names([("config", "lr"), ("config", "model", "hiddens", 0)])
@@ -34,12 +34,12 @@ def short_names(locations: Iterable[Location]) -> dict[Location, str]:
 
 
 def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) -> str:
-    """Returns a trial's name; its number makes it unique, the rest tells it apart for a reader.
+    """Name of a trial: a unique number, then varying settings and seed for readers.
 
     Args:
         index: The trial's number, from 0.
-        trials: How many there are.
-        params: What varies, by short name.
+        trials: Number of trials.
+        params: Values of the varying settings, by short name.
         seed: The trial's seed.
 
     Examples:
@@ -52,11 +52,11 @@ def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) ->
 
 
 def member_name(index: int, trials: int, population: int, member: int) -> str:
-    """Returns the name of a trial that is a member of a population, without its settings, since they change.
+    """Name of a trial that is a member of a population, without settings, since they change.
 
     Args:
         index: The trial's number, from 0.
-        trials: How many there are.
+        trials: Number of trials.
         population: The population's seed.
         member: Its number in the population, from 0.
 
@@ -84,5 +84,5 @@ def _text(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keeps what every file system and shell takes as it is."""
+    """Replaces characters that file systems or shells treat specially."""
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-") or "empty"

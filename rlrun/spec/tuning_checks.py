@@ -1,4 +1,4 @@
-"""Whether an entry's scheduler and searcher fit its search spaces, its config, what it stops by, and each other."""
+"""Checks that an entry's scheduler and searcher fit its search spaces, config, stop criteria, and each other."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, SamplingSetti
     """Checks an entry's scheduler and searcher.
 
     Args:
-        settings: What the entry says besides what learns.
-        configs: Its settings with the first value of every search space, by location.
+        settings: The entry's settings apart from what learns.
+        configs: Its configs with the first value of every search space, by location.
         spaces: Its search spaces, by location.
 
     Returns:
-        What is wrong, with locations in the entry.
+        Mistakes, with locations in the entry.
     """
     mistakes = [*_searcher_mistakes(settings, spaces), *_partner_mistakes(settings)]
     if settings.scheduler is None:
@@ -39,8 +39,7 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, SamplingSetti
     where: Location = ("scheduler", settings.scheduler.kind)
     if isinstance(scheduler, PbtConfig | Pb2Config):
         return [*mistakes, *_population_mistakes(settings, scheduler, where, configs, spaces)]
-    searches = settings.searcher is not None and settings.searcher.settings is not None
-    trials = (settings.num_samples if searches else count(spaces, settings.num_samples)) * len(settings.seeds)
+    trials = settings.configurations_in(spaces) * len(settings.seeds)
     if trials == 1:
         message = f"{settings.scheduler.kind} compares trials and there is one: add a search space and num_samples"
         mistakes.append(Mistake(where, message))
@@ -48,7 +47,7 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, SamplingSetti
 
 
 def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistake]:
-    """Yields what a searcher cannot work with."""
+    """Yields mistakes of the searcher."""
     if settings.searcher is None or settings.searcher.settings is None:
         return
     name = settings.searcher.kind
@@ -64,19 +63,19 @@ def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistak
     if not spaces:
         yield Mistake(("searcher",), f"{name} has nothing to choose: put a search space below config or env")
     elif not grids and settings.num_samples == 1:
-        message = f"{name} makes as many suggestions as num_samples says, and one is no search: add num_samples"
+        message = f"{name} makes num_samples suggestions, and one is no search: add num_samples"
         yield Mistake(("searcher",), message)
 
 
 def _partner_mistakes(settings: RunSettings) -> Iterator[Mistake]:
-    """Yields where bohb is half there: its scheduler and its searcher go with nothing but each other."""
+    """Yields mistakes of bohb, whose scheduler and searcher only work together."""
     scheduler = None if settings.scheduler is None else settings.scheduler.bohb
     searcher = None if settings.searcher is None else settings.searcher.bohb
     if scheduler is not None and searcher is None:
         message = "goes with the searcher of the same name: add searcher: bohb, or write scheduler: hyperband"
         yield Mistake(("scheduler", "bohb"), message)
     if searcher is not None and scheduler is None and not (settings.scheduler and settings.scheduler.population):
-        instead = "instead of the one that is there" if settings.scheduler else "beside it"
+        instead = "instead of the present one" if settings.scheduler else "with it"
         message = f"goes with the scheduler of the same name: write scheduler: bohb {instead}, or searcher: optuna"
         yield Mistake(("searcher", "bohb"), message)
     if scheduler is not None and searcher is not None:
@@ -94,7 +93,7 @@ def _disagreements(scheduler: BohbConfig, searcher: ModelSearchConfig) -> Iterat
 def _time_mistakes(
     settings: RunSettings, scheduler: AshaConfig | HyperBandConfig | MedianConfig, where: Location, trials: int
 ) -> Iterator[Mistake]:
-    """Yields what is wrong with the times at which trials are judged."""
+    """Yields mistakes in the times at which trials are compared."""
     counter = scheduler.time_attr
     ends = settings.stop.get(counter)
     missing = f"is needed where nothing stops by {counter}: write it here, or add {counter} to stop"
@@ -129,14 +128,14 @@ def _population_mistakes(
     configs: Mapping[Location, SamplingSettings],
     spaces: Spaces,
 ) -> Iterator[Mistake]:
-    """Yields what populations cannot be made of."""
+    """Yields mistakes of populations."""
     if count(spaces, settings.num_samples) == 1:
-        message = "a population of one has nobody to learn from: say with num_samples how many members it has"
+        message = "a population of one cannot learn from others: set num_samples to the number of members"
         yield Mistake(where, message)
     for location in spaces:
         place = next((place for place in configs if location[: len(place)] == place), None)
         if place is None or shapes_parameters(type(configs[place]), dotted(location[len(place) :])):
-            message = "cannot vary in a population: its members take over each other's weights"
+            message = "cannot vary in a population: its members copy each other's weights"
             yield Mistake(location, message)
     interval = population.interval_env_steps
     largest = max([configs["config",].env_steps_per_update, *_values_of("train_batch_size", population.spaces, spaces)])
@@ -153,7 +152,7 @@ def _number(value: float) -> str:
 
 
 def _values_of(field: str, mutations: Mapping[str, SearchSpace], spaces: Spaces) -> list[int]:
-    """Returns what a whole number of the config may be, ends of ranges for all that is between them."""
+    """Possible values of a whole number in the config; for ranges, their probes."""
     found = [space for location, space in spaces.items() if location == ("config", field)]
     found += [space for path, space in mutations.items() if path == field]
     return [int(value) for space in found for _, value in space.probes()]

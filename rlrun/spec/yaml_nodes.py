@@ -1,6 +1,6 @@
-"""What the nodes of a YAML file mean: the scalars of YAML 1.2's core schema, keys, merges, aliases, tags.
+"""Interpretation of YAML nodes: the scalars of YAML 1.2's core schema, keys, merges, aliases, tags.
 
-PyYAML composes the nodes; `NodeReader` turns them into plain data and notes the place of every key and value.
+PyYAML composes the nodes; `NodeReader` converts them to plain data and records the place of every key and value.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import yaml
+from typing_extensions import override
 
 from rlrun.errors import Problem, SpecError
 from rlrun.explain import Location, dotted, shown
 
 MAX_DEPTH = 40
-"""Deepest nesting of mappings and lists."""
+"""Bound of the nesting of mappings and lists."""
 MAX_VALUES = 100_000
-"""Most values in a file, aliases written out."""
+"""Bound of the values in a file, with aliases expanded."""
 
 _NULL, _BOOL, _INT, _FLOAT, _STR, _SEQ, _MAP = (
     f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")
@@ -38,19 +39,19 @@ _CORE_SCHEMA = [
 
 
 class Place(NamedTuple):
-    """Where a value was written: a file with line and column from 1, or something without lines (line 0)."""
+    """Place of a value: a file with line and column from 1, or a source without lines (line 0)."""
 
     file: str
     line: int = 0
     column: int = 0
 
     def problem(self, path: str, message: str) -> Problem:
-        """Returns a problem at this place."""
+        """A problem at this place."""
         return Problem(path, message, self.file, self.line, self.column)
 
 
 class Composer(yaml.SafeLoader):
-    """PyYAML's composer with the scalars of YAML 1.2 and a bound on depth, which would end in a RecursionError."""
+    """PyYAML's composer with the scalars of YAML 1.2, and a bound on depth instead of a RecursionError."""
 
     yaml_implicit_resolvers = {None: _CORE_SCHEMA}  # noqa: RUF012
 
@@ -59,8 +60,9 @@ class Composer(yaml.SafeLoader):
         self.file = file
         self.depth = 0
 
+    @override
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Composes a node, unless it is too deep."""
+        """Composes a node, unless it is nested too deeply."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -73,7 +75,7 @@ class Composer(yaml.SafeLoader):
 
 
 class NodeReader:
-    """Turns composed nodes into data and notes the places; problems are gathered, so that all are told at once."""
+    """Converts composed nodes to data and records their places; problems are collected, to be reported together."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -84,10 +86,10 @@ class NodeReader:
         self.open: set[int] = set()
 
     def value(self, node: yaml.Node, location: Location) -> Any:
-        """Returns a node's data.
+        """Converts a node to data.
 
         Raises:
-            SpecError: If the aliases of the file never end or write out to too much.
+            SpecError: The aliases of the file are recursive, or expand to too many values.
         """
         place = self.values[location] = _place(node, self.file)
         self.count += 1
@@ -119,7 +121,7 @@ class NodeReader:
             elif self._is_new_key(key_node, location, data):
                 self._put(data, key_node, value_node, location)
         for key, (key_node, value_node) in merged.items():
-            if key not in data:  # what a mapping says itself goes before what it merges
+            if key not in data:  # a mapping's own keys override merged ones
                 self._put(data, key_node, value_node, location)
         return data
 
@@ -129,7 +131,7 @@ class NodeReader:
         data[key_node.value] = self.value(value_node, below)
 
     def _merged_items(self, node: yaml.Node, location: Location) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """Yields the items that ``<<`` brings from one mapping, or from a list of them, the first one first."""
+        """Yields the items that ``<<`` merges from a mapping, or from a list of them, the first one first."""
         self.count += 1
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for source in sources:
@@ -156,7 +158,7 @@ class NodeReader:
             self.problems.append(place.problem(path, f"the key {shown(node.value)} holds characters that do not print"))
         elif node.value in data:
             first = self.keys[(*location, node.value)]
-            message = f"the key '{node.value}' is there twice, first on line {first.line}, column {first.column}"
+            message = f"the key '{node.value}' appears twice, first on line {first.line}, column {first.column}"
             self.problems.append(place.problem(path, message))
         else:
             return True

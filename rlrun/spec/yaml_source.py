@@ -1,8 +1,8 @@
 """YAML files with source positions, read safely.
 
 The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a text), with digits that may be grouped by underscores
-(``150_000``). Nothing but mappings, lists, texts, numbers, booleans and null can come out, and every value knows the
-line and column it came from.
+(``150_000``). The data consists of mappings, lists, texts, numbers, booleans and null only, and the line and column of
+every value are known.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rlrun.explain import Location
 from rlrun.spec.yaml_nodes import Composer, NodeReader, Place
 
 MAX_BYTES = 512 * 1024
-"""Largest file that is read."""
-_PLAIN_WORDS = [  # beginnings of PyYAML's messages, and what they mean to whoever writes a spec
+"""Bound of the size of a file."""
+_PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for authors of specs
     (
         "mapping values are not allowed",
         "':' cannot stand here: check the indentation and the ':' before it, or quote the text",
@@ -32,7 +32,7 @@ _PLAIN_WORDS = [  # beginnings of PyYAML's messages, and what they mean to whoev
     ("found character '\\t'", "a tab: indent with spaces"),
     ("found character", "a text that begins with this character must be quoted"),
     ("found unexpected end of stream", "a quote is not closed"),
-    ("second occurrence", "an anchor (&) of this name is there twice"),
+    ("second occurrence", "an anchor (&) of this name appears twice"),
 ]
 
 
@@ -42,10 +42,10 @@ class Document:
 
     Attributes:
         data: Mappings, lists and scalars.
-        file: The file as the user named it.
+        file: The file, as named by the user.
         values: Places of values by their location in the data.
         keys: Places of the keys of mappings by the location of their values.
-        problems: What is wrong with the file beyond its syntax (duplicate keys, tags); the data leaves it out.
+        problems: Problems of the file beyond its syntax (duplicate keys, tags); the data is without these parts.
     """
 
     data: Any
@@ -55,10 +55,10 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, location: Location, *, at_key: bool = False) -> Place:
-        """Returns the place of a value or of its key.
+        """The place of a value or of its key.
 
-        What was not written is placed at the nearest thing around it that was: a bare value that stands for a mapping
-        (``env: CartPole-v1`` for its id), or the key of a mapping that lacks something.
+        A value that is not in the file has the place of what contains it: a bare value in place of a mapping
+        (``env: CartPole-v1`` for its id), or the key of the mapping where it is missing.
         """
         places = (self.keys, self.values) if at_key else (self.values, self.keys)
         for known in places:
@@ -69,7 +69,7 @@ class Document:
         return self.place(location[:-1], at_key=isinstance(self._written(location[:-1]), dict | list))
 
     def _written(self, location: Location) -> Any:
-        """Returns the value at a location, None where there is none."""
+        """The value at a location, None if there is none."""
         value = self.data
         for step in location:
             try:
@@ -79,7 +79,7 @@ class Document:
         return value
 
     def put(self, location: Location, value: Any, place: Place) -> None:
-        """Puts a value at a location whose container exists, and forgets the places of what stood there."""
+        """Sets the value at a location whose container exists, and discards the places of the former value."""
         container = self.data
         for step in location[:-1]:
             container = container[step]
@@ -95,14 +95,14 @@ def read_document(path: Path) -> Document:
 
     Raises:
         FileNotFoundError: There is no such file.
-        SpecError: If it cannot be read, is no UTF-8 text, no YAML, or too deep or too large.
+        SpecError: It cannot be read, is no UTF-8 text, no YAML, or too deep or too large.
     """
     file = str(path)
     try:
         with path.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise  # who looks for it knows what else it could be called
+        raise  # the caller can suggest other names
     except IsADirectoryError:
         raise SpecError([Problem("", "is a folder that holds no .yaml file itself", file)]) from None
     except OSError as error:
@@ -124,11 +124,11 @@ def parse_document(text: str, file: str = "<text>") -> Document:
 
     Args:
         text: The YAML.
-        file: What messages call it.
+        file: Its name in messages.
 
     Raises:
-        SpecError: If it is no YAML, or too deep or too large. Lesser problems are kept in the document, so that they
-            are told together with those of the spec.
+        SpecError: It is no YAML, or too deep or too large. Lesser problems are kept in the document, so that they are
+            reported together with those of the spec.
     """
     bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
     if bad:
@@ -156,10 +156,10 @@ def parse_value(text: str, what: str) -> Any:
 
     Args:
         text: The YAML; empty means null.
-        what: What messages call it.
+        what: Its name in messages.
 
     Raises:
-        SpecError: If it is no YAML.
+        SpecError: It is no YAML.
     """
     if not text.strip():
         return None
@@ -169,13 +169,13 @@ def parse_value(text: str, what: str) -> Any:
         problems = list(error.problems)
     else:
         problems = document.problems
-    if problems:  # a line and a column would mislead: it is a text on a command line
+    if problems:  # line and column would mislead: it is a text on a command line
         raise SpecError([replace(problem, line=0, column=0) for problem in problems])
     return document.data
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
-    """Words a syntax error in one line; of the two places that PyYAML tells, the one where it gave up."""
+    """Explains a syntax error in one line, at the later of PyYAML's two places."""
     problem, mark = error.problem or "", error.problem_mark or error.context_mark
     if "expected a single document" in (error.context or ""):
         message = "a second document begins (---): a spec is one document; put each experiment under its own name"

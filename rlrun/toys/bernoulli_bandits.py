@@ -50,31 +50,3 @@ def two_arms(seed: int) -> dict[str, Any]:
     """
     drawn = np.random.default_rng([seed, FAMILY_DRAWS]).random(2)
     return {"reset_options": {ARMS: drawn.tolist()}}
-
-
-def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Returns the regret of Thompson sampling over some pulls in each of some Bernoulli bandits, [N].
-
-    Each arm's probability has a uniform prior. At each pull a probability of each arm is drawn from its posterior, a
-    beta distribution, and the arm with the largest one is pulled.
-
-    Args:
-        tasks: Probabilities of the arms, [N, A].
-        pulls: How many pulls each bandit gets.
-        generator: What is drawn from.
-
-    Source:
-        Thompson, "On the likelihood that one unknown probability exceeds another in view of the evidence of two
-        samples", 1933; Chapelle and Li, "An empirical evaluation of Thompson sampling", 2011, algorithm 2.
-    """
-    number = np.arange(len(tasks))
-    paid, failed = np.ones(tasks.shape), np.ones(tasks.shape)
-    regrets = np.zeros(len(tasks))
-    for _ in range(pulls):
-        arms = generator.beta(paid, failed).argmax(axis=1)
-        own = tasks[number, arms]
-        pays = generator.random(len(tasks)) < own
-        paid[number, arms] += pays
-        failed[number, arms] += ~pays
-        regrets += tasks.max(axis=1) - own
-    return regrets

@@ -1,106 +1,100 @@
-"""Acting and evaluating with a trainee's present weights, apart from the rollout workers."""
+"""Acting and evaluating with the present weights of what is trained."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from rlrun.algorithms.alphazero.searching import SearchingBehavior
-from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
-from rlrun.functional.seeding import generator
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError, did_you_mean
+from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 
 if TYPE_CHECKING:
-    from rlrun.flow.trainee import Trainee
-    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.league.league import League
+    from rlrun.training.acting_policy import ActingPolicy
+    from rlrun.training.description import Description
 
 
-class ActingPolicy:
-    """A behavior policy of its own with a trainee's present weights and filters.
+class Acting:
+    """The policies of a training, as they act and are evaluated in this process.
 
     Args:
-        trainee: Whose policy acts.
-
-    Attributes:
-        trainee: Whose policy acts.
+        description: What is trained.
+        policies: What acts for each policy.
+        league: The frozen opponents in the seats of a world; None where there are no seats.
     """
 
-    def __init__(self, trainee: Trainee) -> None:
-        self.trainee = trainee
-        self._behavior: BehaviorPolicy | None = None
-        self._sgd_steps = -1
-        self._draws = generator(trainee.seed, "act")
+    def __init__(self, description: Description, policies: Mapping[str, ActingPolicy], league: League | None) -> None:
+        self._description = description
+        self._policies = policies
+        self._league = league
 
-    def refresh(self) -> None:
-        """Has the next call load the weights anew, as they were changed by something else than SGD."""
-        self._sgd_steps = -1
+    def policy(self, name: str = "") -> ActingPolicy:
+        """Returns what acts for a policy.
 
-    def behavior(self) -> BehaviorPolicy:
-        """Returns the behavior policy with the present weights."""
-        learner = self.trainee.learner
-        if self._behavior is None:
-            self._behavior = self.trainee.policy.behavior()
-        if self._sgd_steps != learner.sgd_steps:
-            self._behavior.load(self.trainee.weights())
-            self._sgd_steps = learner.sgd_steps
-        return self._behavior
+        Args:
+            name: The policy; "" for the first one.
+
+        Raises:
+            UsageError: There is no such policy.
+        """
+        found = self._policies.get(name or next(iter(self._policies)))
+        if found is None:
+            known = ", ".join(self._policies)
+            raise UsageError(f"there is no policy {name!r}{did_you_mean(name, self._policies)}; there are {known}")
+        return found
 
     def search(self, simulations: int) -> None:
-        """Has it search before it acts from now on.
+        """Has all policies search before they act from now on, in evaluations and games too.
 
         Args:
             simulations: Simulations of each search; 0 for none.
 
         Raises:
-            UsageError: It knows no game that it could search in.
+            UsageError: A policy knows no game that it could search in.
         """
-        behavior = self.behavior()
-        if not isinstance(behavior, SearchingBehavior):
-            raise UsageError(
-                f"the policy {self.trainee.name} does not search, as those of alphazero do: leave out simulations"
-            )
-        behavior.searching.simulations = simulations
+        for policy in self._policies.values():
+            policy.search(simulations)
 
-    def act(self, observation: Any, *, explore: bool, episode_start: bool, prev_reward: float = 0.0) -> Any:
-        """Returns the action for one observation.
-
-        Args:
-            observation: What the env shows.
-            explore: Whether the action is drawn instead of the likeliest one.
-            episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
-            prev_reward: What the env gave for the action before, which only views show.
-        """
-        batch = map_tree(lambda leaf: np.asarray(leaf)[None], observation)
-        behavior = self.behavior()
-        behavior.take_rewards(np.array([prev_reward], np.float64))
-        behavior.begin_episodes(np.array([episode_start]))
-        actions = behavior.actions(batch, self._draws if explore else None)
-        return map_tree(lambda leaf: leaf[0], actions)
-
-    def act_from(
+    def evaluate(
         self,
-        memory: Mapping[str, Any] | None,
-        observation: Any,
+        episodes: int = 20,
         *,
-        explore: bool,
-        prev_reward: float = 0.0,
-        prev_action: Any = None,
-    ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory behind it.
+        seed: int = 0,
+        explore: bool = False,
+        env: EnvConfig | None = None,
+        draw: Callable[[NDArray[Any] | None], None] | None = None,
+    ) -> EvaluationResult:
+        """Runs exactly so many episodes with the present weights and the saved normalisation.
 
         Args:
-            memory: What this returned for the observation before; None at an episode's start.
-            observation: What the env shows.
-            explore: Whether the action is drawn instead of the likeliest one.
-            prev_reward: What the env gave for the action before.
-            prev_action: What the env was given, if that was not the action that this returned.
+            episodes: How many; their seeds are fixed beforehand.
+            seed: Seed of the episodes.
+            explore: Whether actions are drawn instead of the likeliest ones.
+            env: Another environment than the one trained on, with its `evaluation_kwargs`.
+            draw: Called with a picture [height, width, 3] of the world at each of its steps, None where it has none;
+                for worlds alone, whose episodes then run one after the other.
+
+        Raises:
+            UsageError: The policy does not fit that environment.
         """
-        behavior = self.behavior()
-        if memory is not None:
-            behavior.load_memory(memory)
-            if prev_action is not None:
-                behavior.take_actions(map_tree(lambda leaf: np.asarray(leaf)[None], prev_action))
-        action = self.act(observation, explore=explore, episode_start=memory is None, prev_reward=prev_reward)
-        return action, behavior.memory()
+        described, policies = self._description, self._description.policies
+        with described.hangs_fail():
+            world = described.env.in_evaluation() if env is None else env
+            described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})
+            acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
+            if self._league is not None:
+                acting |= self._league.acting()
+            return evaluate(
+                acting,
+                world,
+                episodes,
+                seed,
+                mapping=policies.agent_mapping(),
+                slots=policies.slots,
+                explore=explore,
+                draw=draw,
+            )

@@ -26,8 +26,8 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.training import former_flows
-from rlrun.training.demands import refuse_demands, spec_demands
 from rlrun.training.policies import Policies
+from rlrun.trust import refuse_demands, spec_demands
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee

@@ -9,9 +9,9 @@ from rlrun.errors import UsageError
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow, learns
 from rlrun.flow.operators.world_fragments import JoinFragments, SelectPolicy
+from rlrun.training.branch import Branch
 from rlrun.training.plugin_results import demand
 from rlrun.training.reward_streams import learning
-from rlrun.training.running_training import Branch
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm

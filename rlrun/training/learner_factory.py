@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -211,6 +211,22 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
             "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
         )
     return "compiled" if config.compile else "eager"
+
+
+def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: int | None) -> UpdateExecutor:
+    """Returns how the updates of all policies are computed: the one that serves all of them.
+
+    Args:
+        configs: Their algorithms' settings.
+        total_env_steps: How long the run is meant to be, None if that is not known.
+
+    Raises:
+        CompilerMissing: Settings demand compiled updates, and there is no C++ compiler.
+    """
+    chosen = {chosen_update_executor(config, total_env_steps) for config in configs}
+    if chosen == {"numpy", "compiled"}:
+        return "compiled"
+    return chosen.pop() if len(chosen) == 1 else "eager"
 
 
 def has_kernels(config: AlgorithmConfig) -> bool:

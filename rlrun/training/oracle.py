@@ -117,14 +117,10 @@ def learned_values(training: Training) -> LearnedValues:
     Raises:
         UsageError: The env has no exact values, or the algorithm estimates none that they could be compared with.
     """
-    from rlrun.algorithms.dqn.policy import QPolicy
-    from rlrun.algorithms.tabular.policy import TabularPolicy
-    from rlrun.policy.actor_critic import ActorCriticPolicy
-
-    exact = exact_values(training.env, training.algorithm.config.gamma)
-    trainee = training.trainee
-    policy, name, config = trainee.policy, training.algorithm.name(), training.algorithm.config
-    if not isinstance(policy, QPolicy | TabularPolicy | ActorCriticPolicy):
+    algorithm, trainee = training.description.algorithm, training.running.trainee
+    policy, name, config = trainee.policy, algorithm.name(), algorithm.config
+    exact = exact_values(training.description.env, config.gamma)
+    if policy.estimates is None:
         raise UsageError(f"{name} estimates no values that exact ones could be compared with")
     if config.normalize_rewards or config.clip_rewards is not None:
         raise UsageError(f"{name} estimates values of scaled or clipped rewards, which exact ones are not of")
@@ -136,7 +132,7 @@ def learned_values(training: Training) -> LearnedValues:
     states = np.arange(len(exact.q), dtype=space.dtype) + space.start
     outputs = behavior.outputs(states)
     actions = outputs.argmax(-1)
-    if isinstance(policy, ActorCriticPolicy):
+    if policy.estimates == "state_values":
         rows = SampleBatch(obs=states[:, None])
         values = trainee.learner.evaluate(state_values, rows)[:, 0].astype(np.float64)
         return LearnedValues(exact, actions, None, values)

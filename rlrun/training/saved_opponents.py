@@ -19,10 +19,10 @@ from rlrun.functional.saved_numbers import as_count
 from rlrun.league.frozen_policy import FrozenPolicy
 from rlrun.policy.weights import Weights
 from rlrun.training import checkpointing
-from rlrun.training.demands import policy_demands, refuse_demands
 from rlrun.training.learner_factory import made_policy
 from rlrun.training.policies import schedules_of
 from rlrun.training.policy_spec import PolicySpec
+from rlrun.trust import policy_demands, refuse_demands
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces

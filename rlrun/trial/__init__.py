@@ -1,1 +1,1 @@
-"""What runs one trial without Ray: its loop, its result files, its checkpoints."""
+"""One trial without Ray: its loop, result files and checkpoints."""

@@ -1,4 +1,4 @@
-"""What code outside rlrun has changed of the process or the files that rlrun works with, and cannot work without."""
+"""Detection of process state or files that code outside rlrun has changed, and without which rlrun cannot work."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from rlrun.errors import TrainingFailed
 
 _TICK_S = 0.001
-"""Seconds that a clock is given to move on: any clock of Python is finer."""
+"""Seconds within which any clock of Python must advance."""
 
 
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
-    """Returns a failure that names what was found changed when an exception came, None if nothing is.
+    """A failure that names the changes found after an exception; None if there are none.
 
     Args:
-        error: What was raised in rlrun or in a library of its.
-        directory: The trial's directory, where there is one.
+        error: The exception, raised in rlrun or in a library that it uses.
+        directory: The trial's directory, if there is one.
     """
     found = [*_altered(), *(() if directory is None else _removed(error, directory))]
     if not found:

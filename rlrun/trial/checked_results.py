@@ -1,4 +1,4 @@
-"""The rows of a trial held to what trial.json and checkpoints know of them, and cut off where a trial goes back."""
+"""Checks of a trial's result rows against trial.json and checkpoints, and their truncation when a trial goes back."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, json_line
 from rlrun.trial.trial_directory import TrialRecord
 
 DAMAGED_FILE = "result.json.damaged"
-"""What result.json was before damaged rows in it were dropped or made anew."""
+"""Copy of result.json from before damaged rows in it were removed or restored."""
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """What became of the result files when a trial went back to a checkpoint.
+    """Effect on the result files when a trial goes back to a checkpoint.
 
     Attributes:
-        rows_cut: Rows of later iterations that were cut off.
-        damage: What was wrong with the rows before, and what was done about it, a sentence each.
+        rows_cut: Rows of later iterations that were removed.
+        damage: Damage of the earlier rows and its repair, a sentence each.
     """
 
     rows_cut: int = 0
@@ -32,13 +32,13 @@ class Truncation:
 
 @dataclass(frozen=True)
 class CheckedResults:
-    """The rows of a trial, held to what is known of them besides result.json.
+    """The rows of a trial, checked against trial.json and checkpoints.
 
     Attributes:
-        rows: Them, by ascending iteration. What was altered or is gone is as a checkpoint knows it.
-        damage: What was wrong with them, a sentence each.
-        names: The names of all metrics in them.
-        size: The bytes of result.json up to the end of the last one that was asked for.
+        rows: The rows by ascending iteration; altered or missing ones are taken from checkpoints where possible.
+        damage: Damage found, a sentence each.
+        names: The names of all metrics in the rows.
+        size: Bytes of result.json up to the end of the last requested row.
     """
 
     rows: tuple[Row, ...]
@@ -55,16 +55,16 @@ def check_results(
     record: TrialRecord | None = None,
     metrics: Collection[str] | None = None,
 ) -> CheckedResults:
-    """Reads the rows of a trial, and looks for those that are damaged, altered, doubled or gone.
+    """Reads the rows of a trial, and finds those that are damaged, altered, duplicated or missing.
 
-    After the last whole row a kill or a power cut may have left anything, which is no damage.
+    Anything after the last whole row is a trace of a kill or power cut, and no damage.
 
     Args:
         directory: The trial's directory.
-        last_iteration: The last iteration whose row must be there; nothing is known of later ones.
-        known: Results by iteration, as the trial's checkpoints hold them.
-        record: What trial.json knows; None where it is not to be believed.
-        metrics: What is kept of the rows besides their iterations; None for all of it.
+        last_iteration: The last iteration whose row must exist.
+        known: Results by iteration from the trial's checkpoints.
+        record: The content of trial.json; None if it is not to be trusted.
+        metrics: Metrics to return in addition to the iteration; None for all.
     """
     file = directory / RESULT_FILE
     checkpointed = {iteration: json_row(row) for iteration, row in (known or {}).items() if iteration <= last_iteration}
@@ -90,7 +90,7 @@ def check_results(
         expected, value = checkpointed.get(iteration), best_return([row])
         if expected is not None and (different := _differences(row, expected)):
             row = expected
-            altered.append(f"{file}:{number}: {', '.join(different)} is not as its checkpoint says")
+            altered.append(f"{file}:{number}: {', '.join(different)} differs from its checkpoint")
         elif best is not None and iteration <= best[0] and value is not None and value > best[1]:
             row = {**row, RETURN: None}
             above.append((number, value))
@@ -101,22 +101,21 @@ def check_results(
     if within := _ranges([number for number in broken if number < last_whole]):
         damage.append(f"{file}:{within}: is damaged")
     if doubled:
-        damage.append(f"{file}:{_ranges(doubled)}: is there twice, or not in its place")
+        damage.append(f"{file}:{_ranges(doubled)}: is duplicated or out of order")
     damage += altered
     if best is not None and above:
         lines, highest = _ranges([number for number, _ in above]), max(value for _, value in above)
         damage.append(
-            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, which trial.json knows as the best: "
-            "it does not count"
+            f"{file}:{lines}: {RETURN} {highest:g} is above {best[1]:g}, the best in trial.json: it is ignored"
         )
     taken = sorted(checkpointed.keys() - rows.keys())
     rows |= {iteration: _reduced(checkpointed[iteration], metrics) for iteration in taken}
     if lost := _gaps(sorted(rows), last_iteration):
-        damage.append(f"{file}: the rows of iterations {lost} are gone, and no checkpoint knows them")
+        damage.append(f"{file}: the rows of iterations {lost} are missing, and in no checkpoint")
     if taken:
-        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are gone, and checkpoints know them")
+        damage.append(f"{file}: the rows of iterations {_ranges(taken)} are missing, and taken from checkpoints")
     if record is not None and record.iteration <= last_iteration and digest.is_wrong and not damage:
-        damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json knows another sha256")
+        damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json has another sha256")
     return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage), tuple(names), size)
 
 
@@ -127,16 +126,16 @@ def truncate_results(
     known: Mapping[int, Mapping[str, Any]] | None = None,
     record: TrialRecord | None = None,
 ) -> Truncation:
-    """Cuts off the rows after an iteration from result.json and progress.csv, each of them whole or not at all.
+    """Removes the rows after an iteration from result.json and progress.csv, each file atomically.
 
-    Rows that are damaged, altered or gone are told, and made anew where a checkpoint knows them; what stood there
-    before is kept beside. Event files cannot be cut; the next one tells TensorBoard what to forget.
+    Rows that are damaged, altered or missing are reported, and restored from checkpoints where possible; a copy of the
+    former file is kept. Event files cannot be truncated; the next one makes TensorBoard ignore the removed steps.
 
     Args:
         directory: The trial's directory.
         after_iteration: The last iteration to keep.
-        known: As `check_results` takes it.
-        record: As `check_results` takes it.
+        known: See `check_results`.
+        record: See `check_results`.
     """
     file = directory / RESULT_FILE
     checked = check_results(directory, after_iteration, known=known, record=record, metrics=())
@@ -156,18 +155,18 @@ def _mend(
     known: Mapping[int, Mapping[str, Any]] | None,
     record: TrialRecord | None,
 ) -> tuple[str, ...]:
-    """Writes rows anew as far as they are known, up to an iteration; what stood there is kept beside.
+    """Repairs the rows up to an iteration, and keeps a copy of the former file.
 
     Returns:
-        What was wrong with them, and what was done about it, a sentence each.
+        The damage and its repair, a sentence each.
     """
     file = directory / RESULT_FILE
     checked = check_results(directory, after_iteration, known=known, record=record)
     kept = [row for row in checked.rows if row["iteration"] <= after_iteration]
-    damage = [*checked.damage, *(["what checkpoints know is taken"] if known else [])]
+    damage = [*checked.damage, *(["results of checkpoints are restored"] if known else [])]
     if file.exists():
         write_file(directory / DAMAGED_FILE, file.read_bytes())
-        damage.append(f"what stood there is kept in {directory / DAMAGED_FILE}")
+        damage.append(f"the former file is kept as {directory / DAMAGED_FILE}")
     if kept or file.exists():
         write_file(file, b"".join(map(json_line, kept)))
         make_csv(directory)
@@ -175,7 +174,7 @@ def _mend(
 
 
 class _DigestOfRows:
-    """The digest of the rows that trial.json knows."""
+    """Compares the digest of result.json's first rows with the one in trial.json."""
 
     def __init__(self, record: TrialRecord | None) -> None:
         self._left = 0 if record is None else record.results_bytes
@@ -183,43 +182,43 @@ class _DigestOfRows:
         self._digest = hashlib.sha256()
 
     def update(self, line: bytes) -> None:
-        """Takes the next line."""
+        """Adds the next line."""
         if self._left:
             self._digest.update(line[: self._left])
             self._left -= min(self._left, len(line))
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the lines so far are others than trial.json knows; an earlier version noted no digest."""
+        """Whether the lines so far do not match trial.json; earlier versions stored no digest there."""
         return self._expected != "" and (self._left > 0 or self._digest.hexdigest() != self._expected)
 
 
 def _reduced(row: Row, metrics: Collection[str] | None) -> Row:
-    """Returns what is kept of a row."""
+    """A row with only its iteration and some metrics."""
     if metrics is None:
         return row
     return {"iteration": row["iteration"], **{name: row[name] for name in metrics if name in row}}
 
 
 def _gaps(present: Sequence[int], last: int) -> str:
-    """Returns which numbers from 1 to the last are not among ascending ones, in few words.
+    """The numbers from 1 to `last` that are missing among ascending ones, as text.
 
     Examples:
         >>> _gaps([1, 4, 9], 7)
         '2 to 3, 5 to 7'
     """
     edges = [0, *(number for number in present if 0 < number <= last), last + 1]
-    gaps = [(before + 1, behind - 1) for before, behind in itertools.pairwise(edges) if behind - before > 1]
+    gaps = [(before + 1, after - 1) for before, after in itertools.pairwise(edges) if after - before > 1]
     return ", ".join(f"{first} to {end}" if first < end else f"{first}" for first, end in gaps)
 
 
 def _differences(row: Row, checkpointed: Row) -> list[str]:
-    """Returns the metrics of a checkpoint's result that a row has otherwise."""
+    """The metrics in which a row differs from a checkpoint's result."""
     return [name for name, value in checkpointed.items() if row.get(name) != value]
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Returns ascending numbers in few words.
+    """Ascending numbers as text.
 
     Examples:
         >>> _ranges([1, 2, 3, 7])

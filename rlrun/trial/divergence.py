@@ -1,4 +1,4 @@
-"""Looks for numbers that are not finite, once per iteration, and keeps what led to them."""
+"""Detection of NaN and infinity after each iteration, with a checkpoint of the parameters before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlrun.training.training import Training
 
 DIVERGED = "training has diverged"
-"""What the error of a trial begins with whose numbers are not finite any more."""
+"""Beginning of the error of a trial that has diverged."""
 
 REMEDIES = (
     "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
@@ -30,14 +30,14 @@ _OF_POLICY = re.compile(r"^policies/[^/]+/")
 
 
 class Diverged(TrainingFailed):
-    """Training has led to numbers that are not finite."""
+    """Training has led to NaN or infinity."""
 
 
 class DivergenceGuard:
-    """Remembers the parameters of a training's policies before each iteration.
+    """Keeps a copy of the policies' parameters from before each iteration, and checks for divergence after it.
 
     Args:
-        training: A training that has been started.
+        training: A started training.
     """
 
     def __init__(self, training: Training) -> None:
@@ -45,26 +45,27 @@ class DivergenceGuard:
         self.remember()
 
     def remember(self) -> None:
-        """Keeps the present parameters as those before the next iteration."""
+        """Copies the present parameters, as those before the next iteration."""
         self._before = {
-            trainee.name: (trainee.learner.flat(), trainee.filters.state()) for trainee in self._training.trainees
+            trainee.name: (trainee.learner.flat(), trainee.filters.state())
+            for trainee in self._training.running.trainees
         }
 
     def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
-        """Ends a trial whose numbers are not finite any more, and keeps what led to that.
+        """Fails a trial with NaN or infinity, after writing a checkpoint of the parameters before it.
 
         Args:
-            result: What the training returned for the iteration.
+            result: The training's result of the iteration.
             spec: The resolved trial.
-            failed: Where the checkpoint goes.
+            failed: Directory for the checkpoint.
 
         Raises:
-            Diverged: If one is not.
+            Diverged: A loss statistic or a parameter is not finite.
         """
         problem = self.problem(result)
         if problem is None:
             return
-        with suppress(OSError, RlrunError):  # the divergence is what the user must hear of, whatever else goes wrong
+        with suppress(OSError, RlrunError):  # the divergence must be reported even if this fails
             write_checkpoint(failed, self.content(spec))
         raise Diverged(
             f"{DIVERGED}: {problem} at iteration {result['iteration']} ({result['env_steps']} env steps). "
@@ -72,30 +73,30 @@ class DivergenceGuard:
         )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:
-        """Names the first number that is not finite, or returns None.
+        """Names the first loss statistic or parameter that is not finite; None if all are.
 
         Args:
-            result: What the training returned for the iteration.
+            result: The training's result of the iteration.
         """
         for name, value in result.items():
             own = _OF_POLICY.sub("", name)
             if own.startswith("learner/") and isinstance(value, float) and not math.isfinite(value):
                 return f"{name} is {value}"
-        diverged = [trainee.name for trainee in self._training.trainees if not trainee.learner.is_finite()]
+        diverged = [trainee.name for trainee in self._training.running.trainees if not trainee.learner.is_finite()]
         if not diverged:
             return None
-        whose = f" {diverged[0]}" if len(self._training.trainees) > 1 else ""
+        whose = f" {diverged[0]}" if len(self._training.running.trainees) > 1 else ""
         return f"a parameter of the policy{whose} is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Returns a checkpoint with the parameters and filters from before the iteration, the rest from after it.
+        """A checkpoint with the parameters and filters from before the iteration, the rest from after it.
 
-        Its state holds the batch that was learned from last as `last_batch`; of several policies by their names.
+        Its state holds the learner's last batch as `last_batch`, by policy if there are several.
 
         Args:
             spec: The resolved trial.
         """
-        content, trainees = self._training.content(spec), self._training.trainees
+        content, trainees = self._training.content(spec), self._training.running.trainees
         tensors, sections, batches = dict(content.tensors), dict(content.state["trainees"]), {}
         for trainee in trainees:
             flat, filters = self._before[trainee.name]

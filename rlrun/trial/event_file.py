@@ -1,4 +1,4 @@
-"""TensorBoard event files, written without TensorBoard.
+"""TensorBoard event files, written without the tensorboard package.
 
 An event file is a sequence of records, each framed with checksums (TFRecord), each holding one `Event` message of
 tensorboard/compat/proto/event.proto. The few fields that scalars and hyper-parameters need are encoded here: importing
@@ -17,7 +17,7 @@ from typing import Any
 
 FILE_PATTERN = "events.out.tfevents.*"
 
-# Field numbers and wire types of event.proto and summary.proto, as the tag bytes they make.
+# Field numbers and wire types of event.proto and summary.proto, encoded as tag bytes.
 _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY, _SESSION_LOG = b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x3a"
 _SUMMARY_VALUE, _VALUE_TAG, _VALUE_SIMPLE = b"\x0a", b"\x0a", b"\x15"
 _SESSION_START = b"\x08\x01"
@@ -40,11 +40,11 @@ class EventFile:
     """One event file; TensorBoard reads the files of a directory in the order of their names, as one run."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
-        """Begins a new file behind those already there.
+        """Creates a new file that TensorBoard reads after the existing ones.
 
         Args:
             directory: The trial's directory.
-            first_step: TensorBoard forgets what earlier files say about this step and later ones.
+            first_step: TensorBoard ignores this step and later ones in earlier files.
         """
         earlier = (int(path.name.split(".")[-2]) for path in directory.glob(f"{FILE_PATTERN}.rlrun"))
         number = max(earlier, default=-1) + 1  # not their count: the user may have removed some
@@ -53,7 +53,7 @@ class EventFile:
         self._write(_field(_SESSION_LOG, _SESSION_START), first_step)
 
     def add_scalars(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes numbers by name at a step; one beyond float32 is infinite there."""
+        """Writes scalars by name at a step; numbers beyond float32 become infinite."""
         values = b"".join(
             _field(_SUMMARY_VALUE, _field(_VALUE_TAG, name.encode()) + _VALUE_SIMPLE + _float32(value))
             for name, value in scalars.items()
@@ -61,12 +61,12 @@ class EventFile:
         self._write(_field(_SUMMARY, values), step)
 
     def add_hyperparameters(self, step: int, values: Mapping[str, Any], group: str) -> None:
-        """Writes what TensorBoard's HPARAMS tab lists the trial with; its metrics there are the scalars.
+        """Writes the trial's hyperparameters for TensorBoard's HPARAMS tab, whose metrics are the scalars.
 
         Args:
-            step: As in `add_scalars`.
-            values: Numbers, truth values and texts by name; None is left out, anything else becomes a text.
-            group: Trials of the same group share a line, with the means of their metrics.
+            step: See `add_scalars`.
+            values: Numbers, booleans and texts by name; None is left out, anything else is converted to text.
+            group: Group of the trial; trials of a group share a line, with the means of their metrics.
         """
         entries = b"".join(
             _field(_SESSION_PARAMS, _field(_ENTRY_KEY, name.encode()) + _field(_ENTRY_VALUE, _struct_value(value)))
@@ -91,7 +91,7 @@ class EventFile:
 
 
 def tag_of(metric: str) -> str:
-    """Returns a metric's tag. Its first part is a group; a metric without one would be a group of its own.
+    """TensorBoard tag of a metric: its first part is a group, and metrics without one get a common group.
 
     Examples:
         >>> tag_of("learner/loss"), tag_of("episode_return_mean"), tag_of("env_steps")
@@ -114,7 +114,7 @@ def _float32(value: float) -> bytes:
 
 
 def _struct_value(value: Any) -> bytes:
-    """Returns a google.protobuf.Value, whose numbers are of float64."""
+    """Encodes a google.protobuf.Value, whose numbers are float64."""
     if isinstance(value, bool):
         return _TRUTH + _varint(value)
     if isinstance(value, float) or (isinstance(value, int) and abs(value) <= sys.float_info.max):
@@ -132,7 +132,7 @@ def _varint(number: int) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    """Returns TFRecord's masked CRC-32C."""
+    """TFRecord's masked CRC-32C."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

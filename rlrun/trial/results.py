@@ -1,7 +1,7 @@
 """The result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard's event files.
 
-result.json is the truth: strict JSON, an object per line, in which a number that is missing or not finite is null. The
-other two are made from it for those who want them.
+result.json is authoritative: strict JSON, one object per line, in which numbers that are missing or not finite are
+null. The other two are derived from it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from rlrun.trial.event_file import EventFile, tag_of
 RESULT_FILE = "result.json"
 CSV_FILE = "progress.csv"
 TAIL_BYTES = 4096
-"""How much of a file's end is read first to find its last row."""
+"""Bytes at a file's end that are read first to find its last row."""
 
 LONGEST_ROW_BYTES = 50_000_000
-"""No row is longer; where a file holds more without a line break, as where it is sparse, that is none."""
+"""Bound of a row's length; a longer line, as in a sparse file, is not read as a row."""
 
 RETURN = "episode_return_mean"
 
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def is_timing(name: str) -> bool:
-    """Whether a metric depends on the clock and so differs between two equal runs.
+    """Whether a metric depends on the clock, and so differs between equal runs.
 
     Examples:
         >>> is_timing("time/sample_s"), is_timing("env_steps_per_s"), is_timing("episode_return_mean")
@@ -47,7 +47,7 @@ def is_timing(name: str) -> bool:
 
 
 def json_row(result: Mapping[str, Any]) -> Row:
-    """Returns a result as plain JSON data; what is no finite number of float64, text or truth value becomes None.
+    """A result as plain JSON data; values that are not finite numbers in float64, texts or booleans become None.
 
     Examples:
         >>> json_row({"a": float("nan"), "b": 1, "c": "x"})
@@ -57,7 +57,7 @@ def json_row(result: Mapping[str, Any]) -> Row:
 
 
 def read_results(directory: Path) -> list[Row]:
-    """Reads the rows of a trial's result.json; a last line that a kill has torn is left out.
+    """Reads the rows of a trial's result.json, without a last line that a kill has truncated.
 
     Returns:
         The rows in order; none if there is no file yet.
@@ -66,15 +66,15 @@ def read_results(directory: Path) -> list[Row]:
 
 
 def iterate_results(directory: Path) -> Iterator[Row]:
-    """Yields the rows that `read_results` reads, one at a time."""
+    """Yields the rows of `read_results` one at a time."""
     return (row for line in lines_of(directory) if (row := row_in(line)) is not None)
 
 
 def read_last_row(directory: Path) -> Row | None:
-    """Reads the newest row of a trial's result.json from its end, which costs the same however long the file is.
+    """Reads the newest row of a trial's result.json from its end, in time independent of the file's length.
 
     Returns:
-        The last row that is whole, or None if there is none.
+        The last whole row, or None if there is none.
     """
     try:
         file = (directory / RESULT_FILE).open("rb")
@@ -85,7 +85,7 @@ def read_last_row(directory: Path) -> Row | None:
 
 
 def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
-    """Returns the highest mean return that rows report, None if none does.
+    """The highest mean return among rows, None if no row has one.
 
     Examples:
         >>> best_return([{"episode_return_mean": None}, {"episode_return_mean": 3.0}, {"episode_return_mean": -1.0}])
@@ -95,15 +95,15 @@ def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
 
 
 def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
-    """Returns the highest value of a metric that rows report, None if none does.
+    """The highest value of a metric among rows, None if no row has one.
 
-    Rows without a value are not compared, as those of iterations without an evaluation.
+    Rows without a value, such as those of iterations without an evaluation, are skipped.
     """
     return max((row[metric] for row in rows if isinstance(row.get(metric), int | float)), default=None)
 
 
 def lines_of(directory: Path) -> Iterator[bytes]:
-    """Yields the lines of a trial's result.json, until one is absurdly long or has no end."""
+    """Yields the lines of a trial's result.json, up to one that is too long or unfinished."""
     try:
         file = (directory / RESULT_FILE).open("rb")
     except FileNotFoundError:
@@ -114,24 +114,24 @@ def lines_of(directory: Path) -> Iterator[bytes]:
 
 
 def row_in(line: bytes) -> Row | None:
-    """Returns the row in a line, None where it is damaged."""
+    """The row in a line, None if it is damaged."""
     try:
         row = load_json(line)
-    except ValueError:  # a power cut may leave zeros where a line was not written to the disk yet
+    except ValueError:  # a power cut may leave zeros in place of a line
         return None
     return row if isinstance(row, dict) else None
 
 
 class ResultWriter:
-    """Appends rows to the result files of a trial; each row is with the operating system when `write` returns."""
+    """Appends rows to the result files of a trial; they are passed to the operating system before `write` returns."""
 
     def __init__(self, directory: Path, hyperparameters: Mapping[str, Any] | None = None) -> None:
-        """Goes on behind the rows that are there; the files are made with the first row.
+        """Continues after the existing rows; the files are created with the first row.
 
         Args:
             directory: The trial's directory, which exists.
-            hyperparameters: What TensorBoard's HPARAMS tab tells the trial apart by, as data by name. The trials of a
-                run in which they are equal share a line there.
+            hyperparameters: Hyperparameters for TensorBoard's HPARAMS tab, by name. Trials of a run with equal ones
+                share a line there.
         """
         self.directory = directory
         self._hyperparameters = hyperparameters
@@ -149,10 +149,10 @@ class ResultWriter:
             result: Metrics by name, with `iteration` and `env_steps` among them.
 
         Returns:
-            The row as it stands in result.json.
+            The row as it is in result.json.
 
         Raises:
-            OutOfResources: If the disk is full.
+            OutOfResources: The disk is full.
         """
         row = json_row(result)
         line = json_line(row)
@@ -168,12 +168,12 @@ class ResultWriter:
         return row
 
     def written(self) -> tuple[int, str]:
-        """Returns how many bytes of result.json are written, and their sha256."""
+        """Length of result.json in bytes, and its sha256."""
         digest = self._begun_digest()
         return self._size, digest.hexdigest()
 
     def _begun_digest(self) -> hashlib._Hash:
-        """Returns the digest of result.json, which begins with the rows that were there before."""
+        """The digest of result.json, which begins with the rows that existed before."""
         if self._digest is None:
             digest = hashlib.sha256()
             with suppress(FileNotFoundError), (self.directory / RESULT_FILE).open("rb") as file:
@@ -183,7 +183,7 @@ class ResultWriter:
         return self._digest
 
     def sync(self) -> None:
-        """Makes the rows of result.json last through a power cut; called before a checkpoint that relies on them."""
+        """Flushes result.json to the disk, before a checkpoint that relies on its rows."""
         if self._json is not None:
             with explained_full_disk(self.directory / RESULT_FILE, lambda: 0):
                 os.fsync(self._json.fileno())
@@ -196,7 +196,7 @@ class ResultWriter:
         self._json = self._csv = self._events = None
 
     def _write_csv(self, row: Row) -> None:
-        """Appends to progress.csv; the first row, and one with new columns, write it afresh from result.json."""
+        """Appends to progress.csv; the first row, and one with new columns, rewrite it from result.json."""
         if self._csv is None or not row.keys() <= set(self._columns):
             if self._csv is not None:
                 self._csv.close()
@@ -210,8 +210,8 @@ class ResultWriter:
         if self._events is None:
             self._events = EventFile(self.directory, first_step=step)
             if self._hyperparameters is not None:
-                told = ", ".join(f"{name}={value}" for name, value in self._hyperparameters.items())
-                group = f"{self.directory.absolute().parent.name}: {told}"
+                written = ", ".join(f"{name}={value}" for name, value in self._hyperparameters.items())
+                group = f"{self.directory.absolute().parent.name}: {written}"
                 self._events.add_hyperparameters(step, self._hyperparameters, group)
         numbers = {
             tag_of(name): value
@@ -222,12 +222,12 @@ class ResultWriter:
 
 
 def _lines_from_the_end(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yields the lines that end in a line break, the last one first, until one is absurdly long."""
+    """Yields the lines that end in a line break, the last one first, up to one that is too long."""
     start = file.seek(0, os.SEEK_END)
     rest = b""
-    is_whole = False  # what stands behind the last line break was not written to its end
+    is_whole = False  # text after the last line break is an unfinished line
     while start > 0 and len(rest) < LONGEST_ROW_BYTES:
-        size = min(max(TAIL_BYTES, len(rest)), start)  # twice as much each time, if no line break comes
+        size = min(max(TAIL_BYTES, len(rest)), start)  # doubled each time until a line break is found
         start = file.seek(start - size)
         rest, *lines = (file.read(size) + rest).split(b"\n")
         for line in reversed(lines):
@@ -241,19 +241,19 @@ def _lines_from_the_end(file: io.BufferedReader) -> Iterator[bytes]:
 def _json_value(value: Any) -> Any:
     if isinstance(value, bool | str) or value is None:
         return value
-    if isinstance(value, Integral):  # NumPy's integers as well
+    if isinstance(value, Integral):  # NumPy's integers too
         return int(value) if abs(int(value)) <= sys.float_info.max else None
     number = float(value)
     return number if math.isfinite(number) else None
 
 
 def json_line(row: Row) -> bytes:
-    """Returns a row as a line of result.json."""
+    """A row as a line of result.json."""
     return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
 def make_csv(directory: Path) -> list[str]:
-    """Makes progress.csv from result.json.
+    """Writes progress.csv from result.json.
 
     Returns:
         Its columns, in the order of their first appearance.
@@ -273,7 +273,7 @@ def _csv_text(columns: list[str], rows: Iterable[Row], *, header: bool = True) -
 
 
 def _write_all(file: io.FileIO, data: bytes) -> None:
-    """Writes without a buffer, which may take less than all of it at once."""
+    """Writes all data to an unbuffered file, whose `write` may accept only a part."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]

@@ -1,4 +1,4 @@
-"""How a trial went on after it was interrupted, killed or paused."""
+"""The resumption of a trial after it was interrupted, killed or paused."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from rlrun.checkpoint.store import SkippedCheckpoint
 from rlrun.envs.step_marks import SteppedEnv
 
 _IN_TRAINING = (
-    "with `num_workers: 1` an env that crashes (a segmentation fault) ends its worker alone, which is made anew up to "
+    "with `num_workers: 1` an env that crashes (a segmentation fault) ends only its worker, which is restarted up to "
     "`max_worker_restarts` times"
 )
 _IN_EVALUATION = "evaluations run in the trial's own process, whatever `num_workers` is"
 
 
 def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -> str:
-    """Returns what is said where a trial's process ended without a word. Its traceback is on stderr of that process.
+    """Message on a trial's process that ended without an exception; faulthandler's traceback is on its stderr.
 
     Args:
-        who: What the process is called, and its verb.
-        stepped: What it stepped when it ended, if that is known.
-        steps_envs: Whether the trial's own process steps the envs that it learns in.
+        who: Subject and verb of the message.
+        stepped: The env that it was stepping when it ended, if that is known.
+        steps_envs: Whether the trial's own process steps the training envs.
 
     Returns:
-        The words, "" if envs have nothing to do with it.
+        The message, "" if no env can be the cause.
     """
     if stepped is not None:
         return f"{who} in {stepped}; {_IN_TRAINING if stepped.in_training else _IN_EVALUATION}"
@@ -33,19 +33,19 @@ def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -
 
 @dataclass(frozen=True)
 class Resumption:
-    """How a trial went on.
+    """Result of resuming a trial.
 
     Attributes:
-        checkpoint: What it went on from; None if there was no checkpoint yet and it began again.
-        iteration: The last iteration done by then.
+        checkpoint: The checkpoint that it was resumed from; None if there was none yet and it began again.
+        iteration: The iteration of the checkpoint.
         skipped: Newer checkpoints that could not be used.
-        rows_cut: Results of later iterations, which will be made again.
-        env_slots_restarted: Envs that had to begin a new episode.
-        lost_compiler: Whether updates that were compiled go on uncompiled, as the user allowed.
-        is_in_part: Whether the checkpoint is of an older format, which is read in part.
-        crash: What to say of the process before if it ended without a word and envs may be the reason, "" else.
-        unsaved: What the checkpoint lacks, by the parts that know.
-        damage: What was wrong with the results so far, and what was done about it.
+        rows_cut: Number of removed results of later iterations, which are computed again.
+        env_slots_restarted: Number of envs that had to begin a new episode.
+        lost_compiler: Whether compiled updates continue uncompiled, as the user allowed.
+        is_in_part: Whether the checkpoint has an older format, of which only a part is read.
+        crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
+        unsaved: Parts of the state that the checkpoint lacks, a clause each.
+        damage: Damage of the results so far and its repair, a sentence each.
     """
 
     checkpoint: Path | None
@@ -61,18 +61,18 @@ class Resumption:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it goes on bit for bit as if nothing had happened."""
+        """Whether it continues bit for bit as if it had not been interrupted."""
         return not (self.env_slots_restarted or self.lost_compiler or self.is_in_part or self.unsaved)
 
     @property
     def message(self) -> str:
-        """What to tell the user: a line, and more for a crash and each skipped checkpoint."""
+        """Message to the user: a line, and further ones for a crash, skipped checkpoints and damage."""
         crash = [self.crash] if self.crash else []
         if self.checkpoint is None:
             return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])
         reasons = []
         if self.env_slots_restarted:
-            reasons.append(f"{self.env_slots_restarted} envs could not be brought back and begin a new episode")
+            reasons.append(f"{self.env_slots_restarted} envs could not be restored and begin a new episode")
         if self.is_in_part:
             reasons.append("the checkpoint is of an older format, whose envs, replay and dataflow are not read")
         if self.lost_compiler:
@@ -82,7 +82,7 @@ class Resumption:
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]
         return "\n".join(
             [
-                f"goes on after iteration {self.iteration}, from {self.checkpoint}{inexact}",
+                f"continues after iteration {self.iteration}, from {self.checkpoint}{inexact}",
                 *crash,
                 *skipped,
                 *self.damage,

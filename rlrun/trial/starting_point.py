@@ -1,4 +1,4 @@
-"""Where a trial begins: with nothing, or where its newest checkpoint that can be used has left off."""
+"""The checkpoint that a trial is resumed from."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from rlrun.trial.trial_directory import TrialRecord
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """The checkpoint that a trial goes on from.
+    """The checkpoint that a trial is resumed from.
 
     Attributes:
         path: Its directory.
-        content: What it holds.
+        content: Its content.
         skipped: Newer checkpoints that cannot be used.
     """
 
@@ -39,20 +39,20 @@ class StartingPoint:
 
     @classmethod
     def newest(cls, store: CheckpointStore) -> StartingPoint | None:
-        """Returns the newest checkpoint of a trial that can be used, None if it has none at all.
+        """The newest usable checkpoint of a trial, None if it has no checkpoint.
 
         Raises:
-            CheckpointError: If there are checkpoints, but none that can be used.
+            CheckpointError: There are checkpoints, but none is usable.
         """
         found = store.read_newest()
         return None if found is None else cls(*found)
 
     @property
     def generation(self) -> int:
-        """The last generation of its population that the trial had carried out; 0 outside of populations.
+        """The last generation of its population that the trial carried out; 0 outside of populations.
 
         Raises:
-            CheckpointError: If the checkpoint says something else than a number.
+            CheckpointError: The checkpoint holds something else than a number.
         """
         with refusing(GENERATION):
             return as_count(self.content.manifest.get(GENERATION, 0))
@@ -62,11 +62,11 @@ class StartingPoint:
         """The result of its iteration, {} if it has none.
 
         Raises:
-            CheckpointError: If it is none.
+            CheckpointError: The checkpoint holds something else than a result.
         """
         result = self.content.manifest.get(RESULT_KEY) or {}
         if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
-            raise CheckpointError(f"{self.path}: its {RESULT_KEY} is none")
+            raise CheckpointError(f"{self.path}: its {RESULT_KEY} is no result")
         if result:
             with refusing(RESULT_KEY):
                 for name in ("iteration", "env_steps"):
@@ -74,23 +74,22 @@ class StartingPoint:
         return result
 
     def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
-        """Returns the trial as its training is built to load the checkpoint.
+        """The trial with the settings that its training needs to load the checkpoint.
 
         Args:
-            trial: The trial with the settings it has now.
-            exploit: The last one of its population, None outside of populations. Where it is yet to be carried out with
-                another's weights, the settings are still those that the checkpoint was made with.
+            trial: The trial with its present settings.
+            exploit: The last one of its population, None outside of populations. If it is still to be carried out with
+                another trial's weights, the settings are those that the checkpoint was made with.
 
         Raises:
-            CheckpointError: If the trial's file says another seed, env, evaluation or other settings than the
-                checkpoint was made with.
+            CheckpointError: The trial's file has another seed, env, evaluation or other settings than the checkpoint.
         """
         for metric in trial.stop:
             if not isinstance(self.result.get(metric), int | float | None):
                 raise CheckpointError(f"{self.path}: its {RESULT_KEY} has {self.result[metric]!r:.80} as {metric}")
         before = saved_training(self.content, self.path, trust=True)
         self._refuse_other("", {"seed": before.seed}, {"seed": trial.seed})
-        env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which bears on the resume alone
+        env = trial.env.replace(max_replay_s=before.env.max_replay_s)  # which only affects the resume
         self._refuse_other("env", before.env.to_data(), env.to_data())
         self._refuse_other("evaluation", self._evaluation(), _data_of(trial.evaluation))
         if exploit is None:
@@ -100,12 +99,12 @@ class StartingPoint:
         return trial
 
     def ended_schedules(self, trial: TrialSpec) -> list[str]:
-        """Says which schedules ended with the run as long as it was, and so do not follow it where it goes on longer.
+        """Sentences on schedules that ended with the run's former length, and are not extended with the run.
 
-        They cannot: that would change what was learned so far.
+        Extending them would change the learning so far.
 
         Args:
-            trial: The trial with the stop criteria it has now.
+            trial: The trial with its present stop criteria.
         """
         stop = self.content.spec.get("stop")
         sentences = []
@@ -116,28 +115,28 @@ class StartingPoint:
                 continue
             sentences += [
                 f"{place}.{name} ended at {schedule[-1][0]:,} {unit.replace('_', ' ')}, where the run was to stop, "
-                f"and stays at {schedule[-1][1]:g} from there on"
+                f"and stays at {schedule[-1][1]:g} after that"
                 for name, schedule in schedules_of(algorithm.config).items()
                 if isinstance(schedule, tuple) and schedule[-1][0] == length
             ]
         return sentences
 
     def _evaluation(self) -> dict[str, Any]:
-        """Returns the evaluation that the checkpoint was made with, as plain data; {} for none.
+        """The evaluation settings in the checkpoint's spec, as plain data; {} for none.
 
         Raises:
-            CheckpointError: If its spec says something else.
+            CheckpointError: The spec holds something else.
         """
-        said = self.content.spec.get("evaluation")
+        written = self.content.spec.get("evaluation")
         try:
-            return _data_of(EvaluationConfig.parse(said) if said else None)
+            return _data_of(EvaluationConfig.parse(written) if written else None)
         except UsageError as error:
             raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
 
     def _refuse_other_settings(self, before: Policies, now: Policies) -> None:
         """Refuses a trial whose settings were changed in its spec.yaml.
 
-        Policies of a world may be added, and learn by another algorithm from here on.
+        Policies of a world may be added, and may change their algorithm.
         """
         pairs: list[tuple[str, ConfigModel, ConfigModel]]
         pairs = [("config", before.sampling, now.sampling)] if not now.is_alone else []
@@ -153,16 +152,16 @@ class StartingPoint:
             self._refuse_other(place, earlier.to_data(), present.to_data())
 
     def _refuse_other(self, place: str, made_with: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Refuses a trial whose spec.yaml was changed: going on with it would be no continuation of the run."""
+        """Refuses a trial whose spec.yaml was changed: with other settings it would not continue the run."""
         for name in {**now, **made_with}:
             if name in now and name in made_with and now[name] == made_with[name]:
                 continue
-            path, said, was = dotted((place, name)), now.get(name), made_with.get(name)
-            if isinstance(said, Mapping) and isinstance(was, Mapping):
-                self._refuse_other(path, was, said)
+            path, present, former = dotted((place, name)), now.get(name), made_with.get(name)
+            if isinstance(present, Mapping) and isinstance(former, Mapping):
+                self._refuse_other(path, former, present)
             raise CheckpointError(
-                f"the trial's spec.yaml says {path}: {shown(said)}, and {self.path} was made with {shown(was)}: put "
-                f"the file back as it was, or begin another run with `rlrun train --from {self.path}`"
+                f"the trial's spec.yaml says {path}: {shown(present)}, and {self.path} was made with {shown(former)}: "
+                f"put the file back as it was, or begin another run with `rlrun train --from {self.path}`"
             )
 
     def restore(
@@ -174,20 +173,21 @@ class StartingPoint:
         record: TrialRecord | None,
         eager: bool,
     ) -> Resumption:
-        """Brings a training to where the checkpoint is, and cuts off the results that came after it.
+        """Loads the checkpoint into a training, and removes later results.
 
         Args:
-            training: A training that has not been started, of the checkpoint's settings.
+            training: A training with the checkpoint's settings that is not started yet.
             directory: The trial's directory.
-            store: Its checkpoints, which know some of its results.
-            record: What trial.json knew before; None if it was not there.
-            eager: Whether updates that were compiled may go on uncompiled.
+            store: Its checkpoints, which hold some of its results.
+            record: The previous content of trial.json; None if it did not exist.
+            eager: Whether compiled updates may continue uncompiled.
 
         Raises:
-            CheckpointError: If the checkpoint is of something else.
-            CompilerMissing: If its updates were compiled, there is no compiler here, and `eager` is False.
+            CheckpointError: The checkpoint does not fit.
+            CompilerMissing: Its updates were compiled, there is no compiler here, and `eager` is False.
         """
         training.load(self.content, eager=eager)
+        running = training.running
         own = {training.iteration: self.result} if self.result else {}
         truncation = truncate_results(directory, training.iteration, known={**store.results(), **own}, record=record)
         return Resumption(
@@ -195,10 +195,10 @@ class StartingPoint:
             training.iteration,
             self.skipped,
             truncation.rows_cut,
-            training.env_slots_restarted,
+            running.env_slots_restarted,
             lost_compiler=update_executor_of(self.content.manifest) == "compiled" != training.update_executor,
-            is_in_part=training.is_restored_in_part,
-            unsaved=training.unsaved,
+            is_in_part=running.is_restored_in_part,
+            unsaved=running.unsaved,
             damage=truncation.damage,
         )
 

@@ -1,7 +1,7 @@
-"""The checkpoints of a trial while it runs: when one is due, how it is written, and which one it would go on from.
+"""Checkpointing of a running trial: when a checkpoint is due, and how it is written in the background.
 
-What a checkpoint holds is in its files, beside their place, before the trial goes on. A thread then makes them last,
-gives them their place and removes older ones: the disk is waited for while the next iteration runs.
+The files are written under a temporary name before the trial continues. A thread then flushes them to the disk, renames
+them and removes older checkpoints, while the next iteration runs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class TrialCheckpoints:
     """Writes the checkpoints of a trial, one at a time and at most one for each iteration.
 
     Attributes:
-        store: Where they are; nothing may touch it between `begin` and `wait`.
-        newest: The one that the trial would go on from now, None before the first.
+        store: The checkpoints; not to be used between `begin` and `wait`.
+        newest: The newest finished checkpoint, None before the first.
     """
 
     def __init__(self, directory: Path, config: CheckpointConfig) -> None:
-        """Opens the checkpoints of a trial, which need not exist yet.
+        """Opens the checkpoints of a trial, whose directory need not exist yet.
 
         Args:
-            directory: The trial's checkpoints.
-            config: When they are written, and which are kept.
+            directory: Directory of the trial's checkpoints.
+            config: When checkpoints are written, and which are kept.
         """
         self.store = CheckpointStore(directory, config.keep, config.best)
         self.newest: Path | None = None
@@ -43,7 +43,7 @@ class TrialCheckpoints:
         self._being_saved: Future[Path] | None = None
 
     def note(self, path: Path, iteration: int) -> None:
-        """Notes the checkpoint that the trial goes on from, and its iteration."""
+        """Sets the checkpoint that the trial was resumed from, and its iteration."""
         self.newest, self._iteration = path, iteration
 
     def begin(
@@ -56,18 +56,18 @@ class TrialCheckpoints:
         before: Callable[[], None],
         after: Callable[[], None],
     ) -> None:
-        """Begins to write a checkpoint, unless the iteration has one already; the one before it is waited for.
+        """Begins to write a checkpoint after waiting for the one before, unless the iteration has one already.
 
         Args:
-            iteration: The iteration it is made after.
-            content: Returns what to write, which may change as soon as this method returns.
+            iteration: The last iteration done.
+            content: Returns the content, which may change once this method returns.
             generation: The last generation of its population that the trial has carried out.
             result: The result of the iteration.
-            before: Called by the thread before the checkpoint has its place.
-            after: Called by the thread once it has.
+            before: Called by the thread before it renames the checkpoint.
+            after: Called by the thread after that.
 
         Raises:
-            OutOfResources: If the disk is full, for this checkpoint or the one before it.
+            OutOfResources: The disk is full, for this checkpoint or the one before it.
         """
         self.wait()
         if self._iteration == iteration:
@@ -86,10 +86,10 @@ class TrialCheckpoints:
         self._being_saved = self._thread.submit(commit)
 
     def wait(self) -> None:
-        """Waits until the checkpoint that was begun last has its place.
+        """Waits until the last checkpoint is finished.
 
         Raises:
-            OutOfResources: If the disk is full. Told once; the iteration has no checkpoint then.
+            OutOfResources: The disk is full. It is raised once, and the iteration has no checkpoint.
         """
         self.settle()
         being_saved, self._being_saved = self._being_saved, None
@@ -99,7 +99,7 @@ class TrialCheckpoints:
             self.newest = being_saved.result()
 
     def settle(self) -> None:
-        """Waits until nothing is being written; what went wrong is told by the next `wait`."""
+        """Waits until nothing is being written; errors are raised by the next `wait`."""
         if self._being_saved is not None:
             futures.wait([self._being_saved])
 
@@ -108,18 +108,18 @@ class TrialCheckpoints:
         self._thread.shutdown()
 
     def is_due(self, row: Row, *, is_last: bool) -> bool:
-        """Whether one is to be written.
+        """Whether a checkpoint is to be written after an iteration.
 
         Args:
             row: The result of the iteration.
-            is_last: Whether the trial is over with it.
+            is_last: Whether it is the trial's last.
         """
         config = self._config
         if is_last and config.at_end:
             return True
         if config.every is not None and row["iteration"] % config.every == 0:
             return True
-        # An evaluation speaks of the weights of its own iteration only, so its best is kept when it happens.
+        # An evaluation is of the weights of its iteration, so a checkpoint with the best one is written at once.
         score = row.get(config.best) if config.best and config.best.startswith(EVALUATION) else None
         if score is None:
             return False

@@ -1,13 +1,13 @@
-"""The directory of one trial: what it is, how it stands, and who is running it.
+"""The directory of one trial: its files, its status, and its lock.
 
 trial.json         status, parameters, counters, error; replaced atomically
 spec.yaml          the resolved trial
 result.json progress.csv events.*
 checkpoints/       iteration_000010 and so on
-picture_*.svg      what a policy has learned, as its algorithm draws it; replaced behind evaluations
-failed/            after training has diverged: the parameters before that, and what they were given
-error.txt          the traceback of what ended it
-.env-steps-*       while its own process or a worker of it steps envs: which one, and in which episode
+picture_*.svg      a policy, as drawn by its algorithm; replaced after evaluations
+failed/            after divergence: the parameters before it, and the last batch
+error.txt          the traceback of the error that ended it
+.env-steps-*       while its own process or a worker steps envs: which env, and which episode
 """
 
 from __future__ import annotations
@@ -35,44 +35,43 @@ TRIAL_FILE = "trial.json"
 SPEC_FILE = "spec.yaml"
 ERROR_FILE = "error.txt"
 PICTURES = "picture_*.svg"
-"""What the names of pictures match."""
+"""Pattern of the names of pictures."""
 
 _LOCK_FILE = ".lock"
 
 CLAIM_TIMEOUT_S = 10.0
-"""How long a trial waits for the process that ran it before, which may be about to end."""
+"""Seconds that a trial waits for the process that ran it before, which may be about to end."""
 
-# Locks of this kind belong to a process, not to an open file: a process does not see its own.
+# These locks belong to a process, not to an open file: a process is not blocked by its own.
 _claimed_here: set[Path] = set()
 
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """How a trial stands, as trial.json says it.
+    """Status of a trial, the content of trial.json.
 
     Attributes:
-        name: Name of the trial, which is also its directory's.
-        status: PENDING before its start, RUNNING, PAUSED while a scheduler lets it wait, TERMINATED when done, ERROR,
-            INTERRUPTED.
-        seed: Its root seed.
-        params: What varies between the trials of its experiment.
-        iteration: The last iteration that had its row when this was written.
-        env_steps: Env steps taken when this was written.
-        best_return: The highest mean return when this was written, None if there was none.
-        judged_by: The metric that says how good it is: the return, as in records that do not name one, or what
-            evaluations measure.
-        best_score: The highest value of that metric when this was written, None if there was none.
-        results_bytes: How long result.json was with the row of that iteration.
-        results_sha256: The digest of so much of it; "" before the first row, and where an earlier rlrun wrote this.
-        stop_reason: Why it is done, "" before.
-        error: What went wrong in one message; the traceback is in error.txt.
-        exact_resume: Whether every resume so far went on bit for bit, None if there was none. False too from where a
-            lost rollout worker could not be replaced so.
-        from_checkpoint: The checkpoint whose weights it started with, or None.
-        network: How its observations enter the network, in lines; none before its training was built.
-        pid: The process that runs it, None if none does.
-        host: The machine of that process, "" if none runs it.
-        notes: What the user was told while it ran, such as why its updates are not computed by NumPy.
+        name: Name of the trial and of its directory.
+        status: PENDING before its start, RUNNING, PAUSED by a scheduler, TERMINATED when done, ERROR, INTERRUPTED.
+        seed: Root seed.
+        params: Settings that vary between the trials of its experiment.
+        iteration: The last iteration in result.json.
+        env_steps: Env steps taken.
+        best_return: The highest mean return so far, None if there is none.
+        judged_by: Metric by which trials are compared: the mean return (the default in earlier versions), or one of
+            evaluations.
+        best_score: The highest value of that metric so far, None if there is none.
+        results_bytes: Length of result.json with the row of that iteration.
+        results_sha256: Digest of these bytes; "" before the first row, and in records of earlier versions.
+        stop_reason: The stop criterion that it has reached, "" before.
+        error: Message of the error that ended it; the traceback is in error.txt.
+        exact_resume: Whether all resumes so far were bit for bit, None if there were none. Also False after a lost
+            rollout worker could not be replaced bit for bit.
+        from_checkpoint: Checkpoint whose weights it started with, or None.
+        network: Description of the network's inputs in lines; empty before the training was built.
+        pid: Process that runs it, None if none does.
+        host: Machine of that process, "" if none runs it.
+        notes: Messages to the user while it ran, such as why its updates are not computed by NumPy.
     """
 
     name: str
@@ -97,25 +96,25 @@ class TrialRecord:
 
 
 class TrialDirectory:
-    """Reads and writes what belongs to one trial.
+    """Reads and writes the files of one trial.
 
     Attributes:
         path: The directory.
     """
 
     def __init__(self, path: Path) -> None:
-        """Names a directory, which need not exist before something is written."""
+        """Refers to a directory, which need not exist before the first write."""
         self.path = Path(path)
         self._lock: int | None = None
 
     @property
     def checkpoints(self) -> Path:
-        """Where its checkpoints are."""
+        """Directory of its checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def failed(self) -> Path:
-        """Where the parameters before a divergence are."""
+        """Directory of the checkpoint from before a divergence."""
         return self.path / "failed"
 
     def write_record(self, record: TrialRecord) -> None:
@@ -124,10 +123,10 @@ class TrialDirectory:
         write_file(self.path / TRIAL_FILE, json_with_digest(asdict(record)))
 
     def read_record(self) -> TrialRecord | None:
-        """Returns how the trial stands, or None if nothing was written yet.
+        """Reads trial.json; None if it does not exist.
 
         Raises:
-            RunDamaged: If trial.json is not what `write_record` writes, or was altered.
+            RunDamaged: trial.json is not valid, or was altered.
         """
         path = self.path / TRIAL_FILE
         try:
@@ -144,10 +143,10 @@ class TrialDirectory:
         write_file(self.path / SPEC_FILE, dump_plain_yaml(dict(spec)).encode())
 
     def read_spec(self) -> dict[str, Any]:
-        """Returns the resolved trial.
+        """Reads the resolved trial.
 
         Raises:
-            RunDamaged: If spec.yaml is missing or not what `write_spec` writes.
+            RunDamaged: spec.yaml is missing or not valid.
         """
         path = self.path / SPEC_FILE
         try:
@@ -161,7 +160,7 @@ class TrialDirectory:
         return spec
 
     def write_picture(self, policy: str, picture: str) -> None:
-        """Replaces the picture of what a policy has learned."""
+        """Replaces the picture of a policy."""
         write_file(self.path / PICTURES.replace("*", policy), picture.encode())
 
     def write_error(self, text: str) -> None:
@@ -169,20 +168,20 @@ class TrialDirectory:
         write_file(self.path / ERROR_FILE, text.encode(errors="replace"))
 
     def clear_error(self) -> None:
-        """Removes error.txt, when the trial goes on."""
+        """Removes error.txt when the trial is resumed."""
         (self.path / ERROR_FILE).unlink(missing_ok=True)
 
     def claim(self, timeout_s: float = CLAIM_TIMEOUT_S) -> None:
-        """Makes this process the only one that runs the trial; however it ends, even by a kill, the claim ends with it.
+        """Locks the trial for this process; the lock ends with the process, even by a kill.
 
-        What a kill has left of half-written files is removed, as nobody else can be writing them.
+        Partial files of an interrupted write are removed, since no other process can be writing them.
 
         Args:
-            timeout_s: How long to wait for another process to let go.
+            timeout_s: Seconds to wait for another process to release the lock.
 
         Raises:
-            UsageError: If another process, or this one, is running it already.
-            RunDamaged: If a directory stands in the place of its lock.
+            UsageError: Another process, or this one, is running it already.
+            RunDamaged: The lock file is a directory.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         if self.path.resolve() in _claimed_here:
@@ -199,19 +198,19 @@ class TrialDirectory:
             time.sleep(0.05)
         self._lock = lock
         _claimed_here.add(self.path.resolve())
-        with suppress(OSError):  # whatever cannot be removed keeps nobody from running the trial
+        with suppress(OSError):  # leftovers that cannot be removed do no harm
             for directory in (self.path, self.checkpoints):
                 remove_leftovers(directory)
 
     def release(self) -> None:
-        """Lets go of the trial, if this object has claimed it."""
+        """Releases the lock, if this object holds it."""
         if self._lock is not None:
             _claimed_here.discard(self.path.resolve())
             os.close(self._lock)
             self._lock = None
 
     def is_claimed(self) -> bool:
-        """Whether some process is running the trial, whatever trial.json says; False after a kill."""
+        """Whether a process is running the trial, by its lock; False after a kill."""
         if self.path.resolve() in _claimed_here:
             return True
         try:
@@ -229,7 +228,7 @@ class TrialDirectory:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Locks a file unless another process has; on a file system without locks everyone is trusted."""
+    """Locks a file unless another process has locked it; always succeeds on file systems without locks."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Evaluation of a trial while it trains, always on the same episodes."""
+"""Periodic evaluation of a trial, always on the same episodes."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
 
 EVALUATION = "evaluation/"
-"""What the names of its metrics begin with."""
+"""Prefix of its metrics."""
 
 
 def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[str, Any]:
-    """Evaluates a training where its trial wants that after this iteration, and at the end.
+    """Evaluates a training if that is due after this iteration, or if it is the last.
 
     Args:
         training: The training.
-        trial: What says when and how.
-        is_last: Whether the trial is over with this iteration.
+        trial: The trial with its evaluation settings.
+        is_last: Whether this iteration is the trial's last.
 
     Returns:
-        What belongs to the iteration's result: metrics, each None where no evaluation is due; {} if there are none.
+        Metrics for the iteration's result, all None if no evaluation is due; {} for a trial without evaluations.
     """
     evaluation = trial.evaluation
     if evaluation is None:
         return {}
-    policies = training.policies.told_apart(training.env)
+    policies = training.description.policies.told_apart(training.description.env)
     if training.iteration % evaluation.every and not is_last:
-        columns = (evaluation.env or training.env).columns
+        columns = (evaluation.env or training.description.env).columns
         keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
         for policy in policies:
             keys += [of_policy(policy, "episode_return_mean")]
@@ -68,11 +68,18 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     }
 
 
+def pictures(training: Training) -> dict[str, str]:
+    """Returns by policy an SVG of what was learned so far, of those whose algorithms draw one."""
+    algorithms = training.description.policies.algorithms
+    drawn = {trainee.name: algorithms[trainee.name].picture(trainee) for trainee in training.running.trainees}
+    return {name: picture for name, picture in drawn.items() if picture is not None}
+
+
 def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig) -> dict[str, float | None]:
-    """Returns what games against an opponent came to; nothing where none is wanted."""
+    """Win, draw and loss rates against the opponent of `evaluation.against`; {} without one."""
     if evaluation.against is None:
         return {}
-    sides = training.versus(
+    sides = training.games.play(
         evaluation.against,
         evaluation.episodes,
         seed=child_seed(trial.seed, "evaluation"),
@@ -91,6 +98,6 @@ def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig)
 
 
 def _oracle(training: Training) -> dict[str, float]:
-    """Returns how far what was learned is from what is exact."""
+    """Gaps between learned and exact values and policies."""
     learned = learned_values(training)
     return dict(zip((metric.name for metric in ORACLE_METRICS), (learned.value_gap, learned.policy_gap), strict=True))

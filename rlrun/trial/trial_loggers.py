@@ -1,4 +1,4 @@
-"""Hands a trial's results to its loggers, each on a thread of its own: training neither waits for them nor fails."""
+"""Delivery of a trial's results to its loggers, each on its own thread: training neither waits for them nor fails."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlrun.trial.results import Row
 from rlrun.trial.trial_directory import TrialStatus
 
 MAX_WAITING_ROWS = 10_000
-"""Results that wait for a service which answers slowly or not at all; what comes then is left out."""
+"""Bound of the results that wait for a slow service; further ones are not sent."""
 
 DELIVERY_TIMEOUT_S = 30.0
-"""How long the end of a trial waits for its loggers."""
+"""Seconds that the end of a trial waits for its loggers."""
 
 START_TIMEOUT_S = 10.0
-"""How long it waits for one that has not so much as started: its service is out of reach."""
+"""Seconds that it waits for a logger that has not started, since its service cannot be reached."""
 
 
 class TrialLoggers:
-    """The loggers of one trial while one process runs it. All methods return at once, but for `finish`."""
+    """The loggers of one trial in one process. All methods but `finish` return at once."""
 
     def __init__(
         self,
@@ -38,24 +38,24 @@ class TrialLoggers:
         """Starts the loggers.
 
         Args:
-            loggers: What makes each logger, by name; none at all costs nothing.
+            loggers: Factories of the loggers by name.
             trial: The trial.
             directory: Its directory, which exists; each logger's id of the trial is kept there.
-            announce: Called, on the caller's own thread, with what the user should know; once for each logger.
-            delivery_timeout_s: How long `finish` waits.
+            announce: Called with messages to the user, in the caller's thread, at most once for each logger.
+            delivery_timeout_s: Seconds that `finish` waits.
         """
         self._announce = announce
         self._delivery_timeout_s = delivery_timeout_s
         self._threads = [_LoggerThread(name, make, trial, directory) for name, make in loggers.items()]
 
     def log(self, row: Row) -> None:
-        """Hands on a result."""
+        """Passes a result to all loggers."""
         for thread in self._threads:
             thread.log(row)
-        self._tell()
+        self._announce_complaints()
 
     def finish(self, status: TrialStatus) -> None:
-        """Hands on how the trial stands now, and waits a while for everything to arrive. Can be called twice."""
+        """Passes the trial's status to all loggers, and waits until they have delivered all. Can be called twice."""
         for thread in self._threads:
             thread.finish(status)
         deadline = time.monotonic() + self._delivery_timeout_s
@@ -66,10 +66,10 @@ class TrialLoggers:
                 thread.complain(
                     f"has not taken everything within {self._delivery_timeout_s:.0f} s: results may be missing there"
                 )
-        self._tell()
+        self._announce_complaints()
         self._threads = []
 
-    def _tell(self) -> None:
+    def _announce_complaints(self) -> None:
         for thread in self._threads:
             complaint = thread.take_complaint()
             if complaint:
@@ -77,7 +77,7 @@ class TrialLoggers:
 
 
 class _LoggerThread:
-    """Calls one logger, in order; whatever it raises is its end and nobody else's."""
+    """Calls one logger in order; an exception ends that logger alone."""
 
     def __init__(self, name: str, make: Callable[[], TrialLogger], trial: TrialSpec, directory: Path) -> None:
         self._name = name
@@ -122,12 +122,12 @@ class _LoggerThread:
             logger = self._make()
             self._start(logger)
             self._started.set()
-            while isinstance(told := self._waiting.get(), dict):
-                logger.log(told)
-            logger.finish(told)
+            while isinstance(waiting := self._waiting.get(), dict):
+                logger.log(waiting)
+            logger.finish(waiting)
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            self.complain(f"failed, and training goes on without it: {reason}")
+            self.complain(f"failed, and training continues without it: {reason}")
             self._started.set()
 
     def _start(self, logger: TrialLogger) -> None:

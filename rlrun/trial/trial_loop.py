@@ -1,7 +1,7 @@
-"""What runs one trial, in this process and without Ray: iterations, evaluation, checkpoints, result files, stopping.
+"""The loop of one trial, in this process and without Ray: iterations, evaluation, checkpoints, result files, stopping.
 
-A kill at any instant is harmless because of the order in an iteration: its row is written before its checkpoint. So a
-checkpoint's rows are always there, and rows after the newest checkpoint are cut off when the trial goes on.
+A kill at any time is harmless, since the row of an iteration is written before its checkpoint. So the rows of a
+checkpoint always exist, and rows after the newest checkpoint are removed when the trial is resumed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rlrun.envs.vector_env import EnvError, EnvStartFailed
 from rlrun.errors import DiskFull, RlrunError, TrainingFailed, UsageError, shortened
 from rlrun.explain import Remark
 from rlrun.spec.experiment import TrialSpec
+from rlrun.training import saved_state
 from rlrun.training.training import Training
 from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.divergence import DivergenceGuard
@@ -33,24 +34,24 @@ from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
 from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
-from rlrun.trial.trial_evaluation import EVALUATION, evaluated
+from rlrun.trial.trial_evaluation import EVALUATION, evaluated, pictures
 from rlrun.trial.trial_loggers import TrialLoggers
-from rlrun.trial.trial_training import training_of
+from rlrun.trial.trial_training import rebuilt, training_of
 from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
 
 
 class TrialLoop:
-    """Runs one trial in its directory; as a context manager it leaves no process behind.
+    """Runs one trial in its directory; as a context manager it ends all its processes.
 
     Attributes:
-        trial: What to run.
-        directory: Where its files are.
+        trial: The trial.
+        directory: Directory of its files.
         checkpoints: Its checkpoints.
         done: Whether the trial has reached one of its stop criteria.
-        stop_reason: Which one, "" before.
+        stop_reason: The criterion that it has reached, "" before.
         generation: The last generation of its population that it has carried out; 0 outside of populations.
-        resumption: How it went on, None if it is new.
-        was_paused: Whether it had been left in good order by `pause`.
+        resumption: How it was resumed, None if it is new.
+        was_paused: Whether it was resumed after `pause`.
         last_result: The newest row of its results, {} before the first.
     """
 
@@ -65,21 +66,21 @@ class TrialLoop:
         eager: bool = False,
         announce: Callable[[str], None] = lambda message: None,
     ) -> None:
-        """Claims the directory and builds the training, or brings it back to where its newest valid checkpoint is.
+        """Locks the directory and builds the training, or restores it from the newest valid checkpoint.
 
         Args:
-            trial: What to run.
-            directory: Where its files go; made if need be.
-            resume: Go on from the newest valid checkpoint; begin again if none had been written yet.
-            from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts from.
+            trial: The trial.
+            directory: Directory for its files; created if missing.
+            resume: Whether to resume from the newest valid checkpoint, or begin again if there is none yet.
+            from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
             exploit: The last one of its population, None outside of populations.
-            eager: Whether updates that were compiled may go on uncompiled.
-            announce: Called with a sentence when something is about to take long.
+            eager: Whether compiled updates may continue uncompiled.
+            announce: Called with a sentence before something that takes long.
 
         Raises:
-            UsageError: If another process runs the trial, or it has checkpoints already and `resume` is False.
-            CheckpointError: If a checkpoint cannot be used.
-            CompilerMissing: If its updates were compiled, there is no compiler here, and `eager` is False.
+            UsageError: Another process runs the trial, or it has checkpoints already and `resume` is False.
+            CheckpointError: A checkpoint cannot be used.
+            CompilerMissing: Its updates were compiled, there is no compiler here, and `eager` is False.
         """
         self.trial = trial
         self.directory = Path(directory)
@@ -127,20 +128,20 @@ class TrialLoop:
 
     @property
     def training(self) -> Training:
-        """What runs."""
+        """The training."""
         if self._training is None:
             raise RuntimeError(f"{self.directory}: the trial's training could not be built")
         return self._training
 
     def step(self) -> Row:
-        """Runs one iteration, with the evaluation and the checkpoint that are due.
+        """Runs one iteration, with evaluation and checkpoint if they are due.
 
         Returns:
-            The iteration's result as it stands in result.json: None where there is no finite number.
+            The iteration's result as it is in result.json, with None for numbers that are not finite.
 
         Raises:
-            TrainingFailed: If an env or plugin failed, or training has diverged; what is left is in `failed/`.
-            OutOfResources: If the disk is full.
+            TrainingFailed: An env or plugin failed, or training has diverged, see `failed/`.
+            OutOfResources: The disk is full.
         """
         if self.done:
             raise RuntimeError(f"{self.directory}: the trial is done: {self.stop_reason}")
@@ -152,7 +153,7 @@ class TrialLoop:
             raise
 
     def save(self) -> Path:
-        """Writes a checkpoint, unless this iteration has one already, and waits until it has its place."""
+        """Writes a checkpoint, unless this iteration has one already, and waits until it is finished."""
         self._begin_to_save()
         self.wait_until_saved()
         saved = self.checkpoints.newest
@@ -161,24 +162,24 @@ class TrialLoop:
         return saved
 
     def wait_until_saved(self) -> None:
-        """Waits until the checkpoint that was begun last has its place.
+        """Waits until the last checkpoint is finished.
 
         Raises:
-            OutOfResources: If the disk is full.
+            OutOfResources: The disk is full.
         """
         with self._timing_checkpoint():
             self.checkpoints.wait()
 
     def take_exploit(self, exploit: Exploit) -> None:
-        """Goes on as its population says: with another's weights, then with settings of its own.
+        """Carries out an exploit step of its population: loads another trial's weights, if any, and new settings.
 
         The newest checkpoint stays the one from before: after a kill the same exploit has the same effect again.
 
         Args:
-            exploit: What to do; nothing if it was done before.
+            exploit: The exploit; it has no effect if its generation was carried out before.
 
         Raises:
-            CheckpointError: If the other's checkpoint cannot be used here.
+            CheckpointError: The other trial's checkpoint cannot be used here.
         """
         if exploit.generation <= self.generation:
             return
@@ -186,7 +187,7 @@ class TrialLoop:
             parent = read_checkpoint(exploit.parent)
             if not self.training.reconfigure(exploit.trial.learns):
                 self._rebuild(exploit.trial)
-            self.training.adopt(parent)
+            saved_state.adopt(self.training.running, parent)
             self._guard = DivergenceGuard(self.training)
         self.trial, self.generation = exploit.trial, exploit.generation
         self._spec = self.trial.to_data()
@@ -195,7 +196,7 @@ class TrialLoop:
         self._write_record("RUNNING")
 
     def pause(self) -> None:
-        """Saves the trial and lets go of it, so that it can go on later, here or in another process."""
+        """Saves the trial and releases it, so that it can be resumed later, here or in another process."""
         if self._record.status == "RUNNING" and not self.done:
             if self.training.iteration > 0:
                 self.save()
@@ -203,10 +204,10 @@ class TrialLoop:
         self.close()
 
     def interrupt(self) -> Path | None:
-        """Ends the trial for now; an iteration that a KeyboardInterrupt has left half done is abandoned.
+        """Interrupts the trial; an iteration that a KeyboardInterrupt has stopped halfway is discarded.
 
         Returns:
-            The checkpoint that a resume will go on from; None if it will begin again.
+            The checkpoint for a resume; None if the trial will begin again.
         """
         if self._is_between_iterations and self.training.iteration > 0:
             self.save()
@@ -215,17 +216,17 @@ class TrialLoop:
         return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
-        """Ends the trial for good although no stop criterion is reached, as a scheduler may want.
+        """Terminates the trial before it reaches a stop criterion, as a scheduler may decide.
 
         Args:
-            reason: Why, for trial.json.
+            reason: The reason for trial.json.
         """
         if self._record.status == "RUNNING":
             self.done, self.stop_reason = True, reason
             self._finish()
 
     def close(self) -> None:
-        """Ends the workers, closes the files and lets go of the directory; a trial that is not done is then PENDING."""
+        """Ends the workers, closes the files and releases the directory; a trial that still runs becomes PENDING."""
         try:
             self.checkpoints.close()
             if self._record.status == "RUNNING":
@@ -247,7 +248,7 @@ class TrialLoop:
     ) -> None:
         self.close()
 
-    # How it begins.
+    # Start and resume.
 
     def _begin(self, *, resume: bool, from_checkpoint: Path | None, exploit: Exploit | None, eager: bool) -> None:
         before = self._files.read_record() if resume else None
@@ -265,31 +266,29 @@ class TrialLoop:
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
         self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._note)
         if point is not None:
-            self._go_on(point, before, eager=eager)
+            self._resume(point, before, eager=eager)
         else:
             cut = truncate_results(self.directory, after_iteration=0)
             if cut.rows_cut or (before is not None and before.status != "PENDING"):
                 self.resumption = Resumption(None, rows_cut=cut.rows_cut, damage=cut.damage)
             if from_checkpoint is not None:
-                self.training.load_weights(read_checkpoint(from_checkpoint))
-            self.training.start()
+                saved_state.load_weights(self.training.running, read_checkpoint(from_checkpoint))
         if self.resumption is not None and before is not None and before.status == "RUNNING":
             steps_envs = self.trial.config.num_workers == 0
             crash = ending_in_words("the process before was killed or crashed", stepped, steps_envs=steps_envs)
             self.resumption = replace(self.resumption, crash=crash)
-        self._record = replace(self._record, network=self.training.describe_network())
+        networks = self.training.description.networks(self.training.running.spaces())
+        self._record = replace(self._record, network=networks)
         self._files.write_record(self._record)
         self._guard = DivergenceGuard(self.training)
         if exploit is not None:
             self.take_exploit(exploit)
 
     def _rebuild(self, trial: TrialSpec) -> None:
-        """Puts a training with other settings in the place of the present one, whose envs end."""
-        successor = training_of(trial, self._note)
-        self.training.go_on_as(successor)
-        self._training = successor
+        """Replaces the training by one with other settings; the envs of the former end."""
+        self._training = rebuilt(self.training, trial, self._note)
 
-    def _go_on(self, point: StartingPoint, before: TrialRecord | None, *, eager: bool) -> None:
+    def _resume(self, point: StartingPoint, before: TrialRecord | None, *, eager: bool) -> None:
         self.generation = point.generation
         self.resumption = point.restore(
             self.training, self.directory, self.checkpoints.store, record=before, eager=eager
@@ -306,20 +305,20 @@ class TrialLoop:
         self._note_endless_episodes()
         self._write_record("TERMINATED" if self.done else "RUNNING")
 
-    # What an iteration consists of.
+    # Iterations.
 
     def _step(self) -> Row:
         self._is_between_iterations = False
         result = self.training.step(self._since_last_s)
         trained, self._since_last_s = time.perf_counter(), 0.0
-        if not self.training.workers.lost_nothing and self._record.exact_resume is not False:
+        if not self.training.running.workers.lost_nothing and self._record.exact_resume is not False:
             self._record = replace(self._record, exact_resume=False)
             self._write_record("RUNNING")
         self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
         result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)
         if result.get(f"{EVALUATION}episode_return_mean") is not None:
-            for policy, picture in self.training.pictures().items():
+            for policy, picture in pictures(self.training).items():
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
@@ -336,9 +335,11 @@ class TrialLoop:
         return self.last_result
 
     def _begin_to_save(self) -> None:
-        """Has a checkpoint written while the trial goes on: its rows last before it, and its record comes after it."""
+        """Writes a checkpoint in the background, after its rows are on the disk and before its record."""
         if not self._is_between_iterations:
-            raise RuntimeError(f"{self.directory}: an iteration was left half done; there is nothing whole to save")
+            raise RuntimeError(
+                f"{self.directory}: an iteration was stopped halfway; there is no complete state to save"
+            )
         self._record = self._updated_record("RUNNING")
         record = self._record
         with self._timing_checkpoint():
@@ -353,7 +354,7 @@ class TrialLoop:
 
     @contextmanager
     def _timing_checkpoint(self) -> Iterator[None]:
-        """Counts the seconds for which a checkpoint keeps the trial from going on."""
+        """Measures the seconds for which a checkpoint delays the trial."""
         began = time.perf_counter()
         try:
             yield
@@ -372,12 +373,13 @@ class TrialLoop:
             self.done, self.stop_reason = True, reason
 
     def _note_endless_episodes(self) -> None:
-        """Tells the user that no episode has ended, once half of the run is over."""
-        counts = self.training.workers.counts
-        if counts.endless is not None and stop_reached(_half(self.trial.stop), self.last_result) is not None:
+        """Notifies the user after half of the run if no episode has ended."""
+        counts = self.training.running.workers.counts
+        half = {metric: bound / 2 for metric, bound in self.trial.stop.items()}
+        if counts.endless is not None and stop_reached(half, self.last_result) is not None:
             counts.endless.look_halfway(counts.env_steps)
 
-    # How it ends.
+    # End.
 
     def _finish(self) -> None:
         if self.trial.checkpoint.at_end and self._is_between_iterations and self.training.iteration > 0:
@@ -386,26 +388,29 @@ class TrialLoop:
         self._write_record("TERMINATED")
 
     def _fail(self, error: Exception) -> None:
-        """Records what ended the trial, and raises it anew in words for the user if the user's own code is at fault."""
-        plugins = [] if self._training is None else map(type, self._training.policies.algorithms.values())
+        """Records the error that ended the trial; raises it with the user's traceback if it is of the user's code."""
+        described = None if self._training is None else self._training.description
+        plugins = [] if described is None else map(type, described.policies.algorithms.values())
         failure: TrainingFailed | None
         if isinstance(error, EnvStartFailed) and self._training is not None and self._training.iteration > 0:
-            failure = EnvError(str(error))  # an env to evaluate in: the one that is trained in has begun
+            failure = EnvError(str(error))  # an evaluation env, since the training env has started
         else:
             failure = failure_of_user_code(error, *plugins, directory=self.directory)
         shown = failure or error
-        told = str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
+        message = (
+            str(shown) if isinstance(shown, RlrunError) else "".join(traceback.format_exception_only(shown)).strip()
+        )
         with suppress(OSError, RlrunError):  # a full disk must not hide what happened
             self._files.write_error("".join(traceback.format_exception(error)))
-        self._record = replace(self._record, error=shortened(told))
+        self._record = replace(self._record, error=shortened(message))
         with suppress(OSError, RlrunError):
-            # A full disk is no fault of the trial: it goes on once there is room.
+            # A full disk is no error of the trial: it can be resumed once there is space.
             self._write_record("INTERRUPTED" if isinstance(error, DiskFull) else "ERROR")
         if failure is not None:
             raise failure from error
 
     def _note(self, text: str) -> None:
-        """Tells the user something, and keeps it in the record; a remark is kept there alone."""
+        """Announces a message and adds it to the record; a remark is only added to the record."""
         if not isinstance(text, Remark):
             self._announce(text)
         if text not in self._record.notes:
@@ -436,12 +441,8 @@ class TrialLoop:
         )
 
 
-def _half(stop: Mapping[str, float]) -> dict[str, float]:
-    return {metric: bound / 2 for metric, bound in stop.items()}
-
-
 def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:
-    """Returns the stop criterion that a result meets, None if it meets none.
+    """The stop criterion that a result meets, None if it meets none.
 
     Examples:
         >>> stop_reached({"env_steps": 100, "episodes": 9}, {"env_steps": 128, "episodes": None})

@@ -1,4 +1,4 @@
-"""Tells a mistake in a user's own code from one in rlrun, so that each is shown for what it is."""
+"""Distinction of failures in the user's own code from those in rlrun."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdli
 _CALL = re.compile(
     r"(?P<function>[\w.<>]+)\(\) (takes|missing|got) |Can't instantiate abstract class (?P<abstract>[\w.]+) "
 )
-"""What Python says of a call that does not fit the function, or of a class that lacks methods."""
+"""Python's messages on a call that does not fit the function, or on a class that lacks methods."""
 
 _RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
 
 
 @contextmanager
 def exits_as_failures() -> Iterator[None]:
-    """Turns a ``sys.exit()`` of the user's code into a failure of training.
+    """Turns a ``sys.exit()`` in the user's code into a training failure.
 
-    Exit code 0 of a process would say that all went well. Ray's own order to end, on SIGTERM, is left as it is.
+    Otherwise exit code 0 would mean success. Ray's own SystemExit, on SIGTERM, is passed on.
 
     Raises:
-        TrainingFailed: If the user's code wanted to end the process; with the traceback.
+        TrainingFailed: The user's code called ``sys.exit()``; with the traceback.
     """
     try:
         yield
     except SystemExit as error:
-        told = traceback.TracebackException.from_exception(error)
-        if told.stack[-1].filename.startswith(_RAY):
+        trace = traceback.TracebackException.from_exception(error)
+        if trace.stack[-1].filename.startswith(_RAY):
             raise
-        told.stack = traceback.StackSummary.from_list(_outside(told))
-        text = "".join(told.format(chain=False)).rstrip()
+        trace.stack = traceback.StackSummary.from_list(_outside(trace))
+        text = "".join(trace.format(chain=False)).rstrip()
         raise TrainingFailed(f"code outside rlrun wanted to end the process:\n{text}") from error
 
 
 def failure_of_user_code(error: Exception, *plugins: type, directory: Path | None = None) -> TrainingFailed | None:
-    """Returns a failure with the user's own traceback if an exception came through the user's code, else None.
+    """A failure with the user's own traceback if an exception came through the user's code, else None.
 
-    A user's code is a plugin that is not rlrun's, and every file that is neither rlrun's nor installed. So is what
-    rlrun cannot call as it calls its own, or lacks what it reads of its own, and what has changed the process.
+    User code is any plugin that is not rlrun's, and any file that is neither rlrun's nor installed. An exception also
+    counts as theirs if their class or function does not fit its use by rlrun, or if their code changed the process.
 
     Args:
-        error: What was raised below the caller.
-        plugins: The classes of the algorithms, where they are known.
-        directory: The trial's directory, where there is one.
+        error: The exception.
+        plugins: Classes of the algorithms, where they are known.
+        directory: The trial's directory, if there is one.
     """
     if isinstance(error, RlrunError | MemoryError):
         return None
-    told = traceback.TracebackException.from_exception(error)
-    outside = _outside(told)
+    trace = traceback.TracebackException.from_exception(error)
+    outside = _outside(trace)
     own = [frame for frame in outside if not frame.filename.startswith(_INSTALLED)]
     has_plugin = any(plugin.__module__.partition(".")[0] != "rlrun" for plugin in plugins)
     if not (own or (outside and has_plugin)):
@@ -73,16 +73,16 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
         for frame, line in traceback.walk_tb(error.__traceback__)
         if (frame.f_code.co_filename, line) == (first.filename, first.lineno)
     )
-    told.stack = traceback.StackSummary.from_list(outside[outside.index(first) :])
-    text = "".join(told.format(chain=False)).rstrip()
+    trace.stack = traceback.StackSummary.from_list(outside[outside.index(first) :])
+    text = "".join(trace.format(chain=False)).rstrip()
     names = " + ".join(dict.fromkeys(plugin.__name__ for plugin in plugins)) or called
     return TrainingFailed(f"{names} failed in {first.filename}:\n{text}")
 
 
 def _misfit(error: Exception) -> str | None:
-    """Says what of a user's code does not fit the way in which rlrun uses it, None if it is nothing of a user's.
+    """Explains how a user's class or function does not fit its use by rlrun; None if it is not the cause.
 
-    Python raises then in the caller, so that no frame of the user's code is there.
+    Python raises such errors in the caller, so that the traceback has no frame of the user's code.
     """
     if isinstance(error, AttributeError):
         kind = error.obj if isinstance(error.obj, type) else type(error.obj)
@@ -105,7 +105,7 @@ def _misfit(error: Exception) -> str | None:
 
 
 def _expected(found: type | FunctionType, below: list[str]) -> str:
-    """Returns how a method that overrides one of rlrun's has to be written, "" of anything else."""
+    """The signature for a method that overrides one of rlrun's, "" for anything else."""
     if not (isinstance(found, type) and len(below) == 1):
         return ""
     (name,) = below
@@ -121,5 +121,5 @@ def _is_users(module: ModuleType) -> bool:
     return file is not None and not file.startswith((_PACKAGE, *_INSTALLED))
 
 
-def _outside(told: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    return [frame for frame in told.stack if not frame.filename.startswith((_PACKAGE, "<frozen "))]
+def _outside(trace: traceback.TracebackException) -> list[traceback.FrameSummary]:
+    return [frame for frame in trace.stack if not frame.filename.startswith((_PACKAGE, "<frozen "))]

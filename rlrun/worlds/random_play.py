@@ -130,7 +130,7 @@ def play(worlds: VectorWorld, length: int) -> Played:
 
 
 def digest(worlds: VectorWorld, rows: WorldRows) -> Any:
-    """Returns what tells whether two worlds show and give the same."""
+    """Returns a digest of what worlds show, and the rewards that they give."""
     return worlds.hashes(), [own.rewards.tobytes() for own in rows.policies.values()]
 
 

@@ -12,7 +12,12 @@ import pytest
 from rlrun.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = ("benchmarks", "examples", "tools")
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *(ROOT / folder / "README.md" for folder in FOLDERS),
+]
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -68,3 +73,33 @@ def test_make_targets_and_variables_exist(page: str, words: list[str]) -> None:
         name, is_variable, _ = word.partition("=")
         pattern = rf"^{name} \?=" if is_variable else rf"^{name}:"
         assert re.search(pattern, makefile, re.MULTILINE), word
+
+
+def test_modules_that_pages_run_exist() -> None:
+    pages = [
+        *PAGES,
+        ROOT / "Makefile",
+        ROOT / ".ci/run",
+        *(ROOT / name / "README.md" for name in ("benchmarks", "tools")),
+    ]
+    called = {name for page in pages for name in re.findall(r"-m ((?:benchmarks|tools)\.[\w.]+\w)", page.read_text())}
+    assert {"benchmarks.all", "tools.results"} <= called
+    called -= {"benchmarks.TOPIC.run"}
+    assert [name for name in called if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "listed"),
+    [
+        ("docs/README.md", "docs/*.md"),
+        ("benchmarks/README.md", "benchmarks/*/run.py"),
+        ("tools/README.md", "tools/*.py"),
+        ("examples/README.md", "examples/*.yaml"),
+    ],
+)
+def test_the_readme_of_a_folder_lists_what_is_in_it(page: str, listed: str) -> None:
+    text = (ROOT / page).read_text()
+    files = [path for path in ROOT.glob(listed) if path.name not in ("README.md", "results_paired_sb3.py")]
+    names = [f"`{path.parent.name}`" if path.name == "run.py" else path.name for path in files]
+    assert len(names) > 4
+    assert [name for name in names if name not in text] == []

@@ -32,7 +32,6 @@ LOOKS = [
     ["metrics", "apex"],
     ["plan", "ppo"],
     ["plan", "-f", "configs/cartpole/ppo.yaml", "--format", "mermaid"],
-    ["plan", "ppo", "--format", "svg"],
     ["schema"],
     ["algorithms"],
     ["envs", "CartPole"],

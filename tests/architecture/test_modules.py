@@ -29,6 +29,14 @@ def test_every_name_says_something() -> None:
     assert [str(path) for path in paths if VAGUE_NAMES & set(path.stem.split("_"))] == []
 
 
+@pytest.mark.parametrize("name", ["training", "running_training"])
+def test_what_runs_a_training_is_put_together_from_small_parts(name: str) -> None:
+    body = ast.parse((PACKAGE / "training" / f"{name}.py").read_text()).body
+    (found,) = [node for node in body if isinstance(node, ast.ClassDef)]
+    assert found.end_lineno is not None
+    assert found.end_lineno - found.lineno < 250
+
+
 @pytest.mark.parametrize("name", ["ppo", "a2c", "impala", "appo"])
 def test_files_of_algorithms_do_not_mention_curiosity_and_constraints(name: str) -> None:
     text = (PACKAGE / "algorithms" / f"{name}.py").read_text()

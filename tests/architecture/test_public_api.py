@@ -10,27 +10,28 @@ import sys
 import pytest
 
 import rlrun
+import rlrun.algorithms.ppo
 from rlrun.registry import BUILT_IN, algorithm_class
 
-ALGORITHMS = {name: algorithm_class(name).__name__ for name in BUILT_IN}
-NAMES = {"Algorithm", "Experiment", "RlrunError", "TrialResult", "load_experiments", "resume", "run"}
+ALGORITHMS = {algorithm_class(name).__name__ for name in BUILT_IN}
+NAMES = {"Algorithm", "Experiment", "RlrunError", "Training", "TrialResult", "load_experiments", "resume", "run"}
 
 
 def test_the_public_names_are_these_and_a_class_for_each_algorithm() -> None:
-    assert set(rlrun.__all__) == NAMES | set(ALGORITHMS.values())
-    assert set(dir(rlrun)) >= set(rlrun.__all__)
+    assert set(dir(rlrun)) >= NAMES | ALGORITHMS
+    assert len(ALGORITHMS) == len(BUILT_IN)
 
 
-def test_a_class_trains_the_algorithm_whose_plugin_has_its_name() -> None:
-    assert {name: getattr(rlrun, found).algorithm for name, found in ALGORITHMS.items()} == {
-        name: name for name in ALGORITHMS
-    }
+def test_the_class_of_an_algorithm_is_its_plugin() -> None:
+    assert rlrun.PPO is rlrun.algorithms.ppo.PPO
+    found = {getattr(rlrun, algorithm_class(name).__name__).name() for name in BUILT_IN}
+    assert found == set(BUILT_IN)
 
 
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
-    for name in rlrun.__all__:
+    for name in NAMES | ALGORITHMS:
         found = getattr(rlrun, name)
-        assert found.__name__ == ("TrainedAlgorithm" if name == "Algorithm" else name)
+        assert found.__name__ == name
         assert inspect.getdoc(found), name
 
 

@@ -22,7 +22,8 @@ from disturbed_run import ROOT, DisturbedRun
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.search.lineage import Generation, read_generations
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
+from tests.results import all_numbers
 
 SPECS = sorted(Path(__file__).with_name("specs").glob("*.yaml"))
 SEEDS = range(int(os.environ.get("CHAOS_SEEDS", "3")))
@@ -38,12 +39,7 @@ Numbers = dict[str, list[dict[str, Any]]]
 
 def numbers(run: RunDirectory) -> Numbers:
     """Returns the rows of all trials without what the clock decides."""
-    return {
-        name: [
-            {key: value for key, value in row.items() if not is_timing(key)} for row in read_results(run.path / name)
-        ]
-        for name in run.table.trials
-    }
+    return {name: all_numbers(read_results(run.path / name)) for name in run.table.trials}
 
 
 def lineage(run: RunDirectory) -> list[Generation]:

@@ -18,8 +18,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import EnvironmentUnusable, TrainingFailed
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.moments import Moments
-from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 
 
 def shifted_values(outputs: Any, batch: SampleBatch) -> Any:
@@ -67,12 +67,12 @@ class StubWorker:
         self.version = -1
         self.closed = config.folder / f"closed-{config.worker_index}"
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        if "default" not in weights:
+    def follow(self, orders: Orders) -> None:
+        if "default" not in orders.weights:
             return
-        if weights["default"].version == 666:
+        if orders.weights["default"].version == 666:
             raise LabError("weights", 66.6)
-        self.version = weights["default"].version
+        self.version = orders.weights["default"].version
 
     def sample(self) -> Rollout:
         worker = self.config.worker_index

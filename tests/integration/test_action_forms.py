@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from rlrun.python_api import A2C, APPO, DQN, PG, PPO, Impala
+from rlrun import A2C, APPO, DQN, PG, PPO, Impala, Training
 from rlrun.trial.results import is_timing
 
 COMMON = {"compile": False, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 500}
@@ -106,8 +106,8 @@ RUNS = {
 
 @pytest.mark.parametrize(("algorithm", "env", "config"), RUNS.values(), ids=RUNS)
 def test_algorithms_learn_from_such_actions(algorithm: Any, env: str, config: Any) -> None:
-    with algorithm(env, config, seed=1) as learning:
-        results = [learning.train() for _ in range(2)]
+    with Training(env, algorithm(**config), seed=1) as learning:
+        results = [learning.step() for _ in range(2)]
         evaluated = [learning.evaluate(3, explore=explore) for explore in (False, True)]
     numbers = [value for name, value in results[-1].items() if not is_timing(name) and isinstance(value, float)]
     assert results[-1]["sgd_steps"] > 0
@@ -116,8 +116,8 @@ def test_algorithms_learn_from_such_actions(algorithm: Any, env: str, config: An
 
 
 def test_ppo_finds_the_fitting_action_wherever_it_stands_in_the_list() -> None:
-    with PPO(WARES, {**PPO_LEARNS, "model": EMBEDDED}, seed=1) as learning:
-        while learning.train()["env_steps"] < 1_500:
+    with Training(WARES, PPO(**PPO_LEARNS, model=EMBEDDED), seed=1) as learning:
+        while learning.step()["env_steps"] < 1_500:
             pass
         assert learning.evaluate(20).mean > 8.5  # any allowed action is right in a third of the steps
 
@@ -127,8 +127,8 @@ def test_pairs_that_must_be_equal_and_change_are_learned_in_order_only() -> None
     found = {}
     for autoregressive in (False, True):
         model = {"hiddens": [16], "autoregressive": autoregressive}
-        with PPO(PAIRS, {**config, "model": model}, seed=1) as learning:
-            while learning.train()["env_steps"] < 2_500:
+        with Training(PAIRS, PPO(**{**config, "model": model}), seed=1) as learning:
+            while learning.step()["env_steps"] < 2_500:
                 pass
             found[autoregressive] = learning.evaluate(50, explore=True).mean
     assert found[True] > 5.5  # three pairs alike are paid 1 + 9 * 2 / 3 = 7

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
-from rlrun.python_api import A2C, APPO, DQN, PG, PPO, R2D2, SAC, Impala
+from rlrun import A2C, APPO, DQN, PG, PPO, R2D2, SAC, Impala, Training
 from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
@@ -40,8 +41,8 @@ LEARNS = {
 def test_ten_thousand_env_steps_without_a_forbidden_action_lead_to_the_shortest_way(
     algorithm: Any, config: Any
 ) -> None:
-    with algorithm(GRID, config, seed=1) as learning:
-        while learning.train()["env_steps"] < 10_000:
+    with Training(GRID, algorithm(**config), seed=1) as learning:
+        while learning.step()["env_steps"] < 10_000:
             pass
         likeliest, explored = learning.evaluate(100), learning.evaluate(100, explore=True)
     assert likeliest.mean == pytest.approx(BEST_IN_GRID, abs=0.5)
@@ -100,8 +101,8 @@ SHORT = {
 
 @pytest.mark.parametrize(("algorithm", "config"), SHORT.values(), ids=SHORT)
 def test_no_algorithm_takes_a_forbidden_action(algorithm: Any, config: Any) -> None:
-    with algorithm(GRID, config, seed=1) as learning:
-        results = [learning.train() for _ in range(2)]
+    with Training(GRID, algorithm(**config), seed=1) as learning:
+        results = [learning.step() for _ in range(2)]
         evaluated = learning.evaluate(5, explore=True)
     assert results[-1]["sgd_steps"] > 0
     numbers = [value for name, value in results[-1].items() if not is_timing(name) and isinstance(value, float)]
@@ -112,14 +113,14 @@ def test_no_algorithm_takes_a_forbidden_action(algorithm: Any, config: Any) -> N
 @pytest.mark.parametrize(("algorithm", "config"), [(PPO, PPO_LEARNS), (DQN, Q), (SAC, LEARNS["sac"][1])])
 def test_a_masked_run_is_resumed_bit_for_bit(algorithm: Any, config: Any, tmp_path: Path) -> None:
     def rows(learning: Any) -> list[dict[str, Any]]:
-        results = (learning.train() for _ in range(2))
-        return [{name: value for name, value in result.items() if not is_timing(name)} for result in results]
+        results = (learning.step() for _ in range(2))
+        return all_numbers(results)
 
-    with algorithm(MATCH, config, seed=1) as learning:
+    with Training(MATCH, algorithm(**config), seed=1) as learning:
         rows(learning)
         learning.save(tmp_path / "checkpoint")
         expected = rows(learning)
-    with algorithm.restore(tmp_path / "checkpoint") as restored:
+    with Training.restore(tmp_path / "checkpoint") as restored:
         assert rows(restored) == expected
 
 
@@ -157,22 +158,22 @@ class Locks(gymnasium.Env):
 
 
 def test_ppo_learns_under_masks_of_several_choices_beside_other_observations() -> None:
-    with PPO(f"{__name__}:Locks", PPO_LEARNS, seed=1) as learning:
-        while learning.train()["env_steps"] < 10_000:
+    with Training(f"{__name__}:Locks", PPO(**PPO_LEARNS), seed=1) as learning:
+        while learning.step()["env_steps"] < 10_000:
             pass
         assert learning.evaluate(20).mean > 18.5  # 20 is the best; any allowed actions give about 12
 
 
 def test_a_recurrent_policy_takes_no_forbidden_action_either() -> None:
     config = {"train_batch_size": 512, "compile": False, "model": {"core": "gru", "hiddens": [16]}}
-    with PPO("rlrun.toys.masked_envs:MaskedGrid", config, seed=1) as learning:  # which raises at one
-        while learning.train()["env_steps"] < 2_000:
+    with Training("rlrun.toys.masked_envs:MaskedGrid", PPO(**config), seed=1) as learning:  # which raises at one
+        while learning.step()["env_steps"] < 2_000:
             pass
         assert len(learning.evaluate(20).returns) == 20
 
 
 def test_act_takes_what_the_env_shows_and_returns_an_allowed_action() -> None:
-    with DQN(MATCH, Q, seed=1) as learning:
+    with Training(MATCH, DQN(**Q), seed=1) as learning:
         mask = np.zeros(12, np.int8)
         for allowed in range(12):
             only = {"observation": 0, "action_mask": np.where(np.arange(12) == allowed, 1, mask)}

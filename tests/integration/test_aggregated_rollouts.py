@@ -12,13 +12,14 @@ import pytest
 import ray
 from stub_workers import LabError, StubConfig, actor_pids
 
+from rlrun import Impala, Training
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Flow
 from rlrun.flow.plan import plan_text
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import Weights
-from rlrun.python_api import Impala
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -87,8 +88,8 @@ def test_every_fragment_counts_once_and_comes_in_a_batch_of_its_aggregator_with_
     assert plan_text(flow.describe()) == (
         "aggregated_rollouts(workers=3, mode=async, in_flight=2, aggregators=2, batch_size=4)"
     )
-    workers.set_weights(weights(7))
-    workers.set_weights(weights(8), only=2)  # before their first fragment
+    workers.order(Orders(weights(7)))
+    workers.order(Orders(weights(8)), only=2)  # before their first fragment
     batches: list[tuple[int | None, Any]] = []
     while {aggregator for aggregator, _ in batches} != {1, 2} or len(batches) < 6:
         batches += flow.zip_with_worker().take(1)
@@ -116,7 +117,7 @@ def test_every_fragment_counts_once_and_comes_in_a_batch_of_its_aggregator_with_
 def test_a_worker_that_is_lost_behind_an_aggregator_is_made_anew_and_its_aggregator_is_not(make_set: MakeSet) -> None:
     workers = make_set(1, timeout_s=8.0, acts={(1, 1): "die", (1, 4): "hang"})
     flow = aggregated_rollouts(workers, aggregators=1, batch_size=3)
-    workers.set_weights(weights(3))
+    workers.order(Orders(weights(3)))
     delivered = [row[1:4] for batch in rows(flow, 2) for row in batch]
     # Who dies may take an answer along that nobody had fetched; then the next life begins with that one.
     dead = delivered[1][2]
@@ -131,7 +132,7 @@ def test_an_aggregator_that_dies_is_made_anew_with_its_workers_and_loses_only_wh
     others = set(actor_pids())
     workers = make_set(2)
     flow = aggregated_rollouts(workers, aggregators=2, batch_size=2)
-    workers.set_weights(weights(3))
+    workers.order(Orders(weights(3)))
     delivered: list[list[int]] = []
     while {row[0] for row in delivered} != {1, 2}:
         delivered += rows(flow, 1)[0]
@@ -226,11 +227,11 @@ def test_impala_learns_from_aggregated_batches_and_leaves_no_process() -> None:
         "model": {"hiddens": [8]},
         "normalize_observations": True,
     }
-    with Impala("CartPole-v1", config) as algorithm:
+    with Training("CartPole-v1", Impala(**config)) as training:
         for _ in range(2):
-            result = algorithm.train()
+            result = training.step()
         assert result["env_steps"] > 600
         assert result["policy_lag_max"] >= 1
         assert result["sgd_steps"] == result["weights_version"]
-        assert algorithm.training.trainee.filters.moments["observations/"].count > 300
+        assert training.running.trainee.filters.moments["observations/"].count > 300
     wait_until(lambda: set(actor_pids()) <= others)

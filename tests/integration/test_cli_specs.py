@@ -11,11 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from rlrun.cli.main import cli
 from rlrun.launch.checks import check_envs
 from rlrun.spec.load import load_experiments, shipped_configs
+from tests.command import rlrun
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,10 +22,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def rlrun(*words: object, stdin: str = "") -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words], input=stdin)
 
 
 def write_run(name: str, status: str, best: float | None) -> None:

@@ -17,18 +17,14 @@ from typing import Any
 
 import imageio.v2 as imageio
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from rlrun.cli.main import cli
+from tests.command import rlrun
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "configs/cartpole/ppo.yaml"
 COMMAND = [sys.executable, "-m", "rlrun"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
-
-
-def rlrun(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 def train(runs_dir: Path, *words: object, steps: int = 3000) -> Result:

@@ -18,7 +18,8 @@ from cluster_nodes import PATIENCE_S, Nodes, driving
 import rlrun
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
+from tests.results import all_numbers
 
 pytestmark = pytest.mark.chaos
 WORLD = '''
@@ -76,10 +77,6 @@ def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
     return found
 
 
-def numbers(directory: Path) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in read_results(directory)]
-
-
 def files(directory: Path) -> dict[str, bytes]:
     found = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in found.items() if not path.name.startswith(".")}
@@ -130,7 +127,7 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     output = (tmp_path / "output").read_text()
     assert exit_code == 0, output
     assert f"{name}: starts again (restart 1 of 2)" in output
-    assert f"{name}: goes on after iteration " in output
+    assert f"{name}: continues after iteration " in output
     for trial in ("000-seed=0", "001-seed=1"):
         assert [row["iteration"] for row in read_results(run / trial)] == list(range(1, 41))
         assert json.loads((run / trial / "trial.json").read_text())["status"] == "TERMINATED"
@@ -152,4 +149,4 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     monkeypatch.syspath_prepend(away)
     seed = int(name.rpartition("=")[2])
     (undisturbed,) = rlrun.run(SPEC, runs_dir=tmp_path / "undisturbed", executor="local", seed=seed)
-    assert numbers(run / name) == numbers(undisturbed.directory)
+    assert all_numbers(read_results(run / name)) == all_numbers(read_results(undisturbed.directory))

@@ -24,6 +24,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
+from tests.results import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
@@ -71,10 +72,6 @@ def recurrent_ppo_beside_dqn() -> Policies:
     return policies_of(ppo, made(DQN, OFF_POLICY))
 
 
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
 @pytest.mark.usefixtures("running_ray")
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a_fragment(
@@ -83,15 +80,15 @@ def test_workers_go_on_bit_for_bit_in_mid_episode_and_so_does_one_that_dies_in_a
     with Training(foraging(clock), recurrent_ppo_beside_dqn(), seed=4) as training:
         training.step()
         training.save(tmp_path / "checkpoint")
-        workers = training.workers.state()["workers"]
+        workers = training.running.workers.state()["workers"]
         expected = [numbers(training.step()) for _ in range(3)]
     assert all(world["length"] > 0 for own in workers for world in own["worker"]["slots"]["worlds"])
     assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # deaths within worlds' episodes
     with Training(foraging(clock, tmp_path / "died"), recurrent_ppo_beside_dqn(), seed=4) as training:
         training.load(read_checkpoint(tmp_path / "checkpoint"))
-        assert training.env_slots_restarted == 0
+        assert training.running.env_slots_restarted == 0
         found = [numbers(training.step()) for _ in range(3)]
-        assert training.workers.lost_nothing
+        assert training.running.workers.lost_nothing
     assert [row.pop("worker_restarts") for row in found][-1] == 1
     assert [row.pop("worker_restarts") for row in expected][-1] == 0
     assert found == expected
@@ -106,7 +103,7 @@ def test_asynchronous_policies_go_on_side_by_side_when_a_worker_dies(tmp_path: P
             result = training.step()
         learned = [training.step()[f"policies/{policy}/sgd_steps"] for policy in policies.algorithms]
         result = training.step()
-        assert all(any(metric.matches(name) for metric in training.metrics()) for name in result)
+        assert all(any(metric.matches(name) for metric in training.description.metrics()) for name in result)
     assert result["worker_restarts"] == 1
     assert all(before > 0 for before in learned)
 
@@ -116,12 +113,12 @@ def test_one_policy_of_a_world_learns_from_aggregators_whose_worker_dies(tmp_pat
     impala = made(Impala, {**SMALL, "train_batch_size": 200, "num_aggregators": 2})
     policies = policies_of(impala, made(PPO, ON_POLICY), train=("foragers",))
     with Training(foraging(note=tmp_path / "died"), policies, seed=1) as training:
-        frozen = training.trainees[1].learner.flat().copy()
+        frozen = training.running.trainees[1].learner.flat().copy()
         result = training.step()
         while not result["worker_restarts"]:
             result = training.step()
         after = training.step()
-        np.testing.assert_array_equal(training.trainees[1].learner.flat(), frozen)
+        np.testing.assert_array_equal(training.running.trainees[1].learner.flat(), frozen)
     assert after["policies/foragers/sgd_steps"] > result["policies/foragers/sgd_steps"]
     assert after["policies/hunters/agent_steps"] > result["policies/hunters/agent_steps"]
 
@@ -152,7 +149,7 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
         found = [numbers(training.step())]
         os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
         found.append(numbers(training.step()))
-        assert training.workers.lost_nothing
+        assert training.running.workers.lost_nothing
     assert [row.pop("worker_restarts") for row in found] == [0, 1]
     assert [row.pop("worker_restarts") for row in expected] == [0, 0]
     assert found == expected

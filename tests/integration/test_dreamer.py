@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.python_api import Dreamer
+from rlrun import Dreamer, Training
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -28,13 +28,13 @@ SETTINGS: dict[str, Any] = {
 
 
 def test_two_workers_collect_and_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
-    with Dreamer("CartPole-v1", SETTINGS, seed=3) as one:
-        one.train()
-        one.train()
+    with Training("CartPole-v1", Dreamer(**SETTINGS), seed=3) as one:
+        one.step()
+        one.step()
         saved = one.save(tmp_path / "checkpoint")
-        one.train()
-        weights = one.training.trainee.learner.flat()
-        assert one.training.trainee.learner.sgd_steps > 5
-    with Dreamer.restore(saved) as other:
-        other.train()
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        one.step()
+        weights = one.running.trainee.learner.flat()
+        assert one.running.trainee.learner.sgd_steps > 5
+    with Training.restore(saved) as other:
+        other.step()
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)

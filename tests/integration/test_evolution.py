@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rlrun
-from rlrun.python_api import ARS, ES
+from rlrun import ARS, ES, Training
 from rlrun.search.lineage import read_generations
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -17,10 +17,10 @@ SETTINGS: dict[str, Any] = {"num_pairs": 5, "num_envs_per_worker": 4, "normalize
 
 
 def trained(kind: type[Any], env: Any, iterations: int, **settings: Any) -> bytes:
-    with kind(env, {**SETTINGS, **settings}, seed=3) as algorithm:
+    with Training(env, kind(**{**SETTINGS, **settings}), seed=3) as training:
         for _ in range(iterations):
-            algorithm.train()
-        parameters: bytes = algorithm.training.trainee.learner.flat().tobytes()
+            training.step()
+        parameters: bytes = training.running.trainee.learner.flat().tobytes()
     return parameters
 
 

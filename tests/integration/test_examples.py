@@ -62,7 +62,7 @@ def parameters(training: Training, iterations: int) -> bytes:
     """Trains for so many iterations and returns the parameters."""
     for _ in range(iterations):
         training.step()
-    return training.trainee.learner.flat().tobytes()
+    return training.running.trainee.learner.flat().tobytes()
 
 
 def lab_module(name: str) -> ModuleType:
@@ -163,11 +163,11 @@ def test_an_own_algorithm_goes_on_after_a_restore_as_if_there_had_been_no_break(
     training = Training(EnvConfig(id=env), algorithm, seed=3)
     parameters(training, 3)
     training.save("checkpoint")
-    expected, lr = parameters(training, 2), training.trainee.clock.value("lr")
+    expected, lr = parameters(training, 2), training.running.trainee.clock.value("lr")
     training.close()
     restored = Training.restore("checkpoint", trust=True)
     assert parameters(restored, 2) == expected
-    assert restored.trainee.clock.value("lr") == lr
+    assert restored.running.trainee.clock.value("lr") == lr
     # What adapts its learning rate to the last update's statistics has another one by then.
     assert (lr == algorithm.config.lr) == (own != "awr")
     restored.close()

@@ -1,6 +1,6 @@
 """Runs that earlier revisions left are evaluated and resumed as they would have been by those.
 
-`scripts/former_runs.py` recorded them. Numbers of floating point are compared to five digits: the last ones differ
+`tools/former_runs.py` recorded them. Numbers of floating point are compared to five digits: the last ones differ
 between machines and versions of torch.
 """
 
@@ -70,5 +70,5 @@ def test_a_run_of_an_earlier_revision_is_resumed_as_it_would_have_been(
 def rows_of_the_checkpoint(run: Path, iterations: int) -> list[dict[str, Any]]:
     """Trains on from a run's checkpoint without the run around it, which would start a Ray of its own."""
     (checkpoint,) = run.glob("*/checkpoints/*")
-    with rlrun.Algorithm.restore(checkpoint) as algorithm:
-        return [algorithm.train() for _ in range(iterations)]
+    with rlrun.Training.restore(checkpoint) as training:
+        return [training.step() for _ in range(iterations)]

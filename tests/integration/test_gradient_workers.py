@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,13 @@ import numpy as np
 import pytest
 from stub_workers import actor_pids
 
+from rlrun import A3C, DDPPO, PPO, Training
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import TrainingFailed
-from rlrun.python_api import A3C, DDPPO, PPO, TrainedAlgorithm
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
+from rlrun.training import saved_state
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -35,68 +37,64 @@ ASYNCHRONOUS = {**SHARED, "min_env_steps_per_iteration": 400}
 TOGETHER = {**SHARED, "minibatch_size": 32, "num_epochs": 2, "lr": [[0, 1e-2], [2000, 1e-3]]}
 
 
-def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
-def replicas(algorithm: TrainedAlgorithm) -> list[dict[str, Any]]:
+def replicas(training: Training) -> list[dict[str, Any]]:
     """Runs a round and returns what each worker delivered."""
     delivered: list[dict[str, Any]] = []
-    receive = algorithm.training.workers.counts.count
+    receive = training.running.workers.counts.count
 
     def count(rollout: Any) -> None:
         delivered.append(rollout.batches[DEFAULT_POLICY])
         receive(rollout)
 
-    algorithm.training.workers.counts.count = count  # type: ignore[method-assign]
-    algorithm.train()
-    algorithm.training.workers.counts.count = receive  # type: ignore[method-assign]
+    training.running.workers.counts.count = count  # type: ignore[method-assign]
+    training.step()
+    training.running.workers.counts.count = receive  # type: ignore[method-assign]
     return delivered
 
 
 def test_a3c_applies_the_gradients_of_all_workers_and_replaces_one_that_is_killed() -> None:
     others = set(actor_pids())
-    with A3C("CartPole-v1", ASYNCHRONOUS, seed=1) as algorithm:
+    with Training("CartPole-v1", A3C(**ASYNCHRONOUS), seed=1) as training:
         deadline = time.monotonic() + 600
-        result = algorithm.train()
+        result = training.step()
         while not (result["gradient_share/worker_1"] > 0 and result["gradient_share/worker_2"] > 0):
             assert time.monotonic() < deadline  # one of them may start seconds after the other
-            result = algorithm.train()
+            result = training.step()
         assert result["gradient_share/worker_1"] + result["gradient_share/worker_2"] == pytest.approx(1.0)
         assert 0 < result["policy_lag_mean"] <= result["policy_lag_max"]
         os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
         steps = result["sgd_steps"]
-        result = algorithm.train()
+        result = training.step()
         while result["worker_restarts"] == 0 or 0.0 in [result[f"gradient_share/worker_{i}"] for i in (1, 2)]:
             assert time.monotonic() < deadline
-            result = algorithm.train()
+            result = training.step()
         assert result["worker_restarts"] == 1
         assert result["sgd_steps"] > steps
         assert np.isfinite(result["learner/grad_norm"])
         # The other worker's fragment may be here and counted, and its gradient still wait for the next iteration.
-        assert algorithm.training.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
+        assert training.running.trainee.filters.moments["observations/"].count / 32 - result["sgd_steps"] in (0, 1)
 
 
 def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns() -> None:
-    with DDPPO("CartPole-v1", {**TOGETHER, "minibatch_size": 64}, seed=4) as algorithm:
-        first = [algorithm.train() for _ in range(3)]
-        flat = algorithm.training.trainee.learner.flat()
-        own, other = replicas(algorithm)
+    with Training("CartPole-v1", DDPPO(**{**TOGETHER, "minibatch_size": 64}), seed=4) as training:
+        first = [training.step() for _ in range(3)]
+        flat = training.running.trainee.learner.flat()
+        own, other = replicas(training)
         assert own["digest"] == other["digest"]
-        np.testing.assert_array_equal(own["flat"], algorithm.training.trainee.learner.flat())
-        assert own["steps"] == other["steps"] == algorithm.training.workers.counts.env_steps - first[-1]["env_steps"]
-        weights = algorithm.training.trainee.weights(optimizer=True)
+        np.testing.assert_array_equal(own["flat"], training.running.trainee.learner.flat())
+        assert own["steps"] == other["steps"] == training.running.workers.counts.env_steps - first[-1]["env_steps"]
+        weights = training.running.trainee.weights(optimizer=True)
         drifted = replace(weights, learning=replace(weights.learning, flat=weights.learning.flat + 1))
-        algorithm.training.workers.set_weights({DEFAULT_POLICY: drifted}, only=2)
+        training.running.workers.order(Orders({DEFAULT_POLICY: drifted}), only=2)
         with pytest.raises(
             TrainingFailed, match="the parameters of rollout worker 2 are no longer those of the others"
         ):
-            algorithm.train()
+            training.step()
     assert [result["policy_lag_max"] for result in first] == [0, 0, 0]
     # With one minibatch for a whole batch, it does not matter in which order the steps of a batch stand.
-    with PPO("CartPole-v1", {**TOGETHER, "minibatch_size": 64}, seed=4) as ppo:
-        expected = [ppo.train() for _ in range(3)]
-        np.testing.assert_allclose(flat, ppo.training.trainee.learner.flat(), atol=rounding_error(64))
+    with Training("CartPole-v1", PPO(**{**TOGETHER, "minibatch_size": 64}), seed=4) as ppo:
+        expected = [ppo.step() for _ in range(3)]
+        np.testing.assert_allclose(flat, ppo.running.trainee.learner.flat(), atol=rounding_error(64))
     for found, wanted in zip(first, expected, strict=True):
         assert found["learner/grad_norm"] == pytest.approx(wanted["learner/grad_norm"], rel=rounding_error(64))
         for name in ("env_steps", "sgd_steps", "episodes", "episode_return_mean"):
@@ -106,31 +104,31 @@ def test_ddppo_keeps_its_workers_the_same_bit_for_bit_and_learns_what_ppo_learns
 def test_a_ddppo_run_goes_on_where_it_was_takes_over_the_optimizer_of_another_and_ends_when_a_worker_dies(
     tmp_path: Path,
 ) -> None:
-    with DDPPO("CartPole-v1", TOGETHER, seed=4) as algorithm:
+    with Training("CartPole-v1", DDPPO(**TOGETHER), seed=4) as training:
         for _ in range(2):
-            algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        expected = [numbers(algorithm.train()) for _ in range(2)]
-        flat = algorithm.training.trainee.learner.flat()
-        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
-        before = algorithm.training.trainee.learner.optimizer_state()
-        algorithm.train()
-        after = algorithm.training.trainee.learner.optimizer_state()
+            training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(2)]
+        flat = training.running.trainee.learner.flat()
+        saved_state.adopt(training.running, read_checkpoint(tmp_path / "checkpoint"))
+        before = training.running.trainee.learner.optimizer_state()
+        training.step()
+        after = training.running.trainee.learner.optimizer_state()
         assert after["loss/steps"] == before["loss/steps"] + 4
         assert (after["loss/second"] >= before["loss/second"] * 0.999**4 - 1e-12).all()
     others = set(actor_pids())
-    with DDPPO.restore(tmp_path / "checkpoint") as restored:
-        assert [numbers(restored.train()) for _ in range(2)] == expected
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.step()) for _ in range(2)] == expected
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
         os.kill(max(set(actor_pids()) - others), signal.SIGKILL)
         with pytest.raises(TrainingFailed, match=r"worker \d died .*allows no restart|lost another one"):
-            restored.train()
+            restored.step()
 
 
 def test_a_ddppo_worker_that_hangs_ends_the_trial() -> None:
     world = {"id": "rlrun.toys.known_optimum:Hanging", "kwargs": {"hang_at": 12, "seconds": 600.0, "hang_worker": 2}}
     with (
-        DDPPO(world, {**TOGETHER, "worker_timeout_s": 4.0, "min_env_steps_per_iteration": 200}, seed=4) as algorithm,
+        Training(world, DDPPO(**TOGETHER, worker_timeout_s=4.0, min_env_steps_per_iteration=200), seed=4) as training,
         pytest.raises(TrainingFailed, match=r"within 4 s \(worker_timeout_s\), and .* no restart"),
     ):
-        algorithm.train()
+        training.step()

@@ -136,7 +136,12 @@ HOSTILE: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("manifest", ("update_executor",), "magic", "computed by 'magic'"),
     ("state", ("trainees",), GONE, "no sections of its trainees"),
     ("state", ("training", "version"), 99, "has version 99"),
-    ("state", ("trainees", "default", "learner", "state", "generator", "buffer_pos"), -9, "no place in a generator's"),
+    (
+        "state",
+        ("trainees", "default", "learner", "state", "generator", "buffer_pos"),
+        -9,
+        "no position in a generator's",
+    ),
     ("state", ("workers", "state", "env_steps"), -1, "-1 is no count"),
 ]
 
@@ -232,7 +237,9 @@ def test_arrays_of_another_shape_are_refused_as_they_are_put_together_with_other
     (trial,) = experiment.trials()
     with Training(trial.env, trial.learns) as training:
         training.step()
-        content = training.content({**training.policies.to_data(), "env": training.env.to_data(), "seed": 0})
+        content = training.content(
+            {**training.description.policies.to_data(), "env": training.description.env.to_data(), "seed": 0}
+        )
     value: Any = content.state
     for key in path:
         value = value[key]

@@ -28,12 +28,12 @@ from rlrun.training.policies import Policies
 from rlrun.training.saved_opponents import saved_spaces
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
+from tests.results import numbers
 
 GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 PENNIES = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
 RANDOM = "rlrun.toys.scripted_players:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
-TIMES = ("time", "per_s")
 
 
 def ppo(**more: Any) -> PPO:
@@ -69,12 +69,12 @@ def with_exploiter(**settings: Any) -> Policies:
     )
 
 
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if not any(word in name for word in TIMES)}
-
-
 def spec_of(training: Training) -> dict[str, Any]:
-    return {**training.policies.to_data(), "env": training.env.to_data(), "seed": training.seed}
+    return {
+        **training.description.policies.to_data(),
+        "env": training.description.env.to_data(),
+        "seed": training.description.seed,
+    }
 
 
 def copied(training: Training, directory: Path) -> Any:
@@ -90,12 +90,12 @@ def test_a_league_restored_in_mid_game_goes_on_bit_for_bit(settings: dict[str, A
         content = copied(training, tmp_path / "checkpoint")
         training.evaluate(3)
         expected = [numbers(training.step()) for _ in range(3)]
-        flat = training.trainee.learner.flat()
+        flat = training.running.trainee.learner.flat()
     with Training(GAME, with_exploiter(**settings), seed=3) as restored:
         restored.load(content)
-        assert restored.env_slots_restarted == 0
+        assert restored.running.env_slots_restarted == 0
         assert [numbers(restored.step()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.trainee.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
 def test_results_tell_of_the_league_and_all_of_it_is_declared() -> None:
@@ -138,7 +138,7 @@ def test_a_run_without_seats_goes_on_in_a_league_that_begins_with_its_weights() 
     with Training(GAME, alone, seed=0) as training:
         training.step()
         content = training.content(spec_of(training))
-        flat = training.trainee.learner.acting_flat()
+        flat = training.running.trainee.learner.acting_flat()
     with Training(GAME, self_play(), seed=0) as training:
         training.load(content)
         saved = training.content(spec_of(training)).state["league"]["state"]["pool"]["members"]
@@ -171,13 +171,13 @@ def test_a_league_that_was_saved_can_be_restored_by_its_path_and_played_against(
         training.save(tmp_path / "checkpoint")
         expected = numbers(training.step())
     with Training.restore(tmp_path / "checkpoint") as restored:  # rlrun's own scripts and mappings need no trust
-        against_script = restored.versus(RANDOM, 6, policy="exploiter")
+        against_script = restored.games.play(RANDOM, 6, policy="exploiter")
         assert [own.games for own in against_script.values()] == [3, 3]
-        against_other = restored.versus(restored, 5, opponent_policy="exploiter", explore=True)
+        against_other = restored.games.play(restored.games, 5, opponent_policy="exploiter", explore=True)
         assert total(against_other.values()).games == 6
-        assert restored.versus(restored, 5, opponent_policy="exploiter", explore=True) == against_other
+        assert restored.games.play(restored.games, 5, opponent_policy="exploiter", explore=True) == against_other
         with pytest.raises(UsageError, match="there is no policy 'exploitr'; did you mean"):
-            restored.versus(RANDOM, policy="exploitr")
+            restored.games.play(RANDOM, policy="exploitr")
         assert numbers(restored.step()) == expected
 
 
@@ -205,11 +205,13 @@ def against(*checkpoints: str) -> Policies:
 def test_policies_of_checkpoints_play_in_a_seat_with_what_they_were_saved_with(old_runs: Path) -> None:
     one, right = str(old_runs / "one"), f"{old_runs / 'two'}:right"
     with Training.restore(old_runs / "one", eager=True) as saved, Training(GAME, against(one, right)) as training:
-        seat = training._started().seats()["opponent"]
+        league = training.running.league
+        assert league is not None
+        seat = league.acting()["opponent"]
         members = {member.name: member for member in seat._members.values()}
-        weights, moments = members[one].weights, saved.trainee.filters.moments
+        weights, moments = members[one].weights, saved.running.trainee.filters.moments
         assert weights is not None
-        np.testing.assert_array_equal(weights.acting, saved.trainee.learner.acting_flat())
+        np.testing.assert_array_equal(weights.acting, saved.running.trainee.learner.acting_flat())
         assert weights.filters.keys() == moments.keys() != set()
         for name, own in moments.items():
             np.testing.assert_equal(weights.filters[name].state(), own.state())
@@ -331,7 +333,7 @@ def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone(
         for _ in range(2):
             result = training.step()
         found = training.content(spec_of(training)).state["league"]["state"]["table"]
-        by_side = training.versus(training, 20)
+        by_side = training.games.play(training.games, 20)
     assert {(each["first"][:-2], each["second"][:-2]) for each in found["payoffs"]} == {
         ("first", "second"),
         ("second", "first"),
@@ -344,7 +346,7 @@ def test_a_game_with_roles_rates_each_sides_policy_against_the_other_side_alone(
         Training(PENNIES, with_roles(0.5), seed=0) as training,
         pytest.raises(UsageError, match="both policies are of one side"),
     ):
-        training.versus(training, policy="first", opponent_policy="first")
+        training.games.play(training.games, policy="first", opponent_policy="first")
 
 
 class Search(World):
@@ -389,7 +391,7 @@ def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(t
             result = training.step()
         training.save(tmp_path / "checkpoint")
         found = training.content(spec_of(training)).state["league"]["state"]["table"]["payoffs"]
-        against_script = training.versus(f"{__name__}:hides", 4, policy="hunter")
+        against_script = training.games.play(f"{__name__}:hides", 4, policy="hunter")
     assert {tuple(sorted({each["first"][:4], each["second"][:4]})) for each in found} == {
         ("hunt", "prey"),
         ("hunt", f"{__name__}"[:4]),
@@ -412,7 +414,7 @@ def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium()
     with Training(PENNIES, with_roles(0.5), seed=0) as training:
         for iteration in range(30):
             training.step()
-            for acting in training._started().acting.values():
+            for acting in training.start().acting.values():
                 behavior = acting.behavior()
                 behavior.begin_episodes(np.zeros(len(shown), np.bool_))
                 heads.append(np.mean(behavior.actions(shown, np.random.default_rng(iteration)) == 0))
@@ -424,7 +426,7 @@ def test_a_league_with_roles_keeps_matching_pennies_near_its_mixed_equilibrium()
 def test_only_policies_of_a_world_play_one_another() -> None:
     training = Training(EnvConfig(id="CartPole-v1"), ppo())
     with pytest.raises(UsageError, match="env CartPole-v1 has one agent"):
-        training.versus(RANDOM)
+        training.games.play(RANDOM)
 
 
 def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> None:
@@ -443,5 +445,5 @@ def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> No
     with Training(GAME, policies, seed=0) as training:
         while training.step()["env_steps"] < 12_000:
             pass
-        outcomes = total(training.versus(RANDOM, 200).values())
+        outcomes = total(training.games.play(RANDOM, 200).values())
     assert outcomes.win_rate > 0.65  # two random players win as many as one another, and 200 games tell to 0.035

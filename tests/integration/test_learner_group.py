@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from stub_workers import actor_pids, shifted_values
 
+from rlrun import PPO, Training
 from rlrun.algorithms import ppo
 from rlrun.cli.main import cli
 from rlrun.data.learning_rows import sequence_rows
@@ -23,8 +24,8 @@ from rlrun.errors import TrainingFailed
 from rlrun.functional.schedules import values_at
 from rlrun.learner.learner_group import LearnerGroup
 from rlrun.learner.local_learner import LocalLearner
-from rlrun.python_api import PPO
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
@@ -217,42 +218,39 @@ def test_gradients_from_elsewhere_move_both_learners(pair: LearnerGroup) -> None
     assert pair.is_finite()
 
 
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
 def test_one_learner_in_an_actor_is_the_one_in_the_trial_s_process_to_the_last_bit(
     running_ray: None, tmp_path: Path
 ) -> None:
     config = {**PPO_CONFIG, "normalize_observations": True}
-    with PPO("CartPole-v1", config, seed=4) as local:
-        expected = [numbers(local.train()) for _ in range(4)]
-    with PPO("CartPole-v1", {**config, "num_learners": 1}, seed=4) as remote:
-        assert [numbers(remote.train()) for _ in range(2)] == expected[:2]
+    with Training("CartPole-v1", PPO(**config), seed=4) as local:
+        expected = [numbers(local.step()) for _ in range(4)]
+    with Training("CartPole-v1", PPO(**{**config, "num_learners": 1}), seed=4) as remote:
+        assert [numbers(remote.step()) for _ in range(2)] == expected[:2]
         action = remote.act(np.zeros(4, np.float32))
         remote.save(tmp_path / "checkpoint")
-    with PPO.restore(tmp_path / "checkpoint") as restored:
+    with Training.restore(tmp_path / "checkpoint") as restored:
         assert restored.act(np.zeros(4, np.float32)) == action
-        assert [numbers(restored.train()) for _ in range(2)] == expected[2:]
+        assert [numbers(restored.step()) for _ in range(2)] == expected[2:]
 
 
 def test_learners_of_their_own_that_compile_the_update_are_announced_before_they_do(running_ray: None) -> None:
     announced: list[str] = []
-    with PPO("CartPole-v1", {**PPO_CONFIG, "num_learners": 1}, announce=announced.append) as algorithm:
-        algorithm.training.update_executor = "compiled"
-        algorithm.training.start()
+    with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=1), announce=announced.append) as training:
+        training.update_executor = "compiled"
+        training.start()
     assert ["compiles the update" in text for text in announced] == [True]
 
 
 def test_a_learner_that_dies_fails_the_trial_by_its_name(running_ray: None) -> None:
     before = set(actor_pids())
-    with PPO("CartPole-v1", {**PPO_CONFIG, "num_learners": 2, "worker_timeout_s": 60}, seed=1) as algorithm:
-        algorithm.train()
+    with Training("CartPole-v1", PPO(**PPO_CONFIG, num_learners=2, worker_timeout_s=60), seed=1) as training:
+        training.step()
         os.kill(max(set(actor_pids()) - before), signal.SIGKILL)
         with pytest.raises(
-            TrainingFailed, match=r"^learner [01] died .*, and the others cannot go on without it; with failure\.max_re"
+            TrainingFailed,
+            match=r"^learner [01] died .*, and the others cannot continue without it; with failure\.max_re",
         ):
-            algorithm.train()
+            training.step()
 
 
 def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running_ray: None) -> None:

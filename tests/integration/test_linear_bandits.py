@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlrun import LinUCB, Training
 from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
-from rlrun.python_api import LinUCB
 from tests.rounding import rounding_error
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.usefixtures("running_ray")
 def test_coefficients_are_those_of_all_workers_pulls_together() -> None:
     env = {"id": "rlrun.toys.contextual_bandits:LinearBandit", "kwargs": {"problem": 3}}
     seen: list[Any] = []
-    with LinUCB(env, {"num_workers": 2, "rollout_fragment_length": 5}, seed=3) as algorithm:
+    with Training(env, LinUCB(num_workers=2, rollout_fragment_length=5), seed=3) as training:
         for _ in range(3):
-            item = next(algorithm.training.flow)
+            item = next(training.running.flow)
             steps, valid = item.steps(), item["valid"]
             seen += zip(steps["obs"][valid], steps["actions"][valid], steps["rewards"][valid], strict=True)
-        found = algorithm.training.trainee.learner.flat()[:50].reshape(5, 10)
+        found = training.running.trainee.learner.flat()[:50].reshape(5, 10)
     whole = RidgeRegressions(5, 10, ridge=1.0)
     for context, arm, reward in seen:
         whole.add(int(arm), context, float(reward))

@@ -34,13 +34,13 @@ KINDS: dict[str, tuple[type[rlrun.MBPO] | type[rlrun.MBMPO], dict[str, Any]]] = 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_with_remote_workers_goes_on_to_the_last_bit(kind: str, tmp_path: Path) -> None:
     family, settings = KINDS[kind]
-    with family("CartPole-v1", {**SHARED, **settings}, seed=100) as one:
-        one.train()
+    with rlrun.Training("CartPole-v1", family(**SHARED, **settings), seed=100) as one:
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()
-        weights = one.training.trainee.learner.flat()
-    with family.restore(checkpoint) as other:
-        result = other.train()
+        expected = one.step()
+        weights = one.running.trainee.learner.flat()
+    with rlrun.Training.restore(checkpoint) as other:
+        result = other.step()
         assert result["episode_return_mean"] == expected["episode_return_mean"]
         assert result["model_steps"] == expected["model_steps"]
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from rlrun import A2C, A3C, APPO, PG, PPO, Impala, Training
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-from rlrun.python_api import A2C, A3C, APPO, PG, PPO, Impala
 from rlrun.registry import algorithm_class
 from rlrun.toys.masked_envs import MaskedConsole
 from rlrun.trial.results import is_timing
 from rlrun.worlds.world import World, WorldStep
+from tests.results import all_numbers
 
 ON_POLICY = {
     "model": {"hiddens": [32]},
@@ -35,9 +36,9 @@ CONSOLE = "rlrun.toys.masked_envs:MaskedConsole"
 
 
 def test_ppo_learns_every_part_of_a_nested_action_under_a_mask() -> None:
-    with PPO(CONSOLE, PPO_LEARNS, seed=1) as learning:
+    with Training(CONSOLE, PPO(**PPO_LEARNS), seed=1) as learning:
         before = learning.evaluate(20).mean  # about 6
-        while learning.train()["env_steps"] < 1_800:
+        while learning.step()["env_steps"] < 1_800:
             pass
         assert learning.evaluate(20).mean > max(8.5, before + 1)  # 10 is the best
 
@@ -59,8 +60,8 @@ ALGORITHMS = {
 
 @pytest.mark.parametrize(("algorithm", "config"), ALGORITHMS.values(), ids=ALGORITHMS)
 def test_every_policy_gradient_takes_nested_actions_and_no_forbidden_one(algorithm: Any, config: Any) -> None:
-    with algorithm(CONSOLE, config, seed=1) as learning:
-        results = [learning.train() for _ in range(2)]
+    with Training(CONSOLE, algorithm(**config), seed=1) as learning:
+        results = [learning.step() for _ in range(2)]
         evaluated = learning.evaluate(3, explore=True)
     numbers = [value for name, value in results[-1].items() if not is_timing(name) and isinstance(value, float)]
     assert results[-1]["sgd_steps"] > 0
@@ -70,21 +71,21 @@ def test_every_policy_gradient_takes_nested_actions_and_no_forbidden_one(algorit
 
 def test_a_run_with_nested_actions_is_resumed_bit_for_bit(tmp_path: Path) -> None:
     def rows(learning: Any) -> list[dict[str, Any]]:
-        results = [learning.train()]
-        return [{name: value for name, value in result.items() if not is_timing(name)} for result in results]
+        results = [learning.step()]
+        return all_numbers(results)
 
     config = {**PPO_LEARNS, "model": {"hiddens": [16], "autoregressive": True}}
-    with PPO(CONSOLE, config, seed=1) as learning:
+    with Training(CONSOLE, PPO(**config), seed=1) as learning:
         rows(learning)
         learning.save(tmp_path / "checkpoint")
         expected = rows(learning)
-    with PPO.restore(tmp_path / "checkpoint") as restored:
+    with Training.restore(tmp_path / "checkpoint") as restored:
         assert rows(restored) == expected
 
 
 def test_act_returns_a_nested_action_of_the_env_s_space() -> None:
     env = MaskedConsole()
-    with PPO(CONSOLE, PPO_LEARNS, seed=1) as learning:
+    with Training(CONSOLE, PPO(**PPO_LEARNS), seed=1) as learning:
         seen, _ = env.reset(seed=0)
         for _ in range(10):
             action = learning.act(seen)
@@ -137,7 +138,7 @@ class Duet(World):
 def test_agents_of_worlds_take_nested_actions(in_turns: bool, autoregressive: bool) -> None:
     world = {"world": f"{__name__}:Duet", "kwargs": {"in_turns": in_turns}}
     model = {"hiddens": [16], "autoregressive": autoregressive}
-    with PPO(world, {**ON_POLICY, "model": model}, seed=1) as learning:
-        result = learning.train()
+    with Training(world, PPO(**{**ON_POLICY, "model": model}), seed=1) as learning:
+        result = learning.step()
         assert result["sgd_steps"] > 0
         assert np.isfinite(learning.evaluate(3).returns).all()

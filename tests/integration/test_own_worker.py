@@ -14,6 +14,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Rollout
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -36,11 +37,8 @@ class PairsWorker:
         self.fragment = config.first_fragment
         self.scale = 0.0
 
-    def set_weights(self, weights: dict[str, Weights]) -> None:
-        self.scale = float(weights["default"].acting[0])
-
-    def measure_phases(self, measures: bool) -> None:
-        assert not measures
+    def follow(self, orders: Orders) -> None:
+        self.scale = float(orders.weights["default"].acting[0])
 
     def sample(self) -> Rollout:
         pairs = [self.fragment * self.config.pairs + pair for pair in range(self.config.pairs)]
@@ -81,7 +79,7 @@ def make_flow() -> Iterator[MakeFlow]:
         workers = WorkerSet(PairsConfig(2), num_workers, factory=f"{__name__}:PairsWorker")
         sets.append(workers)
         flow = PolicyWorkers(workers, "default").rollouts(doubled)
-        workers.set_weights({"default": Weights(0, np.full(3, 0.5, np.float32))})
+        workers.order(Orders({"default": Weights(0, np.full(3, 0.5, np.float32))}))
         return workers, flow
 
     yield make

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from rlrun.python_api import A2C, APPO, PG, PPO, Impala
+from rlrun import A2C, APPO, PG, PPO, Impala, Training
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -34,51 +35,48 @@ ENVS = {
 
 
 def made(name, env, seed=0, **changes):
-    return CLASSES[name.split()[0]](env, {**SMALL, **ALGORITHMS[name], **changes}, seed=seed)
-
-
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+    algorithm = CLASSES[name.split()[0]](**{**SMALL, **ALGORITHMS[name], **changes})
+    return Training(env, algorithm, seed=seed)
 
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 @pytest.mark.parametrize("name", SYNCHRONOUS)
 def test_a_restored_synchronous_run_goes_on_bit_for_bit(name, env, tmp_path):
-    with made(name, env, seed=4) as algorithm:
-        first = [numbers(algorithm.train()) for _ in range(3)]
-        algorithm.save(tmp_path / "checkpoint")
-        expected = [numbers(algorithm.train()) for _ in range(3)]
-        weights = algorithm.training.trainee.learner.flat()
-    with CLASSES[name.split()[0]].restore(tmp_path / "checkpoint") as restored:
-        assert [numbers(restored.train()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
+    with made(name, env, seed=4) as training:
+        first = [numbers(training.step()) for _ in range(3)]
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(3)]
+        weights = training.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.step()) for _ in range(3)] == expected
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
     check_progress([*first, *expected])
 
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_a_restored_asynchronous_run_goes_on_with_its_counters_and_parameters(name, env, tmp_path):
-    with made(name, env, seed=4) as algorithm:
-        first = [numbers(algorithm.train()) for _ in range(3)]
-        algorithm.save(tmp_path / "checkpoint")
-        weights, target = algorithm.training.trainee.learner.flat(), algorithm.training.trainee.learner.target()
-    with CLASSES[name].restore(tmp_path / "checkpoint") as restored:
-        restored.training.start()
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
+    with made(name, env, seed=4) as training:
+        first = [numbers(training.step()) for _ in range(3)]
+        training.save(tmp_path / "checkpoint")
+        weights, target = training.running.trainee.learner.flat(), training.running.trainee.learner.target()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        restored.start()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
         if target is not None:
-            np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
-        check_progress([*first, *(numbers(restored.train()) for _ in range(3))])
+            np.testing.assert_array_equal(restored.running.trainee.learner.target(), target)
+        check_progress([*first, *(numbers(restored.step()) for _ in range(3))])
 
 
 def test_one_pass_that_begins_at_the_target_policy_needs_no_other_network():
     found = []
     for minibatch_size in (None, 64):  # the whole batch both times; only the first way knows it beforehand
         with made("appo", "CartPole-v1", num_epochs=1, minibatch_size=minibatch_size, target_update_interval=1) as one:
-            operators = [step.name for step in one.training.flow.describe()]
+            operators = [step.name for step in one.running.flow.describe()]
             assert ("AddTargetOutputs" in operators) is (minibatch_size is not None)
             for _ in range(3):
-                one.train()
-            found.append(one.training.trainee.learner.flat())
+                one.step()
+            found.append(one.running.trainee.learner.flat())
     np.testing.assert_allclose(found[0], found[1], atol=rounding_error(64))
 
 

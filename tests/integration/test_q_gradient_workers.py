@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.python_api import AsyncDQN, Gorila, TrainedAlgorithm
+from rlrun import AsyncDQN, Gorila, Training
 from rlrun.rollout.rollout import DEFAULT_POLICY
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -36,11 +36,11 @@ GORILA = {
 }
 
 
-def delivered_by(algorithm: TrainedAlgorithm) -> list[tuple[int, int, int]]:
+def delivered_by(training: Training) -> list[tuple[int, int, int]]:
     """Returns a list that grows by (worker, gradients, version of its weights) with each fragment from now on."""
     delivered: list[tuple[int, int, int]] = []
-    algorithm.training.start()
-    count = algorithm.training.workers.counts.count
+    training.start()
+    count = training.running.workers.counts.count
 
     def counted(rollout: Any) -> None:
         batch = rollout.batches[DEFAULT_POLICY]
@@ -48,15 +48,15 @@ def delivered_by(algorithm: TrainedAlgorithm) -> list[tuple[int, int, int]]:
         delivered.append((rollout.worker_index, gradients, rollout.weights_versions["default"]))
         count(rollout)
 
-    algorithm.training.workers.counts.count = counted  # type: ignore[method-assign]
+    training.running.workers.counts.count = counted  # type: ignore[method-assign]
     return delivered
 
 
-def trained(algorithm: TrainedAlgorithm, delivered: list[tuple[int, int, int]]) -> dict[str, Any]:
+def trained(training: Training, delivered: list[tuple[int, int, int]]) -> dict[str, Any]:
     """Trains until both workers have delivered ten fragments."""
-    result = algorithm.train()
+    result = training.step()
     while min(sum(worker == index for worker, _, _ in delivered) for index in (1, 2)) < 10:
-        result = algorithm.train()
+        result = training.step()
     return result
 
 
@@ -76,21 +76,21 @@ def assert_each_gradient_is_answered(delivered: list[tuple[int, int, int]], vers
 
 
 def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_new_weights(tmp_path: Path) -> None:
-    with AsyncDQN(WORLD, SHARED, seed=1) as algorithm:
-        delivered = delivered_by(algorithm)
-        result = trained(algorithm, delivered)
+    with Training(WORLD, AsyncDQN(**SHARED), seed=1) as training:
+        delivered = delivered_by(training)
+        result = trained(training, delivered)
         assert result["env_steps"] == FRAGMENT_STEPS * len(delivered)
         # One worker's fragment may be here and counted while its gradient waits for the next iteration.
         assert len(delivered) - result["sgd_steps"] in (0, 1)
         assert_each_gradient_is_answered(delivered, 0)
-        algorithm.save(tmp_path / "checkpoint")
-        learner = algorithm.training.trainee.learner
+        training.save(tmp_path / "checkpoint")
+        learner = training.running.trainee.learner
         flat, target, version = learner.flat(), learner.target(), learner.weights_version
         assert np.abs(flat - target).max() > 0
-    with AsyncDQN.restore(tmp_path / "checkpoint") as restored:
+    with Training.restore(tmp_path / "checkpoint") as restored:
         delivered = delivered_by(restored)
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
-        np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
+        np.testing.assert_array_equal(restored.running.trainee.learner.target(), target)
         again = trained(restored, delivered)
         assert again["env_steps"] - result["env_steps"] == FRAGMENT_STEPS * len(delivered)
         assert min(acted for _, _, acted in delivered) >= version
@@ -98,9 +98,9 @@ def test_async_dqn_applies_one_gradient_for_each_fragment_and_answers_each_with_
 
 
 def test_gorilas_workers_learn_from_replays_of_their_own_which_a_checkpoint_keeps(tmp_path: Path) -> None:
-    with Gorila(WORLD, GORILA, seed=1) as algorithm:
-        delivered = delivered_by(algorithm)
-        result = trained(algorithm, delivered)
+    with Training(WORLD, Gorila(**GORILA), seed=1) as training:
+        delivered = delivered_by(training)
+        result = trained(training, delivered)
         assert result["env_steps"] == FRAGMENT_STEPS * len(delivered)
         for index in (1, 2):
             gradients = [number for worker, number, _ in delivered if worker == index]
@@ -108,9 +108,9 @@ def test_gorilas_workers_learn_from_replays_of_their_own_which_a_checkpoint_keep
             assert set(gradients[FRAGMENTS_BEFORE_LEARNING:]) == {1}
         assert sum(number for _, number, _ in delivered) - result["sgd_steps"] in (0, 1)
         assert_each_gradient_is_answered(delivered, 0)
-        algorithm.save(tmp_path / "checkpoint")
-        version = algorithm.training.trainee.learner.weights_version
-    with Gorila.restore(tmp_path / "checkpoint") as restored:
+        training.save(tmp_path / "checkpoint")
+        version = training.running.trainee.learner.weights_version
+    with Training.restore(tmp_path / "checkpoint") as restored:
         delivered = delivered_by(restored)
         again = trained(restored, delivered)
         assert {number for _, number, _ in delivered} == {1}  # nobody collects anew before it learns

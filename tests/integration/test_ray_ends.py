@@ -7,11 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import rlrun
 from rlrun.runs.run_state import read_run_state
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
+from tests.results import all_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("run_until_signal.py")
@@ -38,11 +38,6 @@ HASTE = {  # how soon Ray itself notices
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_failure_threshold": "2",
 }
-
-
-def numbers(directory: Path) -> list[dict[str, Any]]:
-    rows = read_results(directory)
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in rows]
 
 
 def killed_below(tmp_path: Path, server: str) -> subprocess.CompletedProcess[str]:
@@ -79,7 +74,7 @@ def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(
     assert {trial.status for trial in state.trials} == {"INTERRUPTED", "PENDING"}
     assert not state.is_over
     begun = next(trial for trial in state.trials if trial.status == "INTERRUPTED")
-    before = numbers(begun.directory)
+    before = all_numbers(read_results(begun.directory))
 
     spec = begun.directory / "spec.yaml"  # far enough to see that it goes on, and no farther
     bound = len(before) + 2
@@ -88,4 +83,4 @@ def test_a_run_whose_raylet_is_killed_fails_with_what_happened_and_how_to_go_on(
         spec.write_text(spec.read_text().replace("iteration: 2000", f"iteration: {bound}"))
     trials = rlrun.resume(tmp_path / "pole", executor="local")
     assert {trial.status for trial in trials} == {"TERMINATED"}
-    assert numbers(begun.directory)[: len(before)] == before
+    assert all_numbers(read_results(begun.directory))[: len(before)] == before

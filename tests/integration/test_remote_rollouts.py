@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from stub_workers import actor_pids, with_loaded_modules
 
+from rlrun import PPO, Training
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.envs.vector_env import EnvError
@@ -16,14 +17,15 @@ from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
-from rlrun.python_api import PPO
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.spec.entry import check_entry
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
+from tests.results import all_numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -39,10 +41,10 @@ SMALL = {
 WORLDS = "rlrun.toys.known_optimum"
 
 
-def iterations(algorithm: PPO, number: int) -> list[dict[str, Any]]:
+def iterations(training: Training, number: int) -> list[dict[str, Any]]:
     """Returns the results of a few iterations without the timing in them."""
-    results = [algorithm.train() for _ in range(number)]
-    return [{key: value for key, value in row.items() if "time" not in key and "per_s" not in key} for row in results]
+    results = [training.step() for _ in range(number)]
+    return all_numbers(results)
 
 
 def test_an_actor_with_dense_nets_imports_no_torch() -> None:
@@ -58,7 +60,7 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     )
     workers = WorkerSet(config, 1)
     flow = PolicyWorkers(workers, DEFAULT_POLICY).rollouts(with_loaded_modules)
-    workers.set_weights({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())})
+    workers.order(Orders({DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())}))
     (batch,) = flow.take(1)
     workers.close()
     assert batch["modules"].tolist() == ["gymnasium"]
@@ -68,48 +70,50 @@ def test_an_actor_with_dense_nets_imports_no_torch() -> None:
 def test_two_workers_give_the_same_numbers_every_time() -> None:
     runs = []
     for _ in range(2):
-        with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
-            runs.append(iterations(algorithm, 4))
+        with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:
+            runs.append(iterations(training, 4))
     assert runs[0] == runs[1]
     assert runs[0][-1]["env_steps"] > 200
 
 
 def test_a_recurrent_run_with_two_workers_is_restored_bit_for_bit(tmp_path: Path) -> None:
-    with PPO("CartPole-v1", {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4}, seed=4) as algorithm:
-        iterations(algorithm, 2)
-        algorithm.save(tmp_path / "checkpoint")
-        expected = iterations(algorithm, 3)
-    with PPO.restore(tmp_path / "checkpoint") as restored:
+    with Training(
+        "CartPole-v1", PPO(**{**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4}), seed=4
+    ) as training:
+        iterations(training, 2)
+        training.save(tmp_path / "checkpoint")
+        expected = iterations(training, 3)
+    with Training.restore(tmp_path / "checkpoint") as restored:
         assert iterations(restored, 3) == expected
 
 
 def test_curiosity_and_a_constraint_with_two_workers_are_restored_bit_for_bit(tmp_path: Path) -> None:
     env = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
     streams = {"curiosity": {"hiddens": [8], "features": 4}, "constraint": {"column": "cost", "limit": 0.5}}
-    with PPO(env, {**SMALL, **streams}, seed=4) as algorithm:
-        iterations(algorithm, 2)
-        algorithm.save(tmp_path / "checkpoint")
-        expected = iterations(algorithm, 2)
-    with PPO.restore(tmp_path / "checkpoint") as restored:
+    with Training(env, PPO(**{**SMALL, **streams}), seed=4) as training:
+        iterations(training, 2)
+        training.save(tmp_path / "checkpoint")
+        expected = iterations(training, 2)
+    with Training.restore(tmp_path / "checkpoint") as restored:
         assert iterations(restored, 2) == expected
     assert expected[-1]["intrinsic_reward_mean"] > 0
     assert expected[-1]["episode_columns/cost_mean"] > 0
 
 
 def test_a_run_is_restored_bit_for_bit_though_workers_are_killed_between_two_rounds(tmp_path: Path) -> None:
-    with PPO("CartPole-v1", SMALL, seed=4) as algorithm:
-        iterations(algorithm, 2)
-        algorithm.save(tmp_path / "checkpoint")
-        expected = iterations(algorithm, 3)
+    with Training("CartPole-v1", PPO(**SMALL), seed=4) as training:
+        iterations(training, 2)
+        training.save(tmp_path / "checkpoint")
+        expected = iterations(training, 3)
     others = set(actor_pids())
-    with PPO.restore(tmp_path / "checkpoint") as restored:
+    with Training.restore(tmp_path / "checkpoint") as restored:
         os.kill(
             max(set(actor_pids()) - others), signal.SIGKILL
         )  # it has been brought back, and has made no fragment yet
         found = iterations(restored, 1)
         os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
         found += iterations(restored, 2)
-        assert restored.training.workers.lost_nothing
+        assert restored.running.workers.lost_nothing
     assert [row.pop("worker_restarts") for row in found] == [1, 2, 2]
     assert [row.pop("worker_restarts") for row in expected] == [0] * 3
     assert found == expected
@@ -120,9 +124,11 @@ def test_a_run_gives_the_same_numbers_again_though_a_worker_dies_in_a_fragment(t
     settings = {**SMALL, "model": {"hiddens": [8], "core": "lstm"}, "seq_len": 4, "normalize_rewards": True}
     runs = []
     for _ in range(2):  # the second time it does not die
-        with PPO({"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}, settings, seed=2) as algorithm:
-            runs.append(iterations(algorithm, 8))
-            assert algorithm.training.workers.lost_nothing
+        with Training(
+            {"id": "strange_envs:DiesOnce", "kwargs": {"note": str(note)}}, PPO(**settings), seed=2
+        ) as training:
+            runs.append(iterations(training, 8))
+            assert training.running.workers.lost_nothing
     assert [[row.pop("worker_restarts") for row in rows][-1] for rows in runs] == [1, 0]
     assert runs[0] == runs[1]
 
@@ -143,7 +149,7 @@ def test_where_a_lost_workers_episodes_cannot_be_replayed_the_record_says_that_t
     with TrialLoop(trial, tmp_path / "trial") as loop:
         while not loop.done:
             loop.step()
-        assert not loop.training.workers.lost_nothing
+        assert not loop.training.running.workers.lost_nothing
     record = TrialDirectory(tmp_path / "trial").read_record()
     assert record is not None
     assert record.exact_resume is False
@@ -152,20 +158,22 @@ def test_where_a_lost_workers_episodes_cannot_be_replayed_the_record_says_that_t
 
 def test_an_error_in_an_env_arrives_with_its_traceback_and_place() -> None:
     env = {"id": f"{WORLDS}:Crashing", "kwargs": {"crash_at": 20, "crash_worker": 2}}
-    with PPO(env, SMALL) as algorithm:
+    with Training(env, PPO(**SMALL)) as training:
         with pytest.raises(EnvError) as caught:
-            iterations(algorithm, 5)
-        assert algorithm.training.workers.worker_restarts == 0
+            iterations(training, 5)
+        assert training.running.workers.worker_restarts == 0
     message = str(caught.value)
     assert "worker 2, env 0, episode 0 with seed" in message
-    assert "worlds.py" in message
+    assert "known_optimum.py" in message
     assert "ray" not in message.replace("Array", "").lower()
 
 
 def test_an_env_that_hangs_is_timed_out_and_given_up_in_the_end() -> None:
     env = {"id": f"{WORLDS}:Hanging", "kwargs": {"hang_at": 20, "seconds": 600.0, "hang_worker": 1}}
     with (
-        PPO(env, {**SMALL, "num_workers": 1, "worker_timeout_s": 2.0, "max_worker_restarts": 1}) as algorithm,
+        Training(
+            env, PPO(**{**SMALL, "num_workers": 1, "worker_timeout_s": 2.0, "max_worker_restarts": 1})
+        ) as training,
         pytest.raises(TrainingFailed, match=r"worker 1 gave no answer within 2 s \(worker_timeout_s\), and the 1 "),
     ):
-        iterations(algorithm, 5)
+        iterations(training, 5)

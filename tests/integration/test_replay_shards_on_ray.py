@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stub_shards import HangingConfig
+from stub_shards import HangingConfig, HangsOnce
 from stub_workers import actor_pids
 
+from rlrun import Apex, Training
 from rlrun.actors.batch_ref import BatchRef
 from rlrun.flow import policy_workers
 from rlrun.flow.nodes import OperatorNode
 from rlrun.flow.operators.batch_refs import LeaveOnWorker
 from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.python_api import Apex
 from rlrun.replay import replay_shards
 from rlrun.replay.replay_shards import ReplayShards
 from rlrun.rollout.rollout import DEFAULT_POLICY
@@ -41,19 +41,19 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def shards_of(algorithm: Apex) -> ReplayShards:
-    operators = [node.operator for node in algorithm.training.flow._places() if isinstance(node, OperatorNode)]
+def shards_of(training: Training) -> ReplayShards:
+    operators = [node.operator for node in training.running.flow._places() if isinstance(node, OperatorNode)]
     (store,) = [operator for operator in operators if isinstance(operator, StoreToReplay)]
     assert isinstance(store.replay, ReplayShards)
     return store.replay
 
 
-def trained_until(algorithm: Apex, is_over: Any) -> dict[str, Any]:
+def trained_until(training: Training, is_over: Any) -> dict[str, Any]:
     deadline = time.monotonic() + 600
-    result = algorithm.train()
+    result = training.step()
     while not is_over(result):
         assert time.monotonic() < deadline
-        result = algorithm.train()
+        result = training.step()
     return result
 
 
@@ -64,17 +64,17 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 
     monkeypatch.setattr(policy_workers, "LeaveOnWorker", partial(LeaveOnWorker, carried_up_to_bytes=0))
     others = set(actor_pids())
-    with Apex("CartPole-v1", CONFIG, seed=1) as algorithm:
+    with Training("CartPole-v1", Apex(**CONFIG), seed=1) as training:
         delivered: list[Any] = []
-        algorithm.training.start()
-        count = algorithm.training.workers.counts.count
+        training.start()
+        count = training.running.workers.counts.count
 
         def counted(rollout: Any) -> None:
             delivered.append(rollout.batches[DEFAULT_POLICY])
             count(rollout)
 
-        algorithm.training.workers.counts.count = counted  # type: ignore[method-assign]
-        result = trained_until(algorithm, lambda result: result["sgd_steps"] > 60)
+        training.running.workers.counts.count = counted  # type: ignore[method-assign]
+        result = trained_until(training, lambda result: result["sgd_steps"] > 60)
         # A fragment of 20 steps is followed by 2 minibatches at least; up to 2 of each worker were on their way.
         assert result["sgd_steps"] >= 0.1 * (result["env_steps"] - 200) - 20
 
@@ -82,31 +82,31 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
             nice = sorted(os.getpriority(os.PRIO_PROCESS, pid) for pid in set(actor_pids()) - others)
             return nice == [nice[0], *[min(nice[0] + 4, 19)] * 2]
 
-        trained_until(algorithm, makes_room)  # each worker does when it leaves its first fragment
+        trained_until(training, makes_room)  # each worker does when it leaves its first fragment
         assert delivered
         assert all(isinstance(item, BatchRef) for item in delivered)
-        shards = shards_of(algorithm)
+        shards = shards_of(training)
         assert shards._actors is not None
         ray.kill(shards._actors.shells()[0])
         learned = result["sgd_steps"]
         result = trained_until(
-            algorithm, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > learned + 20
+            training, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > learned + 20
         )
         assert result["replay_shard_restarts"] == 1
         assert result["worker_restarts"] == 0
         assert result["replay/gigabytes"] > 4000 * 16 / 1e9
         assert np.isfinite(result["learner/loss"])
-        algorithm.save(tmp_path / "checkpoint")
+        training.save(tmp_path / "checkpoint")
         steps, learned, stored = (
-            algorithm.training.workers.counts.env_steps,
-            algorithm.training.trainee.learner.sgd_steps,
+            training.running.workers.counts.env_steps,
+            training.running.trainee.learner.sgd_steps,
             shards.stored_steps,
         )
-    with Apex.restore(tmp_path / "checkpoint") as restored:
-        restored.training.start()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        restored.start()
         shards = shards_of(restored)
         assert shards.stored_steps == stored
-        result = restored.train()
+        result = restored.step()
         assert result["env_steps"] > steps
         assert result["sgd_steps"] > learned  # what the shards kept is enough to learn from at once
         assert result["replay_shard_restarts"] == 1
@@ -114,16 +114,16 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 
 def test_a_shard_that_does_not_answer_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ReplayShards._shard_config
-    monkeypatch.setattr(replay_shards, "SHARD", "stub_shards:HangsOnce")
+    monkeypatch.setattr(replay_shards, "ReplayShard", HangsOnce)
     monkeypatch.setattr(
         ReplayShards, "_shard_config", lambda self, shard: HangingConfig(plain(self, shard), tmp_path / "note")
     )
-    with Apex("CartPole-v1", {**CONFIG, "worker_timeout_s": 8.0}, seed=1) as algorithm:
-        result = trained_until(algorithm, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > 60)
+    with Training("CartPole-v1", Apex(**CONFIG, worker_timeout_s=8.0), seed=1) as training:
+        result = trained_until(training, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > 60)
     assert result["replay_shard_restarts"] == 1
 
 
 def test_replays_in_the_driver_serve_remote_workers_too() -> None:
-    with Apex("CartPole-v1", {**CONFIG, "asynchrony": {"replay_shards": 0}}, seed=1) as algorithm:
-        result = trained_until(algorithm, lambda result: result["sgd_steps"] > 20)
+    with Training("CartPole-v1", Apex(**{**CONFIG, "asynchrony": {"replay_shards": 0}}), seed=1) as training:
+        result = trained_until(training, lambda result: result["sgd_steps"] > 20)
     assert "replay_shard_restarts" not in result

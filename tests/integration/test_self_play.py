@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stub_workers import actor_pids
@@ -14,6 +13,7 @@ from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.envs.env_config import EnvConfig
 from rlrun.training.training import Training
+from tests.results import numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
@@ -36,10 +36,6 @@ def training() -> Training:
     return Training(WORLD, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=3)
 
 
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
 def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_path: Path) -> None:
     with training() as first:
         for _ in range(2):
@@ -52,7 +48,7 @@ def test_a_worker_that_dies_is_made_anew_amid_its_games_and_nothing_differs(tmp_
         found = [numbers(again.step())]
         os.kill(min(set(actor_pids()) - others), signal.SIGKILL)
         found += [numbers(again.step()) for _ in range(2)]
-        assert again.workers.lost_nothing
+        assert again.running.workers.lost_nothing
     assert [row.pop("worker_restarts") for row in found] == [0, 1, 1]
     assert [row.pop("worker_restarts") for row in expected] == [0, 0, 0]
     assert found == expected

@@ -19,7 +19,7 @@ from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.trial_result import TrialResult
 from rlrun.search.decisions import read_stops
 from rlrun.search.lineage import LINEAGE_FILE, newest_records, read_generations
-from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("run_until_signal.py")
@@ -46,10 +46,6 @@ def population(max_restarts: int = 0, **settings: Any) -> dict[str, Any]:
     pbt = {"interval_env_steps": INTERVAL, "mutations": mutations, "quantile_fraction": 0.34, **settings}
     whole = {"num_samples": 3, "scheduler": {"pbt": pbt}, "resources": {"cpus": 2}}
     return spec({"env_steps": (LAST + 1) * INTERVAL}, **whole, failure={"max_restarts": max_restarts})
-
-
-def numbers(trial: TrialResult) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
 
 
 def killed(spec: dict[str, Any], runs: Path, results: int) -> Path:
@@ -107,7 +103,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     directory = killed(population(), tmp_path / "killed", 18)  # after some copies
     again = rlrun.resume(directory)
     assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text()
-    assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first]
+    assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
     assert [trial.params for trial in again] == [trial.params for trial in first]
 
 
@@ -203,8 +199,8 @@ def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
     assert best.name not in stops
     for trial, other in zip(steered, alone[:num_samples], strict=True):
         assert trial.name == other.name
-        rows = numbers(trial)
-        assert rows == numbers(other)[: len(rows)]
+        rows = all_numbers(trial.results())
+        assert rows == all_numbers(other.results())[: len(rows)]
         assert len(rows) == 8 or trial.name in stops
         assert trial.checkpoint is not None
         assert trial.checkpoint.name == f"iteration_{len(rows):06d}"
@@ -230,7 +226,7 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
     assert 2 <= len(RunDirectory.open(directory).table.trials) <= 3
     again = rlrun.resume(directory)
     assert [trial.params for trial in again] == [trial.params for trial in first]
-    assert [numbers(trial) for trial in again] == [numbers(trial) for trial in first]
+    assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -239,7 +235,7 @@ def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
     rlrun.run(short, runs_dir=tmp_path / "short", executor="local")
     extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5})
     straight = rlrun.run(spec({"iteration": 5, "env_steps": 5000}, seeds=2), runs_dir=tmp_path, executor="local")
-    assert [numbers(trial) for trial in extended] == [numbers(trial) for trial in straight]
+    assert [all_numbers(trial.results()) for trial in extended] == [all_numbers(trial.results()) for trial in straight]
     assert {trial.stop_reason for trial in extended} == {"iteration 5 >= 5"}
 
     with pytest.raises(UsageError, match="iteration is 5 already"):

@@ -12,9 +12,9 @@ import pytest
 
 import rlrun
 from rlrun.runs.events import RunEvent, TrialNote
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory
+from tests.results import all_numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("run_until_signal.py")
@@ -57,12 +57,10 @@ def run_until(
     )
 
 
-def numbers(trial: TrialResult) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
-
-
 def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]]:
-    return [numbers(trial) for trial in rlrun.run(spec, runs_dir=runs / "uninterrupted", executor="local")]
+    return [
+        all_numbers(trial.results()) for trial in rlrun.run(spec, runs_dir=runs / "uninterrupted", executor="local")
+    ]
 
 
 @pytest.mark.usefixtures("running_ray")
@@ -81,11 +79,11 @@ def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     events: list[RunEvent] = []
     (trial,) = rlrun.resume(run, watch=events.append)
     assert (trial.status, trial.last_result["iteration"]) == ("TERMINATED", 15)
-    assert [numbers(trial)] == uninterrupted(spec(num_workers), tmp_path)
+    assert [all_numbers(trial.results())] == uninterrupted(spec(num_workers), tmp_path)
     notes = [event.text for event in events if isinstance(event, TrialNote)]
     assert len(notes) == 1
     # The newest checkpoint may have been on its way to the disk; the one before it was there when that one began.
-    assert notes[0].startswith(("goes on after iteration 5, from ", "goes on after iteration 10, from "))
+    assert notes[0].startswith(("continues after iteration 5, from ", "continues after iteration 10, from "))
     assert "not exactly" not in notes[0]
     times = [row["time_total_s"] for row in trial.results()]
     assert times == sorted(times)
@@ -99,7 +97,7 @@ def test_a_run_that_is_told_to_end_saves_where_the_iteration_ends_and_says_how_t
     assert (tmp_path / "steady" / TRIAL / "checkpoints/iteration_000007").is_dir()
 
     (trial,) = rlrun.resume(tmp_path / "steady")
-    assert [numbers(trial)] == uninterrupted(spec(), tmp_path)
+    assert [all_numbers(trial.results())] == uninterrupted(spec(), tmp_path)
 
 
 def test_a_run_that_is_told_to_end_while_ray_starts_says_how_to_begin_again(tmp_path: Path) -> None:
@@ -143,7 +141,7 @@ def test_ctrl_c_saves_what_runs_of_a_sweep_and_leaves_no_process_behind(tmp_path
 
     trials = rlrun.resume(run, executor="local")
     assert {trial.status for trial in trials} == {"TERMINATED"}
-    assert [numbers(trial) for trial in trials] == uninterrupted(sweep, tmp_path)
+    assert [all_numbers(trial.results()) for trial in trials] == uninterrupted(sweep, tmp_path)
 
 
 @pytest.mark.usefixtures("running_ray")

@@ -9,8 +9,7 @@ import pytest
 import rlrun
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 TINY = {
     "train_batch_size": 64,
@@ -57,11 +56,6 @@ class Breaks(gymnasium.Env):
 '''
 
 
-def numbers(trial: TrialResult) -> list[dict[str, Any]]:
-    """Returns all results of a trial without what the clock decides."""
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
-
-
 @pytest.mark.usefixtures("running_ray")
 def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Path) -> None:
     events: list[RunEvent] = []
@@ -71,9 +65,9 @@ def test_a_sweep_gives_the_same_numbers_twice_and_in_both_executors(tmp_path: Pa
     names = ["000-lr=0.001-seed=0", "001-lr=0.001-seed=1", "002-lr=0.0003-seed=0", "003-lr=0.0003-seed=1"]
     assert [trial.name for trial in first] == names
     assert {trial.status for trial in (*first, *again, *local)} == {"TERMINATED"}
-    assert [numbers(trial) for trial in first] == [numbers(trial) for trial in again]
-    assert [numbers(trial) for trial in first] == [numbers(trial) for trial in local]
-    assert len({str(numbers(trial)) for trial in first}) == 4
+    assert [all_numbers(trial.results()) for trial in first] == [all_numbers(trial.results()) for trial in again]
+    assert [all_numbers(trial.results()) for trial in first] == [all_numbers(trial.results()) for trial in local]
+    assert len({str(all_numbers(trial.results())) for trial in first}) == 4
 
     assert {trial.directory.parent.name for trial in (*first, *again, *local)} == {"sweep", "sweep-2", "sweep-3"}
     assert all(trial.checkpoint == trial.directory / "checkpoints/iteration_000003" for trial in first)
@@ -137,7 +131,7 @@ def test_a_trial_that_fails_starts_again_as_often_as_the_spec_allows(
     assert again[0].startswith("starts again (restart 1 of 1): ")
     assert "the world is too small" in again[0]
     (whole,) = rlrun.run({"whole": {**spec, "env": env}}, runs_dir=tmp_path / "runs", executor="local")
-    assert numbers(trial) == numbers(whole)
+    assert all_numbers(trial.results()) == all_numbers(whole.results())
 
     broken = {**spec, "env": {**env, "kwargs": {"at": 20}}, "failure": {"max_restarts": 1}}
     events.clear()

@@ -16,8 +16,9 @@ from rlrun.errors import CheckpointError
 from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import Row, is_timing
+from rlrun.trial.results import Row
 from rlrun.trial.trial_loop import TrialLoop
+from tests.results import numbers
 
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
 PPO = {"algorithm": "ppo", "config": {**SMALL, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1}}
@@ -51,10 +52,6 @@ def run_until_done(loop: TrialLoop) -> list[Row]:
     while not loop.done:
         rows.append(loop.step())
     return rows
-
-
-def numbers(row: Row) -> Row:
-    return {name: value for name, value in row.items() if not is_timing(name)}
 
 
 @pytest.fixture

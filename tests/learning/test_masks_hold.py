@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlrun.python_api import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala
+from rlrun import A2C, APPO, DDPPO, DQN, PPO, R2D2, SAC, Apex, Impala, Training
 
 GRID = {"id": "rlrun.toys.masked_envs:MaskedGrid", "kwargs": {"size": 3}}
 MATCH = {"id": "rlrun.toys.masked_envs:MaskedMatch", "kwargs": {"num_actions": 12, "num_allowed": 4}}
@@ -73,10 +73,10 @@ RUNS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 @pytest.mark.regress
 @pytest.mark.parametrize(("algorithm", "env", "config"), RUNS.values(), ids=RUNS)
 def test_no_forbidden_action_is_taken(algorithm: Any, env: Any, config: dict[str, Any]) -> None:
-    with algorithm(env, config, seed=1) as learning:
-        result = learning.train()
+    with Training(env, algorithm(**config), seed=1) as learning:
+        result = learning.step()
         while result["env_steps"] < ENV_STEPS:
-            result = learning.train()
+            result = learning.step()
         evaluated = [learning.evaluate(20, explore=explore) for explore in (False, True)]
     print(f"env_steps {result['env_steps']}, sgd_steps {result['sgd_steps']}, forbidden 0")
     assert result["sgd_steps"] > 0

@@ -22,11 +22,11 @@ def test_without_memory_nobody_balances_a_pole_whose_velocity_is_hidden() -> Non
     config = {"num_envs_per_worker": 8, "rollout_fragment_length": 8, "training_intensity": 0.1, "n_step": 3}
     schedules = {"lr": 1e-3, "epsilon": [[0, 1.0], [10_000, 0.05]]}
     returns = []
-    with rlrun.DQN(POSITIONS, {**config, **schedules}, seed=0, total_env_steps=100_000) as algorithm:
+    with rlrun.Training(POSITIONS, rlrun.DQN(**{**config, **schedules}), seed=0, total_env_steps=100_000) as training:
         for part in range(1, 21):
-            while algorithm.train()["env_steps"] < 5_000 * part:
+            while training.step()["env_steps"] < 5_000 * part:
                 pass
-            returns.append(algorithm.evaluate(20).mean)
+            returns.append(training.evaluate(20).mean)
     assert np.mean(returns[-5:]) < 150, returns
     assert max(returns) < 150, returns
 

@@ -24,9 +24,9 @@ def test_alphazero_learns_tic_tac_toe() -> None:
     with Training(world, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=1) as training:
         training.update_executor = "numpy"
         training.step()
-        against_perfect = training.versus("minimax", 60)
-        training.search(0)
-        against_random = training.versus("random", 100)
+        against_perfect = training.games.play("minimax", 60)
+        training.acting.search(0)
+        against_random = training.games.play("random", 100)
     assert sum(own.losses for own in against_perfect.values()) <= 4
     assert against_random["first"].wins >= 40
     assert sum(own.losses for own in against_random.values()) <= 5

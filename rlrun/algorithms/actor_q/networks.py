@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.action_masks import ACTION_MASK, mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.functional.sequence_rows import following_steps
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_masks import masked_tensor
 
 ACTOR = "actor."
 CRITICS = "critics."
@@ -90,14 +91,17 @@ class ActorQNetworks:
         return run(self.critics[0], self.target_views, observations, actions)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Returns what the actor puts out for observations [S, L, ...], [S, L, K]."""
-        assert self.actor is not None
-        return run(self.actor, self.views, observations, state=_state(observations))
+        """Returns what the actor puts out for observations [S, L, ...], masked, [S, L, K]."""
+        return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Returns what the target actor puts out, [S, L, K]."""
+        """Returns what the target actor puts out, masked, [S, L, K]."""
+        return self._actor_outputs(self.target_views, observations)
+
+    def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
         assert self.actor is not None
-        return run(self.actor, self.target_views, observations, state=_state(observations))
+        outputs = run(self.actor, views, observations, state=_state(observations))
+        return masked_tensor(outputs, action_masks(observations))
 
 
 def run(
@@ -137,10 +141,14 @@ def run(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Returns the action masks in the steps that are asked about, as an observation holds them."""
+    """Returns the action masks in the steps that are asked about, as an observation holds them, if there are any."""
     if not isinstance(observations, Sequences):
-        return {ACTION_MASK: observations[ACTION_MASK]}
-    masks = observations.obs[ACTION_MASK][:, observations.burn_in :]
+        mask = mask_of(observations)
+        return {} if mask is None else {ACTION_MASK: mask}
+    mask = mask_of(observations.obs)
+    if mask is None:
+        return {}
+    masks = mask[:, observations.burn_in :]
     return {ACTION_MASK: masks.gather(1, observations.steps.unsqueeze(-1).expand(-1, -1, masks.shape[-1]))}
 
 

@@ -16,15 +16,14 @@ from torch import Tensor
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, action_masks, networks_of
-from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.functional.masked import masked_mean
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import LogStds
-from rlrun.nn.observation_leaves import is_masked
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
@@ -111,7 +110,15 @@ class SquashedNetworks(SoftNetworks):
 
 
 class ChoiceNetworks(SoftNetworks):
-    """A finite number of actions: expectations are sums over all of them (Christodoulou, arXiv:1910.07207)."""
+    """A finite number of actions: expectations are sums over the allowed ones (Christodoulou, arXiv:1910.07207)."""
+
+    def target_entropy(self, batch: SampleBatch) -> Tensor | float:
+        """Returns 0.98 of the largest entropy over the allowed choices, with masks on average over the observations."""
+        mask = mask_of(action_masks(self.networks.present(batch)))
+        if mask is None:
+            return self.default_target_entropy
+        largest: Tensor = masked_mean((mask != 0).sum(-1).clamp(min=1).log(), batch["valid"].float())
+        return ENTROPY_SHARE * largest
 
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of choices [S, L], [C, S, L]."""
@@ -121,31 +128,15 @@ class ChoiceNetworks(SoftNetworks):
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Averages over the choices."""
         observations = self.networks.present(batch)
-        return averaged(self.logits(observations), self.networks.critic_outputs(observations))
+        return averaged(self.networks.actor_outputs(observations), self.networks.critic_outputs(observations))
 
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Averages over the choices in the next observations."""
         with torch.no_grad():
             observations = self.networks.following(batch)
-            return averaged(self.logits(observations), self.networks.target_critic_outputs(observations))
-
-    def logits(self, observations: Any) -> Tensor:
-        """Returns the choices' unnormalised log-probabilities in observations [S, L, ...], [S, L, A]."""
-        return self.networks.actor_outputs(observations)
-
-
-class MaskedChoiceNetworks(ChoiceNetworks):
-    """Choices of which observations allow some: expectations are sums over those."""
-
-    def target_entropy(self, batch: SampleBatch) -> Tensor:
-        """Returns 0.98 of the largest entropy over the allowed choices, on average over the observations."""
-        allowed = (action_masks(self.networks.present(batch))[ACTION_MASK] != 0).sum(-1)
-        largest: Tensor = masked_mean(allowed.clamp(min=1).log(), batch["valid"].float())
-        return ENTROPY_SHARE * largest
-
-    def logits(self, observations: Any) -> Tensor:
-        """Returns the masked logits [S, L, A]."""
-        return masked_tensor(self.networks.actor_outputs(observations), action_masks(observations))
+            return averaged(
+                self.networks.actor_outputs(observations), self.networks.target_critic_outputs(observations)
+            )
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
@@ -172,7 +163,7 @@ class SoftPolicy(Policy):
         default_target_entropy: The entropy in nats that the actor is held at unless another is asked for: minus the
             number of continuous actions (arXiv:1812.05905, appendix D), or 0.98 of the largest there is over choices
             (arXiv:1910.07207, appendix). With action masks the largest one is that over the allowed choices, in each
-            observation: `MaskedChoiceNetworks.target_entropy`.
+            observation: `ChoiceNetworks.target_entropy`.
 
     Raises:
         UsageError: If actions are neither a Box with finite bounds nor Discrete, or the model asks for state-dependent
@@ -202,8 +193,8 @@ class SoftPolicy(Policy):
         self.action_space: DiscreteActions | SquashedBoxActions
         log_stds = None
         if isinstance(action_space, gymnasium.spaces.Discrete):
-            self.networks = MaskedChoiceNetworks if is_masked(self.leaves) else ChoiceNetworks
-            self.action_space, self.num_normal = DiscreteActions(action_space), 0
+            self.networks, self.num_normal = ChoiceNetworks, 0
+            self.action_space = DiscreteActions(action_space)
             critic = critic_spec(self.leaves, model, self.action_space.num_outputs, 0)
             self.default_target_entropy = ENTROPY_SHARE * math.log(self.action_space.num_outputs)
         elif isinstance(action_space, gymnasium.spaces.Box):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.alphazero.ranked_rewards import BAR, RankedGame
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
@@ -101,7 +102,6 @@ class SearchingBehavior(BehaviorPolicy):
         leaves: The tree of `ObservationLeaf`.
 
     Attributes:
-        searching: The network that searches, outside of training.
         prediction: What a search asks of positions.
     """
 
@@ -109,8 +109,12 @@ class SearchingBehavior(BehaviorPolicy):
         self, network: SearchingNetwork, action_space: ActionSpace, exploration: Exploration, leaves: ObservationTree
     ) -> None:
         super().__init__(network, action_space, exploration, leaves, normalize_observations=False)
-        self.searching = network
         self.prediction = network.prediction
+        self._searching = network
+
+    @override
+    def search(self, simulations: int) -> None:
+        self._searching.simulations = simulations
 
     def load(self, weights: Weights) -> None:
         """Takes over weights, and what the returns of games are held against."""

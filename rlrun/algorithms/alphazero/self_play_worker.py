@@ -20,8 +20,8 @@ from rlrun.data.tree import map_tree
 from rlrun.envs.vector_env import close_or_warn
 from rlrun.functional.saved_numbers import as_count
 from rlrun.functional.seeding import child_seed, generator
-from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.array_game import States
 from rlrun.worlds.make import make_world
@@ -108,15 +108,10 @@ class SelfPlayWorker:
         self._begun = 0
         self._games = [self._begin() for _ in range(config.num_envs)]
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Takes over the weights that the next fragment is played with."""
-        self._behavior.load(weights[self.policy])
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Has no envs to give anything to."""
-
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
+        if self.policy in orders.weights:
+            self._behavior.load(orders.weights[self.policy])
 
     def sample(self) -> Rollout:
         """Plays so many moves in each slot."""

@@ -21,10 +21,10 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
 from rlrun.nn.noisy_net import NoisyNet
-from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import allowed_argmax, policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
@@ -91,7 +91,7 @@ class QNetworks:
 
     def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
         """Returns the actions [S, L] with the largest of values [S, L, A] among those that observations allow."""
-        return (masked_tensor(values, observations) if self.policy.is_masked else values).argmax(-1)
+        return allowed_argmax(values, observations)
 
     def means(self, q_outputs: Tensor) -> Tensor:
         """Returns the mean returns [...] that numbers [..., K] describe."""
@@ -138,6 +138,8 @@ class QPolicy(Policy):
         UsageError: If actions are not a finite number of choices, or a custom network does not fit.
     """
 
+    estimates = "action_values"
+
     def __init__(
         self,
         observation_space: gymnasium.Space[Any],
@@ -157,7 +159,6 @@ class QPolicy(Policy):
         self.leaves = policy_leaves(
             observation_space, action_space, model, normalize_observations=normalize_observations
         )
-        self.is_masked = is_masked(self.leaves)
         self.normalize_observations = normalize_observations
         self.returns = returns or ReturnModel()
         self.exploration: QExploration | QExplorationFactory = exploration

@@ -1,6 +1,6 @@
-"""Losses of estimated returns and of their distributions, row by row (torch).
+"""Losses of returns and return distributions (torch).
 
-They are written with tensor methods only and look at no values, so they can be traced.
+They use tensor methods only and do not branch on values, so they can be traced.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def huber(errors: Tensor) -> Tensor:
-    """Returns half the square of errors up to 1 in size, and their size less one half beyond, of any shape.
+    """Huber loss: e^2 / 2 for |e| <= 1, else |e| - 1/2, of any shape.
 
     Source:
         Huber, "Robust estimation of a location parameter", 1964; with bound 1 the clipped error of Mnih et al.,
@@ -23,18 +23,17 @@ def huber(errors: Tensor) -> Tensor:
 
 
 def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
-    """Returns a distribution over any atoms as one over evenly spaced ones.
+    """Projects a categorical distribution onto a fixed support of evenly spaced atoms (C51).
 
-    The probability of each atom goes to its two neighbours in the support, to the nearer one more; beyond the ends all
-    of it goes to the end.
+    Each atom's probability is split linearly between its two neighbours in the support, or given to the nearest end.
 
     Args:
-        probabilities: Of the atoms, [..., K].
-        atoms: Where they are, [..., K].
-        support: Where the evenly spaced ones are, ascending, [M].
+        probabilities: Probabilities of the atoms, [..., K].
+        atoms: Values of the atoms, [..., K].
+        support: Values of the evenly spaced atoms, ascending, [M].
 
     Returns:
-        Probabilities of the support, [..., M].
+        Probabilities on the support, [..., M].
 
     Source:
         Bellemare et al., arXiv:1707.06887, eq. 7.
@@ -46,32 +45,32 @@ def projected(probabilities: Tensor, atoms: Tensor, support: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
-    """Returns the cross-entropy of a target distribution and logits [..., K], as [...]."""
+    """Cross-entropy of target probabilities and logits [..., K], as [...]."""
     return -(probabilities * logits.log_softmax(-1)).sum(-1)
 
 
 def entropy(probabilities: Tensor) -> Tensor:
-    """Returns the entropy of distributions [..., K] in nats, as [...]; impossible atoms count nothing."""
+    """Entropy of distributions [..., K] in nats, as [...]."""
     return -(probabilities * probabilities.clamp(min=1e-12).log()).sum(-1)
 
 
 def quantile_huber(quantiles: Tensor, targets: Tensor) -> Tensor:
-    """Returns how badly quantiles describe a sample of targets.
+    """Quantile Huber loss (QR-DQN).
 
-    The i-th of N quantiles stands for the middle of the i-th of N equal shares of probability, (2 i + 1) / (2 N).
+    The i-th of N estimates, from 0, is of the quantile midpoint (2 i + 1) / (2 N).
 
     Args:
-        quantiles: The estimates, [..., N].
-        targets: The sample, [..., M].
+        quantiles: Estimated quantiles, [..., N].
+        targets: Samples of the target distribution, [..., M].
 
     Returns:
         The sum over quantiles of the mean over targets, [...].
 
     Source:
-        Dabney et al., arXiv:1710.10044, eq. 10 with bound 1.
+        Dabney et al., arXiv:1710.10044, eq. 10 with kappa = 1.
     """
     number = quantiles.shape[-1]
-    middles = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
+    midpoints = (quantiles.new_ones(number).cumsum(-1) - 0.5) / number
     errors = targets.unsqueeze(-2) - quantiles.unsqueeze(-1)
-    weights = (middles.unsqueeze(-1) - (errors < 0).float()).abs()
+    weights = (midpoints.unsqueeze(-1) - (errors < 0).float()).abs()
     return (weights * huber(errors)).mean(-1).sum(-1)

@@ -1,6 +1,6 @@
-"""Numbers of any size as numbers of moderate size, and as distributions over bins (torch).
+"""Symlog transformation and two-hot encoding of numbers, as in DreamerV3 (torch).
 
-They are written with tensor methods only and look at no values, so they can be traced.
+They use tensor methods only and do not branch on values, so they can be traced.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST_EXPONENT = 20.0
-"""The outermost bins stand for symexp(20), about 485 million, and its negative."""
+"""The outermost bins are at symexp(20), about 485 million, and its negative."""
 
 
 def symlog(x: Tensor) -> Tensor:
-    """Returns sign(x) log(1 + |x|), of any shape (Hafner et al., arXiv:2301.04104, eq. 1)."""
+    """Symmetric logarithm sign(x) log(1 + |x|), of any shape (Hafner et al., arXiv:2301.04104, eq. 1)."""
     return x.sign() * x.abs().log1p()
 
 
 def symexp(x: Tensor) -> Tensor:
-    """Returns sign(x) (exp(|x|) - 1), the inverse of `symlog`, of any shape (arXiv:2301.04104, eq. 1)."""
+    """Symmetric exponential sign(x) (exp(|x|) - 1), the inverse of `symlog`, of any shape (arXiv:2301.04104, eq. 1)."""
     return x.sign() * x.abs().expm1()
 
 
 def symlog_of_array(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns what `symlog` does, of an array (NumPy)."""
+    """Symmetric logarithm of an array (NumPy)."""
     result: NDArray[np.float32] = np.sign(x) * np.log1p(np.abs(x))
     return result
 
 
 def symexp_bins(number: int) -> NDArray[np.float32]:
-    """Returns bins that lie closer together towards 0, ascending and symmetric, [number].
+    """Bins that are denser towards 0, ascending and symmetric, [number].
 
     Args:
-        number: How many, an odd number: the one in the middle is 0.
+        number: Number of bins, odd: the one in the middle is 0.
 
     Source:
         Hafner et al., arXiv:2301.04104, eq. 10.
@@ -47,14 +47,14 @@ def symexp_bins(number: int) -> NDArray[np.float32]:
 
 
 def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns numbers as the distributions over their two neighbouring bins that have them as means.
+    """Two-hot encoding of numbers: a distribution over the two neighbouring bins whose mean is the number.
 
     Args:
-        x: The numbers, [...]; beyond the outermost bins they count as those.
+        x: The numbers, [...]; they are clipped to the outermost bins.
         bins: Ascending, [M].
 
     Returns:
-        The place of the lower bin, from 0 to M - 2, and the probability of the one above it, [...] each.
+        The index of the lower bin, from 0 to M - 2, and the probability of the bin above it, [...] each.
 
     Source:
         Hafner et al., arXiv:2301.04104, eq. 9.
@@ -68,10 +68,10 @@ def two_hot(x: Tensor, bins: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
-    """Returns the cross-entropy of numbers' two-hot distributions and logits over bins.
+    """Cross-entropy of the two-hot encoding of numbers and logits over bins.
 
     Args:
-        logits: Of the bins, [..., M].
+        logits: Logits of the bins, [..., M].
         x: The numbers, [...].
         bins: Ascending, [M].
 
@@ -82,14 +82,14 @@ def two_hot_cross_entropy(logits: Tensor, x: Tensor, bins: Tensor) -> Tensor:
 
     lower, share = two_hot(x, bins)
     both = logits.gather(-1, torch.stack([lower, lower + 1], -1))
-    # The sum of what is left of log_softmax, without a second array as large as the logits.
+    # The same as by log_softmax, without a second array as large as the logits.
     return logits.logsumexp(-1) - (1 - share) * both[..., 0] - share * both[..., 1]
 
 
 def mean_of_bins(probabilities: Tensor, bins: Tensor) -> Tensor:
-    """Returns the means of distributions [..., M] over symmetric bins [M], as [...].
+    """Means of distributions [..., M] over symmetric bins [M], as [...].
 
-    Bins of opposite sign are added up in pairs, so that a uniform distribution has the mean 0 exactly.
+    Bins of opposite sign are summed in pairs, so that a uniform distribution has the mean 0 exactly.
     """
     half = bins.shape[0] // 2
     surplus = probabilities[..., half + 1 :] - probabilities[..., :half].flip(-1)

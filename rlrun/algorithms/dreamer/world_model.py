@@ -20,8 +20,6 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 WORLD = "world_model."
 ACTOR = "actor."
 CRITIC = "critic."
-RETURN_RANGE = "return_range"
-"""The moving 5th and 95th percentiles of imagined returns, which nobody descends."""
 
 ACTING = f"{WORLD}encoder"
 """What the first parameter's name begins with that acts; what acts lies between it and the actor's last one."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from rlrun.functional.saved_numbers import demand_like
 
-Doubles = NDArray[np.float64]
-
 
 class CovarianceAdaptation:
     """CMA-ES with active updates, which maximises.

@@ -19,10 +19,10 @@ from rlrun.envs.vector_env import refuse_bad_observations
 from rlrun.functional.saved_numbers import as_count
 from rlrun.functional.seeding import child_seed
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.weights import Weights
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 from rlrun.rollout.episode_sums import numbers_in
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 
 SUMMED_AT_ONCE = 1024
 """Steps of the env slots whose observations are kept until they are added to the sums."""
@@ -51,12 +51,10 @@ class EvaluationWorker:
         self._awaited = AwaitedEpisodes(self._name, config.env.max_episode_steps)
         self._has_begun = False
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Keeps the weights that the next generation is made of."""
-        self.weights = weights[self.policy]
-
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
+        if self.policy in orders.weights:
+            self.weights = orders.weights[self.policy]
 
     def sample(self) -> Rollout:
         """Evaluates this worker's share of a generation.

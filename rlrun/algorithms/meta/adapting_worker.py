@@ -18,6 +18,7 @@ from rlrun.envs.make import spaces_of
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import DEFAULT_POLICY, Episode, Rollout
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -81,13 +82,9 @@ class AdaptingWorker:
         self._tasks = EpisodeSeeds(config.seed, config.worker_index, TASKS)
         self._weights: Weights | None = None
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Takes over the weights that adaptation starts from."""
-        self._weights = weights[DEFAULT_POLICY]
-
-    def measure_phases(self, measures: bool) -> None:
-        """Says whether fragments are to tell what their time went into."""
-        self._worker.measure_phases(measures)
+        self._weights = orders.weights.get(DEFAULT_POLICY, self._weights)
 
     def sample(self) -> Rollout:
         """Collects the episodes of one task, before each step of its adaptation and behind the last.
@@ -104,7 +101,7 @@ class AdaptingWorker:
         for phase in range(self._phases):
             if phase:
                 weights = self._adapted(weights, batches[-1])
-            self._worker.set_weights({DEFAULT_POLICY: weights})
+            self._worker.follow(Orders({DEFAULT_POLICY: weights}))
             self._worker.begin([task] * self.config.num_envs)
             rollouts.append(self._worker.sample())
             batches.append(self._of_first_episodes(rollouts[-1].batches[DEFAULT_POLICY]))

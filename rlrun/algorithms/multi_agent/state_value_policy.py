@@ -16,15 +16,15 @@ from rlrun.envs.spaces import Spaces
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
-from rlrun.nn.observation_leaves import encoded_leaves, is_masked, observation_leaves
+from rlrun.nn.observation_leaves import encoded_leaves, observation_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.actor_critic import policy_value_spec
 from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.decoder import Decoding
+from rlrun.policy.decoder import Decoding, policy_outputs
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import make_decoder
@@ -74,7 +74,6 @@ class StateValuePolicy(Policy):
         seed: int,
     ) -> None:
         self.leaves = policy_leaves(*spaces, model, normalize_observations=normalize_observations)
-        self.is_masked = is_masked(self.leaves)
         self.action_space = make_action_space(spaces.action)
         self.normalize_observations = normalize_observations
         self.is_recurrent = model.core is not None
@@ -105,11 +104,7 @@ class StateValuePolicy(Policy):
         """Runs both networks on rows [S, L, ...]; a policy with a core starts from `state` [S, state_size]."""
         state, starts = (batch["state"], batch["episode_starts"]) if self.is_recurrent else (None, None)
         heads, _ = self.policy_network(views, {"obs": batch["obs"]}, state, starts)
-        outputs = heads["outputs"]
-        if self.decoding is not None:
-            outputs = self.decoding.outputs(views, heads, batch)
-        if self.is_masked:
-            outputs = masked_tensor(outputs, batch["obs"])
+        outputs = policy_outputs(self.decoding, views, heads, batch)
         seen = value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
         values, _ = self.value_network(views, {"obs": seen})
         return StateValueOutputs(

@@ -22,7 +22,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import Head, Tower, network_spec
-from rlrun.nn.observation_leaves import encoded_leaves, is_masked
+from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import masked_tensor, policy_leaves
@@ -79,8 +79,7 @@ class TeamActorCriticsNetworks:
 
     def _actor_outputs(self, views: Mapping[str, Tensor], member: int, observations: Any) -> Tensor:
         own = _of_member(observations, member)
-        outputs = run(self.policy.actor_of(member), views, own)
-        return masked_tensor(outputs, own) if self.policy.is_masked else outputs
+        return masked_tensor(run(self.policy.actor_of(member), views, own), own)
 
     def _value(self, views: Mapping[str, Tensor], member: int, observations: Any, actions: Tensor) -> Tensor:
         present = observations["present"].unsqueeze(-1)
@@ -137,7 +136,6 @@ class TeamActorCriticsPolicy(Policy):
             case _:
                 raise UsageError(f"maddpg takes Discrete or Box actions, not {spaces.action}: use mappo")
         self.leaves = policy_leaves(*spaces, model, normalize_observations=False)
-        self.is_masked = is_masked(self.leaves)
         self.num_members = num_members
         self.uniform_steps = uniform_steps
         self.noise: NoiseKind = noise

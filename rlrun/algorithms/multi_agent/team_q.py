@@ -23,10 +23,9 @@ from rlrun.envs.spaces import Spaces
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import core_of
-from rlrun.nn.observation_leaves import is_masked
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import allowed_argmax, policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
@@ -87,7 +86,7 @@ class TeamQNetworks:
             episode_starts=by_member(batch["episode_starts"]),
             state=batch["state"].view(rows * members, -1),
         )
-        networks = RecurrentQNetworks(self.policy.network, self.views, self.target_views, self.policy.is_masked)
+        networks = RecurrentQNetworks(self.policy.network, self.views, self.target_views)
         found = networks.unrolled(of_members, burn_in)
         own, target = (values.view(rows, members, span - burn_in, -1).transpose(1, 2) for values in found)
         return own, target
@@ -103,7 +102,7 @@ class TeamQNetworks:
 
     def best(self, values: Tensor, observations: Any) -> Tensor:
         """Returns the allowed actions [S, L, K] with the largest of members' values [S, L, K, A]."""
-        return (masked_tensor(values, observations["agents"]) if self.policy.is_masked else values).argmax(-1)
+        return allowed_argmax(values, observations["agents"])
 
     def _values(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
         """Returns the values of each member's actions, [S, L, K, A]."""
@@ -147,7 +146,6 @@ class TeamQPolicy(Policy):
     ) -> None:
         self.action_space = discrete_actions(spaces.action)
         self.leaves = policy_leaves(*spaces, model, normalize_observations=False)
-        self.is_masked = is_masked(self.leaves)
         self.world_columns: tuple[str, ...] = (ACTS,)
         with seeded(seed):
             spec = q_spec(self.leaves, model, self.action_space.num_outputs, 1, dueling=False)

@@ -52,4 +52,4 @@ class UniformPolicy(Policy):
 
     def behavior(self) -> BehaviorPolicy:
         """Returns what acts."""
-        return RandomBehavior(self.spaces, self.action_space, self.leaves)
+        return RandomBehavior(self.spaces)

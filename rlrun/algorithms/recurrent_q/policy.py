@@ -15,10 +15,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec
-from rlrun.nn.observation_leaves import ObservationTree, is_masked
+from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import allowed_argmax, policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
@@ -34,13 +34,11 @@ class RecurrentQNetworks:
         network: The network.
         views: Its parameters by name.
         target_views: The target network's.
-        is_masked: Whether observations hold an action mask.
     """
 
     network: TorchNetwork
     views: Mapping[str, Tensor]
     target_views: Mapping[str, Tensor]
-    is_masked: bool
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
         """Returns what the actions are worth behind the burn-in, to the network and to its target.
@@ -74,9 +72,7 @@ class RecurrentQNetworks:
             observations: A tree of [S, burn_in + L, ...].
             burn_in: Steps at the beginning of each row that do not count.
         """
-        if not self.is_masked:
-            return values.argmax(-1)
-        return masked_tensor(values, map_tree(lambda leaf: leaf[:, burn_in:], observations)).argmax(-1)
+        return allowed_argmax(values, map_tree(lambda leaf: leaf[:, burn_in:], observations))
 
 
 class RecurrentQPolicy(Policy):
@@ -118,7 +114,7 @@ class RecurrentQPolicy(Policy):
     ) -> RecurrentQNetworks:
         """Returns the networks."""
         targets = views if target_views is None else target_views
-        return RecurrentQNetworks(self.network, views, targets, is_masked(self.leaves))
+        return RecurrentQNetworks(self.network, views, targets)
 
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights."""

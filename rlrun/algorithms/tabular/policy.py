@@ -46,6 +46,7 @@ class TabularPolicy(Policy):
         UsageError: If states or actions are not finitely many.
     """
 
+    estimates = "action_values"
     module: Table
 
     def __init__(

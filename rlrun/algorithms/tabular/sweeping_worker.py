@@ -11,8 +11,8 @@ import numpy as np
 from rlrun.envs.env_model import finite_mdp
 from rlrun.functional.finite_mdp import Doubles
 from rlrun.functional.saved_numbers import as_count
-from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Rollout
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 
@@ -50,14 +50,8 @@ class SweepingWorker:
         self.values: Doubles = np.zeros(len(self.mdp.starts))
         self._fragment = config.first_fragment
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+    def follow(self, orders: Orders) -> None:
         """Acts nowhere."""
-
-    def set_env_kwargs(self, kwargs: Mapping[str, Any]) -> None:
-        """Steps no env that a curriculum could change."""
-
-    def measure_phases(self, measures: bool) -> None:
-        """Has no phases to measure."""
 
     def sample(self) -> Rollout:
         """Sweeps once."""

@@ -15,7 +15,6 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.action_masks import ACTION_MASK
 from rlrun.errors import UsageError
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.dense_net import ACTIVATIONS
@@ -102,7 +101,6 @@ class AutoregressiveOutputs:
         action_dtype: Its type.
         activation: What follows the hidden layers.
         slots: Where its own parameters lie in the vector that is loaded, by name.
-        is_masked: Whether observations hold an action mask.
     """
 
     def __init__(
@@ -113,8 +111,6 @@ class AutoregressiveOutputs:
         action_dtype: type[np.generic],
         activation: Activation,
         slots: Mapping[str, ParameterSlot],
-        *,
-        is_masked: bool,
     ) -> None:
         self.network = network
         self.state_size = network.state_size
@@ -123,7 +119,6 @@ class AutoregressiveOutputs:
         self.action_dtype = action_dtype
         self.activation = activation
         self.slots = dict(slots)
-        self.is_masked = is_masked
         self._layers: list[tuple[Floats, Floats, Floats]] = []
         self._widths = [encoded_width(part) for part in parts]
 
@@ -157,8 +152,7 @@ class AutoregressiveOutputs:
         """
         heads, after = self.network(inputs, state, episode_starts)
         chain = heads.pop(CHAIN)
-        outputs = heads["outputs"]
-        outputs = masked(outputs, inputs["obs"][ACTION_MASK]) if self.is_masked else outputs.copy()
+        outputs = masked(heads["outputs"].copy(), inputs["obs"])
         actions: Actions = np.empty((len(outputs), *self.action_shape), self.action_dtype)
         before: Floats = np.zeros((len(outputs), sum(self._widths)), np.float32)
         activate = ACTIVATIONS[self.activation]

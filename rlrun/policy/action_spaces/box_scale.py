@@ -68,9 +68,3 @@ def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
             "with unbounded actions, such as ppo"
         )
     return scale
-
-
-def normal_and_uniform(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draws standard normal numbers and numbers from -1 to 1 side by side, along the last axis of twice its length."""
-    uniform = generator.random(shape, np.float32) * 2 - 1
-    return np.concatenate([generator.standard_normal(shape, np.float32), uniform], -1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.policy.action_spaces.box_scale import BoxScale, normal_and_uniform
+from rlrun.policy.action_spaces.box_scale import BoxScale
 
 
 class DeterministicBoxActions(ActionSpace):
@@ -23,10 +24,11 @@ class DeterministicBoxActions(ActionSpace):
         self.squashes = squashes
         self.size = self.num_outputs = scale.size
         self.action_shape = (self.size,)
+        self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws standard normal numbers and, behind them, numbers from -1 to 1, [*shape, 2 * D]."""
-        return normal_and_uniform(generator, (*shape, self.size))
+        """Draws standard normal numbers, [*shape, D]."""
+        return generator.standard_normal((*shape, self.size), np.float32)
 
     def mode(self, outputs: Floats) -> Actions:
         """Returns the action."""
@@ -36,10 +38,6 @@ class DeterministicBoxActions(ActionSpace):
         """Shifts the actions [B, D] and keeps them within the bounds."""
         shifted: Floats = self.mode(outputs) + by
         return shifted.clip(-1, 1)
-
-    def uniform(self, noise: Floats) -> Actions:
-        """Returns any actions within the bounds."""
-        return noise[..., self.size :]
 
     def to_env(self, actions: Actions) -> Actions:
         """Goes to the env's own bounds."""

@@ -41,6 +41,7 @@ class DiscreteActions(ActionSpace):
         self.num_outputs = self.num_noise = int(space.n)
         self.start = int(space.start)
         self.space_dtype = space.dtype
+        self.own_space = gymnasium.spaces.Discrete(space.n)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Draws Gumbel noise."""
@@ -55,10 +56,6 @@ class DiscreteActions(ActionSpace):
         """Takes the largest logit."""
         result: Actions = outputs.argmax(-1)
         return result
-
-    def uniform(self, noise: Floats) -> Actions:
-        """Takes any choice, each as likely as any other."""
-        return self.mode(noise)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
         """Picks the chosen log-probabilities."""

@@ -7,6 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rlrun.data.space_kinds import space_tree
+from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
@@ -24,17 +26,7 @@ def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
         UsageError: If there are none.
     """
     if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-        return ProductActions(_tree_of(space))
-    return _part_actions(space)
-
-
-def _tree_of(space: gymnasium.Space[Any]) -> Any:
-    """Returns the actions of a space's parts, in a tree of its structure."""
-    match space:
-        case gymnasium.spaces.Dict():
-            return {key: _tree_of(part) for key, part in space.items()}
-        case gymnasium.spaces.Tuple():
-            return tuple(_tree_of(part) for part in space)
+        return ProductActions(map_tree(_part_actions, space_tree(space)))
     return _part_actions(space)
 
 

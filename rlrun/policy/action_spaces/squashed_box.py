@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import gymnasium
 import numpy as np
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
-from rlrun.policy.action_spaces.box_scale import BoxScale, normal_and_uniform
+from rlrun.policy.action_spaces.box_scale import BoxScale
 from rlrun.policy.action_spaces.gaussian_box import LOG_2PI
 
 if TYPE_CHECKING:
@@ -37,26 +38,23 @@ class SquashedBoxActions(ActionSpace):
     def __init__(self, scale: BoxScale) -> None:
         self.scale = scale
         self.size = scale.size
-        self.num_outputs = self.num_noise = 2 * self.size
+        self.num_outputs, self.num_noise = 2 * self.size, self.size
         self.action_shape = (self.size,)
+        self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws standard normal numbers and, behind them, numbers from -1 to 1, [*shape, 2 * D]."""
-        return normal_and_uniform(generator, (*shape, self.size))
+        """Draws standard normal numbers, [*shape, D]."""
+        return generator.standard_normal((*shape, self.size), np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Shifts and scales normal numbers [..., D], of which others may stand behind, and squashes them."""
+        """Shifts and scales normal numbers [..., D], and squashes them."""
         means, stds = self._parts(outputs)
-        actions: Floats = np.tanh(means + stds * noise[..., : self.size])
+        actions: Floats = np.tanh(means + stds * noise)
         return actions
 
     def mode(self, outputs: Floats) -> Actions:
         """Returns what the means become."""
         return np.tanh(outputs[..., : self.size])
-
-    def uniform(self, noise: Floats) -> Actions:
-        """Returns any actions within the bounds."""
-        return noise[..., self.size :]
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
         """Adds the coordinates' log-densities up; actions at a bound count as the nearest ones that have a density."""

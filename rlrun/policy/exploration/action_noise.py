@@ -62,7 +62,7 @@ class ActionNoise(Exploration):
     ) -> Actions:
         """Shifts the actor's actions by the kind of noise."""
         outputs = run()["outputs"]
-        steps = self.std * noise[:, : outputs.shape[1]]
+        steps = self.std * noise
         if self.kind == "gaussian":
             return self.actions.shifted(outputs, steps)
         last = np.zeros_like(steps) if self._correlated is None else self._correlated
@@ -75,7 +75,7 @@ class ActionNoise(Exploration):
         """Shifts actions by normal noise, whatever the kind."""
         outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
-        return self.actions.shifted(outputs, self.std * noise[:, : outputs.shape[1]])
+        return self.actions.shifted(outputs, self.std * noise)
 
     def state(self) -> dict[str, Any]:
         """Returns where correlated noise stands."""

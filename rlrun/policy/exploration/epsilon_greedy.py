@@ -9,19 +9,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
-from rlrun.policy.action_masks import ActionMask, uniform_allowed
+from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 _EXPLORES, _CHOICE = 0, 1
 
-PARAMETER_DRAW = 2
-"""Which number of a step's noise decides about noise on parameters."""
-
 NUM_DRAWS = 3
-"""Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration."""
+"""Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration; the last is `PARAMETER_DRAW`,
+that of noise on parameters."""
 
 QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
 
@@ -103,9 +102,7 @@ class EpsilonGreedy(Exploration):
         return np.where(explores, self._any(noise, mask), values.argmax(-1))
 
     def _any(self, noise: Floats, mask: ActionMask | None) -> Actions:
-        if mask is None:
-            return (noise[:, _CHOICE] * self.num_actions).astype(np.int64)
-        return uniform_allowed(noise[:, _CHOICE], mask)
+        return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
 
     def _epsilons(self, slots: int) -> float | Floats:
         """Returns each env slot's probability to explore, [B] or one for all."""

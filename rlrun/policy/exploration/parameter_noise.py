@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_spaces.discrete import log_softmax
-from rlrun.policy.exploration.epsilon_greedy import PARAMETER_DRAW
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
@@ -23,6 +22,9 @@ FIRST_STD = 0.1
 
 ADAPTATION = 1.01
 """Factor by which it is adapted at a time (arXiv:1706.01905, section 3)."""
+
+PARAMETER_DRAW = 2
+"""Which number of a step's noise decides about noise on parameters."""
 
 
 def factors(normal: Floats) -> Floats:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.policy.action_masks import ActionMask, masked
+from rlrun.data.uniform_sampler import UniformSampler
+from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
@@ -129,10 +131,11 @@ class StateDependentNoise(Exploration):
 
 
 class UniformActions(Protocol):
-    """An action space that can be drawn from uniformly."""
+    """An action space whose own actions are elements of a space, from which they can be drawn uniformly."""
 
-    def uniform(self, noise: Floats) -> Actions:
-        """Returns actions each as likely as any other, for a step's noise [B, ...], -1e9 where one is forbidden."""
+    @property
+    def own_space(self) -> gymnasium.Space[Any]:
+        """The space of its own actions."""
         ...
 
 
@@ -140,15 +143,15 @@ class UniformUntil(Exploration):
     """Takes actions each as likely as any other as long as nothing is learned, and explores in another way then.
 
     Args:
-        inner: The other way; its noise, behind the network's own, is what uniform actions are made of.
+        inner: The other way.
         actions: The action space.
         env_steps: Env steps of all workers together until which actions are uniform.
     """
 
     def __init__(self, inner: Exploration, actions: UniformActions, env_steps: int) -> None:
         self.inner = inner
-        self.actions = actions
         self.env_steps = env_steps
+        self._sampler = UniformSampler(actions.own_space)
         self.schedules = inner.schedules
         self.network_noise = inner.network_noise
         self.network_noise_every = inner.network_noise_every
@@ -164,8 +167,9 @@ class UniformUntil(Exploration):
         self.inner.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the other way's noise."""
-        return self.inner.noise(generator, length, slots)
+        """Draws the other way's noise and, after it, the numbers that uniform actions are made of, [T, B, ... + D]."""
+        draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
+        return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 
     def explore(
         self,
@@ -176,9 +180,11 @@ class UniformUntil(Exploration):
         mask: ActionMask | None,
     ) -> Actions:
         """Takes uniform actions, or those of the other way."""
+        own = self._sampler.num_draws
         if self._is_uniform:
-            return self.actions.uniform(noise if mask is None else masked(noise, mask))
-        return self.inner.explore(run, noise, episode_starts, acts, mask)
+            actions: Actions = self._sampler(noise[:, -own:], mask)
+            return actions
+        return self.inner.explore(run, noise[:, :-own], episode_starts, acts, mask)
 
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores in the other way."""

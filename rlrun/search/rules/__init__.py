@@ -1,1 +1,1 @@
-"""Scheduling rules: pure functions of the results so far that say which trials go on, stop, wait or change."""
+"""Scheduling rules: pure functions of the results so far that continue, stop, pause or change trials."""

@@ -13,19 +13,19 @@ SHARES: Mapping[float, str] = {2: "half", 3: "third", 4: "quarter", 5: "fifth"}
 
 
 class Asha:
-    """Stops a trial at a rung unless it is among the best that have come to it so far.
+    """Asynchronous successive halving: stops a trial at a rung unless it is among the best that have reached it so far.
 
     Bracket s has its rungs at ``grace_period * reduction_factor ** (s + k)`` for k = 0, 1, ... below `max_t`. The first
-    result at or past a rung is compared with those that other trials had there before: below their quantile
-    ``1 - 1 / reduction_factor``, interpolated linearly, the trial stops. A result that is past several rungs counts for
-    the furthest one. Nobody waits, so the first trials to come to a rung go on whatever they have.
+    result at or past a rung is compared with those of other trials there before: below their quantile
+    ``1 - 1 / reduction_factor``, interpolated linearly, the trial stops. A result past several rungs counts for the
+    last one. Trials never wait, so the first trials that reach a rung continue with any score.
 
-    Trials are dealt to brackets in proportion to ``exp(number of rungs)``, each to the bracket that lags most behind
-    its share, the earlier one on a tie.
+    Trials are assigned to brackets in proportion to ``exp(number of rungs)``, each to the bracket with the largest
+    deficit, the earlier one on a tie.
 
     Source:
-        Li et al., "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, in the form in which Ray
-        Tune has it: a quantile instead of a count decides, and trials are stopped and never brought back.
+        Li et al., "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, as implemented in Ray
+        Tune: a quantile instead of a count decides, and stopped trials are never resumed.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Asha:
         brackets: int = 1,
         measure: Measure,
     ) -> None:
-        """Lays out the rungs.
+        """Computes the rungs.
 
         Args:
-            max_t: Where trials stop, as far as this rule lets them.
+            max_t: Time at which all trials stop.
             grace_period: The first rung of the first bracket.
-            reduction_factor: One in so many trials goes on past a rung, above 1.
-            brackets: How many sets of rungs there are.
-            measure: What time and score mean.
+            reduction_factor: Reduction factor eta, above 1: the fraction 1/eta of trials continues past a rung.
+            brackets: Number of brackets.
+            measure: Meaning of time and score.
 
         Raises:
-            ValueError: If the numbers make no sense.
+            ValueError: The numbers are not valid.
         """
         if not (0 < grace_period <= max_t and reduction_factor > 1 and brackets >= 1):
             raise ValueError(
@@ -68,7 +68,7 @@ class Asha:
         self._furthest: dict[str, float] = {}
 
     def add(self, trial: str) -> None:
-        """Deals a trial to a bracket; telling of it again changes nothing."""
+        """Assigns a trial to a bracket, once."""
         if trial in self._bracket:
             return
         weights = np.exp([len(rungs) - len(self.rungs[0]) for rungs in self.rungs])
@@ -78,16 +78,16 @@ class Asha:
         self._bracket[trial] = bracket
 
     def bracket_of(self, trial: str) -> int:
-        """Returns the bracket that a trial was dealt to, counted from 0."""
+        """The bracket of a trial, from 0."""
         return self._bracket[trial]
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Compares a trial's first result at or past a rung with what others had there."""
+        """Compares a trial's first result at or past a rung with those of others there."""
         if time >= self._max_t:
-            return Decision("stop", f"asha: has come to {self._measure.moment(time)}, its limit")
+            return Decision("stop", f"asha: has reached {self._measure.moment(time)}, its limit")
         previous = self._furthest.get(trial, -math.inf)
         if time <= previous:
-            return CONTINUE  # seen before, and not stopped for it: the trial resumed from a checkpoint
+            return CONTINUE  # a repeated result after a resume
         self._furthest[trial] = time
         bracket = self._bracket[trial]
         reached = [index for index, milestone in enumerate(self.rungs[bracket]) if previous < milestone <= time]
@@ -102,10 +102,10 @@ class Asha:
         return Decision("stop", self._reason(time, mine, needed), rung=milestone)
 
     def remove(self, trial: str) -> None:
-        """Needs nothing: what a trial had at its rungs still counts after its end."""
+        """Does nothing: a trial's results at its rungs still count after its end."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns nothing: no trial ever waits."""
+        """Empty: trials never wait."""
         return {}
 
     def _reason(self, time: float, mine: float, needed: float) -> str:
@@ -118,9 +118,9 @@ class Asha:
 
 
 def quantile(scores: Collection[float], share: float) -> float:
-    """Returns the score below which a share of the scores lies, interpolated linearly; -inf for no scores.
+    """Quantile of scores, interpolated linearly; -inf for no scores.
 
-    Next to a missing number (-inf) it is -inf: nobody is stopped for what somebody else lacks.
+    Next to a missing score (-inf) it is -inf, so that no trial stops because another one has no score.
     """
     if not scores:
         return -math.inf

@@ -1,4 +1,4 @@
-"""What PB2's model learns from: the gains of a population, read off its lineage."""
+"""Data for PB2's model: the improvements of a population's members, from its lineage."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def modelled(
     taken: Sequence[Mapping[str, Any]],
     draws: np.random.Generator,
 ) -> dict[str, float]:
-    """Returns settings for a member's next interval.
+    """New settings for a member's next interval from PB2's model.
 
     Args:
-        settings: The scheduler's.
-        generations: What was decided in the population so far.
-        generation: Number of the generation that is being decided.
-        score: Score of the parent that the member goes on from, as it was reported.
-        taken: What other members have chosen in this generation.
-        draws: Where chance comes from.
+        settings: Settings of the scheduler.
+        generations: The population's generations so far.
+        generation: Number of the present generation.
+        score: Score of the parent, as reported.
+        taken: New settings of other members in this generation.
+        draws: Generator of random draws.
     """
     sign = 1.0 if settings.mode == "max" else -1.0
     return explore(
@@ -36,24 +36,24 @@ def modelled(
         time=generation,
         score=sign * score,
         pending=taken,
-        bounds=dict(sorted(settings.bounds.items())),  # nothing hangs on the order in which a spec lists them
+        bounds=dict(sorted(settings.bounds.items())),  # independent of the order in the spec
         log_scale=settings.log_scale,
         generator=draws,
     )
 
 
 def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
-    """Returns what each member gained over each interval that it has finished with a score.
+    """Improvements of each member over each interval that it finished with a score.
 
-    A member that took over another's weights began with the other's score.
+    A member that copied another one's weights starts the interval with that one's score.
 
     Args:
-        generations: What was decided in a population, oldest first.
-        sign: 1 where more of the metric is better, -1 where less is.
+        generations: A population's generations, oldest first.
+        sign: 1 if higher values of the metric are better, -1 if lower ones are.
     """
     found = []
     began: dict[str, Gain] = {}
-    scores: dict[str, float | None] = {}  # the last of each member: where they do not wait, a line speaks of one only
+    scores: dict[str, float | None] = {}  # the last ones: in an asynchronous population a line has one member only
     for line in generations:
         scores |= {member.trial: member.score for member in line.members}
         for member in line.members:

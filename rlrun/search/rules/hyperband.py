@@ -11,18 +11,18 @@ ROUNDING = 1e-9
 
 
 class HyperBand:
-    """Lets the trials of a bracket wait for each other at each rung; then the best go on and the others stop.
+    """Synchronous successive halving in brackets: trials wait for each other at each rung, where the worst are stopped.
 
     With R = max_t, eta = reduction_factor and s_max = floor(log_eta(R / grace_period)), bracket s of s_max, ..., 0 is
     planned for ``n = ceil((s_max + 1) * eta**s / (s + 1))`` trials. Its rungs are ``R / eta**s``, ``R / eta**(s - 1)``,
-    ..., R, and one in eta of its trials, rounded up, goes on past each: s is how often it halves. Trials fill brackets
+    ..., R, and 1/eta of its trials, rounded up, continue past each: s is the number of halvings. Trials fill brackets
     in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the paper; after
     a whole round comes the next one. A bracket which the trials do not fill keeps the planned numbers at its rungs.
 
-    A rung is decided once every trial of the bracket has either come to it or ended before it, those included that a
-    searcher has not suggested yet. So each trial that waits does so for one that can run or can be added; where
-    waiting trials took up the places of new ones, nothing could go on. A trial which comes to a rung and ends there by
-    itself counts there. Of equal trials the later ones go on.
+    A rung is decided once every trial of the bracket, also those that a searcher has not suggested yet, has reached it
+    or ended before it. So a waiting trial always waits for one that can run or be added, provided that waiting trials
+    take no resources from new ones. A trial that ends at a rung by itself counts there. Of equal trials the later ones
+    continue.
 
     Source:
         Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", arXiv:1603.06560, alg. 1.
@@ -43,15 +43,15 @@ class HyperBand:
 
         Args:
             max_t: The last rung, where trials stop.
-            grace_period: The least time before a first rung.
-            reduction_factor: One in so many trials goes on past a rung, above 1.
-            trials: How many trials will be added in all.
-            largest_first: Whether the bracket that halves most often is filled first.
-            name: What the rule is called in its reasons.
-            measure: What time and score mean.
+            grace_period: Minimum of a bracket's first rung.
+            reduction_factor: Reduction factor eta, above 1: the fraction 1/eta of trials continues past a rung.
+            trials: Number of trials that will be added in all.
+            largest_first: Whether the bracket with the most halvings is filled first.
+            name: Name of the rule in its reasons.
+            measure: Meaning of time and score.
 
         Raises:
-            ValueError: If the numbers make no sense.
+            ValueError: The numbers are not valid.
         """
         if not (0 < grace_period <= max_t and reduction_factor > 1 and trials >= 0):
             raise ValueError(
@@ -66,16 +66,16 @@ class HyperBand:
             halvings += 1
         order = range(halvings, -1, -1) if largest_first else range(halvings + 1)
         self.plans = tuple(_plan(max_t, reduction_factor, halvings, s) for s in order)
-        """What each bracket of a round is planned for, in the order in which they are filled."""
+        """Plans of the brackets of a round, in the order in which they are filled."""
         self._brackets: list[_Bracket] = []
         self._bracket_of: dict[str, _Bracket] = {}
         self._released: dict[str, Decision] = {}
 
     def add(self, trial: str) -> None:
-        """Puts a trial into the bracket that is being filled; telling of it again changes nothing.
+        """Adds a trial to the bracket that is being filled, once.
 
         Raises:
-            ValueError: If there are more trials than were announced.
+            ValueError: There are more trials than announced.
         """
         if trial in self._bracket_of:
             return
@@ -90,7 +90,7 @@ class HyperBand:
         self._bracket_of[trial] = self._brackets[-1]
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Notes a trial's first result at or past each rung, and decides a rung to which all have come."""
+        """Records a trial's first result at or past each rung, and decides a rung that all have reached."""
         bracket = self._bracket_of[trial]
         scores, rungs = bracket.scores.setdefault(trial, []), bracket.plan.rungs
         rung = None
@@ -102,42 +102,42 @@ class HyperBand:
         if trial in bracket.stopped:
             return Decision("stop", bracket.stopped[trial], rung=rung)
         if time >= rungs[-1]:
-            reason = f"{self._name}: has come to {self._measure.moment(time)}, its limit"
+            reason = f"{self._name}: has reached {self._measure.moment(time)}, its limit"
             return Decision("stop", reason, rung=rung)
         if time < rungs[bracket.level]:
             return Decision("continue", rung=rung)
-        here = sum(1 for other in bracket.alive if bracket.has_come(other))
+        here = sum(1 for other in bracket.alive if bracket.has_reached(other))
         expected = len(bracket.alive) + bracket.size - len(bracket.members)
         reason = f"{self._name}: waits at {self._measure.moment(time)}, where {here} of {expected} trials are"
         return Decision("wait", reason, rung=rung)
 
     def remove(self, trial: str) -> None:
-        """Lets a bracket no longer wait for a trial."""
+        """Records the end of a trial, for which its bracket no longer waits."""
         bracket = self._bracket_of[trial]
         bracket.ended.add(trial)
         self._released.pop(trial, None)
         self._settle(bracket)
 
     def released(self) -> dict[str, Decision]:
-        """Returns what was decided since the last call about trials that wait, and forgets it."""
+        """Decisions on waiting trials since the last call."""
         released, self._released = self._released, {}
         return released
 
     def _settle(self, bracket: _Bracket) -> None:
-        """Decides every rung that is complete: a result may be past several."""
+        """Decides all complete rungs; a result may be past several."""
         before = bracket.level
         while bracket.is_complete:
             self._halve(bracket)
         if bracket.level > before:
             for trial in bracket.alive:
-                if not bracket.has_come(trial) and trial not in bracket.ended:
+                if not bracket.has_reached(trial) and trial not in bracket.ended:
                     self._released[trial] = Decision("continue")
 
     def _halve(self, bracket: _Bracket) -> None:
-        """Keeps the best trials at the current rung, stops the others and moves on to the next rung."""
+        """Keeps the best trials at the current rung, stops the others and advances to the next rung."""
         level, places = bracket.level, bracket.plan.places[bracket.level + 1]
         ranked = sorted(
-            (trial for trial in bracket.alive if bracket.has_come(trial)),
+            (trial for trial in bracket.alive if bracket.has_reached(trial)),
             key=lambda trial: bracket.scores[trial][level],
         )
         good = ranked[-places:]
@@ -164,11 +164,11 @@ class HyperBand:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a bracket is planned for.
+    """Plan of a bracket.
 
     Attributes:
-        rungs: Times at which trials are compared, ascending; the last one is where they stop.
-        places: For how many trials there is room on the way to each rung.
+        rungs: Times at which trials are compared, ascending; at the last one they stop.
+        places: Number of trials that run to each rung.
     """
 
     rungs: tuple[float, ...]
@@ -180,13 +180,13 @@ class _Bracket:
     """Trials that are compared with each other.
 
     Attributes:
-        plan: Rungs and numbers.
-        size: How many trials it will have.
-        members: Those it has, in order.
-        alive: Those of them that were not stopped and did not end before a rung that the others have passed.
-        level: Index of the rung that is to be decided next.
-        scores: Of each trial, the score at each rung it has come to.
-        stopped: Why each trial that was not among the best was stopped.
+        plan: Its plan.
+        size: Number of trials that it will have.
+        members: Its trials so far, in order.
+        alive: Trials that were neither stopped nor ended before a rung that is decided.
+        level: Index of the next rung to decide.
+        scores: Scores of each trial at the rungs that it has reached.
+        stopped: Reasons of the trials that were stopped.
         ended: Trials that have ended.
     """
 
@@ -201,17 +201,17 @@ class _Bracket:
 
     @property
     def is_full(self) -> bool:
-        """Whether all of its trials were added."""
+        """Whether all its trials were added."""
         return len(self.members) == self.size
 
     @property
     def is_complete(self) -> bool:
         """Whether the next rung can be decided; the last one needs no decision."""
-        arrived = all(self.has_come(trial) or trial in self.ended for trial in self.alive)
+        arrived = all(self.has_reached(trial) or trial in self.ended for trial in self.alive)
         return self.is_full and arrived and self.level < len(self.plan.rungs) - 1
 
-    def has_come(self, trial: str) -> bool:
-        """Whether a trial has come to the rung that is to be decided next."""
+    def has_reached(self, trial: str) -> bool:
+        """Whether a trial has reached the next rung to decide."""
         return len(self.scores.get(trial, ())) > self.level
 
 

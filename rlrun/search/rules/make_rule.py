@@ -1,4 +1,4 @@
-"""From what a spec says of its scheduler to the rule that decides."""
+"""Factory of scheduling rules from a spec's scheduler settings."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rlrun.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig, Schedul
 
 
 def make_rule(scheduler: SchedulerConfig, stop: Mapping[str, float], trials: int) -> Rule:
-    """Returns the rule of a scheduler that compares trials with each other: asha, hyperband, bohb or median.
+    """The rule of a scheduler that compares trials: asha, hyperband, bohb or median.
 
-    The rule of populations needs more than this, see `rlrun.search.rules.population`.
+    The rule of populations needs more arguments, see `rlrun.search.rules.population`.
 
     Args:
-        scheduler: What the spec says, checked.
-        stop: The experiment's, which says how far trials run where the scheduler does not.
-        trials: How many trials the experiment has in all, those included that a searcher has yet to suggest.
+        scheduler: Validated settings of the scheduler.
+        stop: The experiment's stop criteria, the limit of trials if the scheduler has none.
+        trials: Number of the experiment's trials, with those that a searcher has still to suggest.
 
     Raises:
-        ValueError: If the scheduler is another one.
+        ValueError: The scheduler is another one.
     """
     match scheduler.settings:
         case AshaConfig() as asha:
@@ -33,7 +33,7 @@ def make_rule(scheduler: SchedulerConfig, stop: Mapping[str, float], trials: int
                 brackets=asha.brackets,
                 measure=_measure(asha),
             )
-        case HyperBandConfig() as hyperband:  # BohbConfig as well
+        case HyperBandConfig() as hyperband:  # BohbConfig too
             return HyperBand(
                 max_t=hyperband.limit(stop),
                 grace_period=hyperband.first_rung(stop),

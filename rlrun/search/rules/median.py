@@ -11,23 +11,23 @@ from rlrun.search.rules.rule import CONTINUE, Decision, Measure, comparable
 
 
 class Median:
-    """Stops a trial whose best score so far is below the median of the other trials' running means.
+    """Median stopping rule: stops a trial whose best score is below the median of the other trials' running means.
 
-    A trial at time t is compared with the others that have come to t, ended ones included: the mean of what each had
-    from `grace_period` up to t. Results without a number are left out of the means; a trial that has no number yet
-    is below every median.
+    A trial at time t is compared with all others that have reached t, ended ones included, by the mean of their scores
+    from `grace_period` up to t. Results without a score are left out of the means; a trial without a score is below
+    every median.
 
     Source:
-        Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, in the form in
-        which Ray Tune has it: running trials count as well as completed ones.
+        Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, as
+        implemented in Ray Tune: running trials count like completed ones.
 
     Args:
-        grace_period: No trial is stopped before it, and no mean begins before it.
-        min_samples_required: So many others must have come as far.
-        measure: What time and score mean.
+        grace_period: Time before which no trial is stopped, and from which means are taken.
+        min_samples_required: Minimum number of others with the same progress.
+        measure: Meaning of time and score.
 
     Raises:
-        ValueError: If the numbers make no sense.
+        ValueError: The numbers are not valid.
     """
 
     def __init__(self, *, grace_period: float, min_samples_required: int = 3, measure: Measure) -> None:
@@ -41,13 +41,13 @@ class Median:
         self._curves: dict[str, _Curve] = {}
 
     def add(self, trial: str) -> None:
-        """Needs nothing: a trial counts from its first result on."""
+        """Does nothing: a trial counts from its first result on."""
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Compares the best that a trial has had so far with the others' means up to now."""
+        """Compares a trial's best score with the others' means up to the same time."""
         mine = self._curves.setdefault(trial, _Curve())
         if mine.times and time <= mine.times[-1]:
-            return CONTINUE  # seen before, and not stopped for it: the trial resumed from a checkpoint
+            return CONTINUE  # a repeated result after a resume
         mine.append(time, comparable(score), counts=time >= self._grace_period)
         if time < self._grace_period:
             return CONTINUE
@@ -69,13 +69,13 @@ class Median:
         """Needs nothing: what a trial had still counts after its end."""
 
     def released(self) -> dict[str, Decision]:
-        """Returns nothing: no trial ever waits."""
+        """Empty: trials never wait."""
         return {}
 
 
 @dataclass
 class _Curve:
-    """What a trial has had: its times, ascending, with the sum and number of the scores that count up to each."""
+    """Times of a trial's results, ascending, with the sum and number of the scores that count up to each."""
 
     times: list[float] = field(default_factory=list)
     sums: list[float] = field(default_factory=list)
@@ -83,7 +83,7 @@ class _Curve:
     best: float = -math.inf
 
     def append(self, time: float, score: float, counts: bool) -> None:
-        """Adds a result; one without a number adds nothing to the mean."""
+        """Adds a result; without a score it does not count in the mean."""
         counted = counts and math.isfinite(score)
         self.sums.append((self.sums[-1] if self.sums else 0.0) + (score if counted else 0.0))
         self.numbers.append((self.numbers[-1] if self.numbers else 0) + counted)
@@ -91,7 +91,7 @@ class _Curve:
         self.best = max(self.best, score)
 
     def mean_until(self, time: float) -> float | None:
-        """Returns the mean of the scores up to a time; None if the trial is not there yet or has no score."""
+        """Mean of the scores up to a time; None if the trial has not reached it or has no score."""
         if not self.times or self.times[-1] < time:
             return None
         last = bisect_right(self.times, time) - 1

@@ -1,4 +1,4 @@
-"""How population-based training changes a setting (arXiv:1711.09846, section 4: perturb or resample)."""
+"""Explore step of population-based training (arXiv:1711.09846, section 4: perturb or resample)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
 
 
 def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Generator) -> tuple[dict[str, Any], How]:
-    """Returns settings near those of a parent.
+    """Perturbs or resamples the settings of a parent.
 
-    Each one is drawn anew with `resample_probability`; else a number is multiplied by one of `perturbation_factors`
-    and brought back into its range, and one of several values moves to a neighbour. They are drawn for in the order of
-    their paths, so that nothing hangs on the order in which a spec lists them.
+    Each one is resampled with `resample_probability`; else a number is multiplied by one of `perturbation_factors` and
+    clipped to its range, and one of several values moves to a neighbour. Draws are in the order of paths, so that the
+    order in the spec has no effect.
 
     Args:
-        settings: What changes and how.
+        settings: Settings of the scheduler.
         params: The parent's settings by path.
-        draws: Where chance comes from.
+        draws: Generator of random draws.
 
     Returns:
-        The new settings, and how they came about.
+        The new settings, and how they changed.
     """
     found: dict[str, Any] = {}
     ways: set[How] = set()
     for path, space in sorted(settings.spaces.items()):
-        anew = draws.random() < settings.resample_probability or not _can_move(space, params[path])
-        found[path] = space.draw(draws) if anew else _moved(space, params[path], settings.perturbation_factors, draws)
-        ways.add("resampled" if anew else "perturbed")
+        resamples = draws.random() < settings.resample_probability or not _can_move(space, params[path])
+        found[path] = (
+            space.draw(draws) if resamples else _moved(space, params[path], settings.perturbation_factors, draws)
+        )
+        ways.add("resampled" if resamples else "perturbed")
     return found, "mixed" if len(ways) > 1 else next(iter(ways))
 
 

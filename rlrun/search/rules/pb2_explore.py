@@ -1,9 +1,9 @@
-"""How population-based bandits (PB2) choose settings: a Gaussian process of what paid, and where it is most hopeful.
+"""Population-based bandits (PB2): settings from a Gaussian process of improvements, by its upper confidence bound.
 
-What a member gains over an interval is modelled as a function of its settings, of the score it began with, and of
-time, since what pays early need not pay later. New settings are those with the largest upper confidence bound.
-Members that choose in the same generation know of each other's choices but not yet of their gains: a choice that is
-pending narrows the uncertainty around it and leaves the mean as it is.
+A member's gain over an interval is modelled as a function of its settings, of its initial score, and of time, since
+good settings change during training. New settings are those with the largest upper confidence bound. Members that
+choose in the same generation know each other's choices but not yet their gains: a pending choice reduces the variance
+around it and does not change the mean.
 
 Sources:
     Parker-Holder, Nguyen, Roberts, "Provably Efficient Online Hyperparameter Optimization with Population-Based
@@ -26,28 +26,28 @@ from threadpoolctl import threadpool_limits
 Doubles = NDArray[np.float64]
 
 NEWEST = 200
-"""So many of the newest gains are modelled; the cost of a model grows with their third power."""
+"""Maximum number of newest gains in the model, whose cost is cubic in their number."""
 LENGTH_SCALES = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Length scales that are tried, as shares of the range of a setting."""
+"""Grid of length scales, as fractions of a setting's range."""
 FORGETTING = (0.0, 0.03, 0.1, 0.2, 0.35, 0.5)
-"""Shares of what is known that an interval may make worthless."""
+"""Grid of forgetting rates: the fraction of correlation that is lost over an interval."""
 NOISE = (0.01, 0.1, 0.3, 1.0)
-"""Variances of noise that are tried, relative to the signal's."""
+"""Grid of noise variances, relative to the signal's."""
 CANDIDATES = 1000
 REFINEMENTS = (0.1, 0.03, 0.01, 0.003)
-"""Widths of the Gaussians from which points around the best one are drawn in turn, as shares of a range."""
+"""Standard deviations of the Gaussians around the best point in successive refinements, as fractions of a range."""
 POINTS_PER_REFINEMENT = 50
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What one member gained over one interval.
+    """A member's gain over one interval.
 
     Attributes:
-        time: When the interval began, counted in intervals.
-        score: The score it began with.
-        params: Its settings during the interval, by name.
-        change: What was added to the score.
+        time: Start of the interval, in intervals.
+        score: Score at the start.
+        params: Settings during the interval, by name.
+        change: Increase of the score.
     """
 
     time: float
@@ -66,18 +66,18 @@ def explore(
     log_scale: Collection[str] = (),
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Returns settings for a member's next interval.
+    """Settings for a member's next interval, by the largest upper confidence bound.
 
-    Without a gain to learn from they are drawn at random.
+    Without any known gain they are random.
 
     Args:
-        history: What members gained so far, in any order.
-        time: When the next interval begins, counted in intervals.
-        score: The score the member begins it with: its parent's.
+        history: Gains of members so far, in any order.
+        time: Start of the next interval, in intervals.
+        score: The member's score at its start: that of its parent.
         pending: Settings that other members have chosen for the same interval.
-        bounds: Lowest and highest value of each setting.
-        log_scale: Those of them that are explored by their logarithm.
-        generator: Where chance comes from; the same one and the same history give the same settings.
+        bounds: Range of each setting.
+        log_scale: Settings that are explored on a logarithmic scale.
+        generator: Generator of random draws; the result is deterministic for it and the history.
     """
     space = _Space(bounds, log_scale)
     known = [gain for gain in history if math.isfinite(gain.score) and math.isfinite(gain.change)]
@@ -88,14 +88,14 @@ def explore(
     place = space.points([gain.params for gain in known])
     inputs = _Inputs(np.array([gain.time for gain in known]), _scaled(scores, scores), place)
     context = float(_scaled(np.array([score]), scores)[0])
-    with threadpool_limits(1, "blas"):  # with one thread the last digits are the same on any number of cores
+    with threadpool_limits(1, "blas"):  # for the same last digits on any number of cores
         model = _fitted(inputs, _standardized(np.array([gain.change for gain in known])))
         hope = _Hope(model, time, context, space.points(pending))
         return space.params(_argmax(hope, place, generator))
 
 
 class _Space:
-    """Settings as points of the unit cube."""
+    """Mapping between settings and points of the unit cube."""
 
     def __init__(self, bounds: Mapping[str, tuple[float, float]], log_scale: Collection[str]) -> None:
         self._bounds = dict(bounds)
@@ -106,14 +106,14 @@ class _Space:
         )
 
     def points(self, settings: Sequence[Mapping[str, float]]) -> Doubles:
-        """Returns settings as points [N, D], brought into the cube where they lie outside."""
+        """Settings as points [N, D], clipped to the cube."""
         values = [[math.log(params[n]) if n in self._logs else params[n] for n in self._bounds] for params in settings]
         numbers = np.array(values, np.float64).reshape(len(settings), len(self._bounds))
         points: Doubles = np.clip((numbers - self._low) / (self._high - self._low), 0, 1)
         return points
 
     def params(self, point: Doubles) -> dict[str, float]:
-        """Returns a point [D] as settings, within their bounds to the last digit."""
+        """A point [D] as settings, exactly within their bounds."""
         numbers = self._low + point * (self._high - self._low)
         found = {}
         for (name, (low, high)), number in zip(self._bounds.items(), numbers.tolist(), strict=True):
@@ -123,12 +123,12 @@ class _Space:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What gains depend on.
+    """Inputs of the Gaussian process.
 
     Attributes:
-        time: When each interval began [N].
-        context: The score each began with, 0 for the least and 1 for the best of the history [N].
-        place: The settings, as points of the unit cube [N, D].
+        time: Start of each interval, [N].
+        context: Initial score of each, scaled to 0 for the lowest and 1 for the best of the history, [N].
+        place: The settings, as points of the unit cube, [N, D].
     """
 
     time: Doubles
@@ -136,11 +136,11 @@ class _Inputs:
     place: Doubles
 
     def at(self, time: float, context: float, place: Doubles) -> _Inputs:
-        """Returns other places at one time and in one context."""
+        """Inputs of points at the same time and context."""
         return _Inputs(np.full(len(place), time), np.full(len(place), context), place)
 
     def joined(self, other: _Inputs) -> _Inputs:
-        """Returns both together."""
+        """Concatenates the inputs."""
         return _Inputs(
             np.concatenate([self.time, other.time]),
             np.concatenate([self.context, other.context]),
@@ -148,7 +148,7 @@ class _Inputs:
         )
 
     def gaps(self, other: _Inputs) -> tuple[Doubles, Doubles]:
-        """Returns how far these lie from others: squared distances in settings and context, and times between."""
+        """Distances to other inputs: squared distances in settings and context, and differences in time."""
         mine = np.column_stack([self.context, self.place])
         others = np.column_stack([other.context, other.place])
         squared = np.square(mine[:, None, :] - others[None, :, :]).sum(axis=2)
@@ -157,13 +157,13 @@ class _Inputs:
 
 @dataclass(frozen=True)
 class _Model:
-    """A Gaussian process of gains with its hyper-parameters.
+    """A Gaussian process of gains with its hyperparameters.
 
     Attributes:
-        inputs: Where gains are known.
-        gains: The gains there, standardised [N].
-        length_scale: How far what is known of a point reaches.
-        forgetting: The share of it that an interval makes worthless.
+        inputs: Inputs of known gains.
+        gains: The known gains, standardised, [N].
+        length_scale: Length scale of the kernel over settings and context.
+        forgetting: Fraction of correlation that is lost over an interval.
         noise: Variance of a gain's noise, relative to the signal's.
         variance: Variance of the signal.
     """
@@ -176,19 +176,19 @@ class _Model:
     variance: float
 
     def correlations(self, one: _Inputs, other: _Inputs) -> Doubles:
-        """Returns the kernel between inputs, without noise and of variance 1."""
+        """Kernel between inputs, without noise and with variance 1."""
         squared, between = one.gaps(other)
         return _correlations(squared, between, self.length_scale, self.forgetting)
 
     def mean(self, where: _Inputs) -> Doubles:
-        """Returns the expected gain at inputs [N]."""
+        """Posterior mean of the gain at inputs, [N]."""
         known = self.correlations(self.inputs, self.inputs)
         known[np.diag_indices_from(known)] += self.noise
         mean: Doubles = self.correlations(where, self.inputs) @ np.linalg.solve(known, self.gains)
         return mean
 
     def standard_deviation(self, where: _Inputs, pending: _Inputs) -> Doubles:
-        """Returns how uncertain the gain is at inputs [N] once those that are pending are known as well."""
+        """Posterior standard deviation of the gain at inputs [N], as if pending gains were known too."""
         seen = self.inputs.joined(pending)
         known = self.correlations(seen, seen)
         known[np.diag_indices_from(known)] += self.noise
@@ -208,7 +208,7 @@ class _Hope:
     pending: Doubles
 
     def __call__(self, place: Doubles) -> Doubles:
-        """Returns the bound at places [N, D]."""
+        """The bound at points [N, D]."""
         where = self.model.inputs.at(self.time, self.context, place)
         pending = self.model.inputs.at(self.time, self.context, self.pending)
         weight = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(self.model.gains))))  # beta of the paper's appendix
@@ -217,7 +217,7 @@ class _Hope:
 
 
 def _fitted(inputs: _Inputs, gains: Doubles) -> _Model:
-    """Returns the model with the largest marginal likelihood on a grid.
+    """The model with the largest marginal likelihood on a grid of hyperparameters.
 
     The variance of the signal has its best value in closed form; a prior worth two gains of variance 1 keeps it away
     from 0 where gains hardly differ.
@@ -239,13 +239,13 @@ def _fitted(inputs: _Inputs, gains: Doubles) -> _Model:
 
 
 def _correlations(squared: Doubles, between: Doubles, length_scale: float, forgetting: float) -> Doubles:
-    """Returns exp(-d^2 / (2 l^2)) * (1 - forgetting)^(|t - t'| / 2)."""
+    """Kernel exp(-d^2 / (2 l^2)) * (1 - forgetting)^(|t - t'| / 2)."""
     correlations: Doubles = np.exp(-squared / (2 * length_scale**2)) * (1 - forgetting) ** (between / 2)
     return correlations
 
 
 def _argmax(hope: _Hope, known: Doubles, generator: np.random.Generator) -> Doubles:
-    """Returns the place with the largest bound among random ones, known ones and those around the best of them."""
+    """The point with the largest bound among random points, known points and points around the best of these."""
     places = np.concatenate([generator.random((CANDIDATES, known.shape[1])), known])
     best: Doubles = places[int(np.argmax(hope(places)))]
     for width in REFINEMENTS:
@@ -256,14 +256,14 @@ def _argmax(hope: _Hope, known: Doubles, generator: np.random.Generator) -> Doub
 
 
 def _scaled(scores: Doubles, history: Doubles) -> Doubles:
-    """Returns scores with the least of the history as 0 and the best as 1; all as 0 if they are the same."""
+    """Scales scores to 0 for the lowest of the history and 1 for the highest; all 0 if these are equal."""
     spread = float(history.max() - history.min())
     scaled: Doubles = (scores - history.min()) / (spread or math.inf)
     return scaled
 
 
 def _standardized(changes: Doubles) -> Doubles:
-    """Returns changes with mean 0 and standard deviation 1, at most two of those from it."""
+    """Standardises changes to mean 0 and standard deviation 1, clipped to two standard deviations."""
     std = float(changes.std()) or math.inf
     standardized: Doubles = np.clip((changes - changes.mean()) / std, -2, 2)
     return standardized

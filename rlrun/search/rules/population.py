@@ -1,7 +1,7 @@
-"""Population-based training: at each generation the worst members go on from the best ones, with other settings.
+"""Population-based training: at each generation the worst members copy the best ones, and change settings.
 
-Decisions depend on the members' scores and on the population's seed alone, never on who came first, as long as a
-generation waits for all of its members. They are written into the lineage before anyone hears of them.
+In a synchronous population, decisions depend on the members' scores and the population's seed alone, not on the order
+of arrival. They are recorded in the lineage before they are carried out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlrun.search.lineage import (
 )
 from rlrun.search.rules.bandit import modelled
 from rlrun.search.rules.mutation import explore
-from rlrun.search.rules.rule import Decision, Orders
+from rlrun.search.rules.rule import CONTINUE, Decision, Orders
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.tuning import Pb2Config, PbtConfig
 
@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from rlrun.search.lineage import How
 
 MAX_DRAWS = 20
-"""So often new settings are drawn that no rule across fields forbids, before the parent's are kept."""
+"""Maximum number of draws of new settings that the config refuses, before the parent's are kept."""
 
-CONTINUE, WAIT = Decision("continue"), Decision("wait")
+WAIT = Decision("wait")
 
 
 @dataclass
 class _Member:
-    """How a member stands; `generation` is the last one it has orders for."""
+    """State of a member; `generation` is the last one that it has orders for."""
 
     trial: str
+    population: int
     index: int
     params: dict[str, Any]
     generation: int = 0
@@ -56,15 +57,15 @@ class _Member:
 class Populations:
     """The rule of `pbt` and `pb2` for all populations of a run.
 
-    What it decided before a kill it knows from the lineage; members that had come to the next generation come to it
+    After a kill its decisions are restored from the lineage; members that had reached the next generation reach it
     again.
 
     Args:
-        settings: The scheduler's.
-        trials: Every trial of the run, in order.
-        lineage: The run's.
-        initial: The first settings of each member, by trial and path below `config`.
-        check: Raises SpecError if a trial's config does not take such settings.
+        settings: Settings of the scheduler.
+        trials: All trials of the run, in order.
+        lineage: The run's lineage.
+        initial: Initial settings of each member, by trial and path below `config`.
+        check: Raises SpecError if settings are not valid for a trial's config.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Populations:
         for trial in trials:
             assert trial.population is not None, "a trial of a population knows its population"
             members = self._populations.setdefault(trial.population, [])
-            member = _Member(trial.name, len(members), dict(initial[trial.name]))
+            member = _Member(trial.name, trial.population, len(members), dict(initial[trial.name]))
             if trial.name in known:
                 member.generation, record = known[trial.name]
                 member.params = dict(record.params)
@@ -101,15 +102,15 @@ class Populations:
         self._present: set[str] = set()
 
     def orders(self, trial: str) -> Orders | None:
-        """Returns the last orders of a trial, None before its first generation."""
+        """The last orders of a trial, None before its first generation."""
         return self._by_trial[trial].orders
 
     def add(self, trial: str) -> None:
-        """Lets a trial take part; one that is never added has ended before."""
+        """Adds a trial that is not over; others do not take part."""
         self._present.add(trial)
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Hears a result; a member that has come to its next generation waits, or is told at once how it goes on.
+        """Records a result; a member that has reached its next generation waits, or gets its orders at once.
 
         Args:
             trial: Name of the trial.
@@ -128,59 +129,53 @@ class Populations:
         return self._arrive(member)
 
     def diverged(self, trial: str) -> Decision:
-        """Hears that a member's training has diverged: it goes on from another one at the next generation."""
+        """Records that a member has diverged: it copies another one at the next generation."""
         member = self._by_trial[trial]
         member.score, member.has_diverged = None, True
         return self._arrive(member)
 
     def starts_again(self, trial: str) -> None:
-        """Hears that a member has failed and is started again; if it was waiting, it will come there once more."""
+        """Records that a failed member is restarted; if it was waiting, it will reach the generation again."""
         self._by_trial[trial].arrived = False
 
     def remove(self, trial: str) -> None:
-        """Hears that a member has ended; the others no longer wait for it, and nobody copies it any more."""
+        """Records that a member has ended; others neither wait for it nor copy it any more."""
         self._present.discard(trial)
-        population = self._population_of(trial)
         if self._settings.synchronous:
-            self._decide_if_all_are_here(population)
+            self._decide_if_all_have_arrived(self._by_trial[trial].population)
 
     def released(self) -> dict[str, Decision]:
-        """Returns what was decided about waiting members since the last call."""
+        """Decisions on waiting members since the last call."""
         released, self._released = self._released, {}
         return released
 
     def close(self) -> None:
-        """Removes the checkpoints that are kept for copying, once no member has anything left to do."""
+        """Removes the checkpoints that are kept for copying, once all members are over."""
         self._lineage.close()
 
     def _arrive(self, member: _Member) -> Decision:
         member.arrived = True
         if self._settings.synchronous:
-            self._decide_if_all_are_here(self._population_of(member.trial))
+            self._decide_if_all_have_arrived(member.population)
         else:
-            live = self._live(self._population_of(member.trial))
-            self._decide(self._population_of(member.trial), member.generation + 1, [member], live)
+            self._decide(member.population, member.generation + 1, [member], self._live(member.population))
         return self._released.pop(member.trial, WAIT)
-
-    def _population_of(self, trial: str) -> int:
-        member = self._by_trial[trial]
-        return next(seed for seed, members in self._populations.items() if member in members)
 
     def _live(self, population: int) -> list[_Member]:
         return [member for member in self._populations[population] if member.trial in self._present]
 
-    def _decide_if_all_are_here(self, population: int) -> None:
+    def _decide_if_all_have_arrived(self, population: int) -> None:
         members = self._live(population)
         if members and all(member.arrived for member in members):
             generation = 1 + max(member.generation for member in members)
             self._decide(population, generation, members, members)
 
     def _decide(self, population: int, generation: int, judged: list[_Member], live: list[_Member]) -> None:
-        """Decides how members go on, writes it down, and releases them.
+        """Decides on members, records the decisions, and releases them.
 
         Args:
             population: The population's seed.
-            generation: The generation that they have come to.
+            generation: The generation that they have reached.
             judged: The members that wait for a decision.
             live: All members that they are compared with.
         """
@@ -212,7 +207,7 @@ class Populations:
         self._forget_checkpoints()
 
     def _ends(self, live: Sequence[_Member]) -> tuple[list[_Member], list[_Member]]:
-        """Returns the members that may be copied, best first, and those that may be replaced."""
+        """The members that may be copied, best first, and those that may be replaced."""
         here = [member for member in live if member.arrived or member.score is not None]
         ranked = sorted(here, key=lambda member: (_rank(member), -member.index), reverse=True)
         size = min(math.ceil(len(ranked) * self._settings.quantile_fraction), len(ranked) // 2)
@@ -220,7 +215,7 @@ class Populations:
         return best, ranked[len(ranked) - size :]
 
     def _checkpoint_of(self, member: _Member) -> int | None:
-        """Returns the newest generation for which a checkpoint of a member is kept."""
+        """The newest generation for which a checkpoint of a member is kept."""
         for generation in (member.generation + 1, member.generation):
             if self._lineage.checkpoint(member.trial, generation).is_dir():
                 return generation
@@ -241,7 +236,8 @@ class Populations:
             else:
                 assert parent.score is not None, "a member without a score is no parent"
                 score = self._sign * parent.score
-                params = dict(modelled(self._settings, self._of(population), generation, score, taken, draws))
+                history = [line for line in self._history if line.population == population]
+                params = dict(modelled(self._settings, history, generation, score, taken, draws))
                 how = "modelled"
             try:
                 self._check(member.trial, params)
@@ -249,9 +245,6 @@ class Populations:
                 continue
             return params, how
         return dict(parent.params), "kept"
-
-    def _of(self, population: int) -> list[Generation]:
-        return [line for line in self._history if line.population == population]
 
     def _append(
         self, population: int, generation: int, decided: Sequence[tuple[_Member, How, _Member | None]]
@@ -282,7 +275,7 @@ class Populations:
         return Orders(generation, record.parent, parent, dict(record.params))
 
     def _forget_checkpoints(self) -> None:
-        """Keeps what the last orders of a member name, and what each member has come to its next generation with."""
+        """Removes checkpoints but those in the members' last orders, and those of their last and next generations."""
         needed: set[tuple[str, int]] = set()
         for trial, (generation, record) in newest_records(self._history).items():
             needed |= {(trial, generation), (trial, generation + 1)}

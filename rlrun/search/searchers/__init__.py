@@ -1,1 +1,1 @@
-"""What chooses the next configuration of a search: Optuna, HyperOpt, BOHB, and the journal from which each goes on."""
+"""Searchers that choose the next configuration (Optuna, BOHB), and the journal by which they are resumed."""

@@ -1,7 +1,7 @@
-"""BOHB's searcher (arXiv:1807.01774): one density of good configurations, one of bad ones, and their ratio.
+"""BOHB's searcher (arXiv:1807.01774): maximises the ratio of two kernel densities, of good and bad configurations.
 
-It learns from the largest budget on which enough configurations have been seen, so that the many short trials of
-HyperBand's first rungs guide it at once and the few long ones take over as they come.
+The model uses the largest budget with enough configurations, so that at first the many short trials of HyperBand's
+first rungs guide it, and later the few long ones.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from rlrun.search.searchers.dimension import Dimension
 from rlrun.search.searchers.searcher import Configuration, History
 
 RANDOM_FRACTION = 1 / 3
-"""How often a configuration is drawn at random (rho in the paper)."""
+"""Probability of a random configuration (rho in the paper)."""
 GOOD_FRACTION = 0.15
-"""Share of the configurations that counts as good (q)."""
+"""Fraction of the configurations that counts as good (q)."""
 SAMPLES = 64
-"""Of so many samples the one with the highest ratio is suggested (N_s)."""
+"""Number of samples, of which the one with the highest ratio is suggested (N_s)."""
 BANDWIDTH_FACTOR = 3.0
-"""Samples are drawn with bandwidths so many times as wide, for exploration (b_w)."""
+"""Factor by which bandwidths are widened for samples, for exploration (b_w)."""
 MIN_BANDWIDTH = 1e-3
-"""Least bandwidth, of dimensions from 0 to 1."""
+"""Minimum bandwidth, for dimensions from 0 to 1."""
 
 Points = npt.NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class BohbSearcher:
     hears_budgets = True
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Returns the next configuration."""
+        """Suggests the next configuration."""
         generator = np.random.default_rng(seed)
         ranked = _ranked(history)
         if generator.uniform() < RANDOM_FRACTION or not ranked:
@@ -51,11 +51,11 @@ class BohbSearcher:
 
 
 def split(number: int, least: int) -> tuple[int, int]:
-    """Returns how many of the ranked configurations are good and how many bad (eq. 3); they may overlap.
+    """Numbers of good and bad configurations among the ranked ones (eq. 3); they may overlap.
 
     Args:
-        number: How many there are (N_b).
-        least: How many each side has at least (N_min).
+        number: Number of ranked configurations (N_b).
+        least: Minimum of each side (N_min).
 
     Examples:
         >>> split(100, 4), split(6, 4)
@@ -66,7 +66,7 @@ def split(number: int, least: int) -> tuple[int, int]:
 
 
 def model_budget(history: History) -> float | None:
-    """Returns the largest budget with scores of at least N_min + 2 configurations; None if there is none."""
+    """The largest budget with scores of at least N_min + 2 configurations; None if there is none."""
     seen = [budget for observed in _scores(history).values() for budget in observed]
     enough = {budget for budget in seen if seen.count(budget) >= _least(history) + 2}
     return max(enough, default=None)
@@ -77,9 +77,9 @@ class Density:
     """A kernel density over several dimensions (eq. 2): Gaussian kernels, for options those of Aitchison and Aitken.
 
     Attributes:
-        centers: [N, D] points it was fitted to: places from 0 to 1, or indices of options.
-        bandwidths: [D] standard deviations, or the chance that an option becomes another one.
-        options: [D] how many options there are; 0 for numbers.
+        centers: Points that it was fitted to: numbers from 0 to 1, or indices of options, [N, D].
+        bandwidths: Standard deviations, or probabilities that an option becomes another one, [D].
+        options: Numbers of options; 0 for numbers, [D].
     """
 
     centers: Points
@@ -90,11 +90,11 @@ class Density:
     def fit(cls, points: Points, options: Sequence[int]) -> Density:
         """Fits the bandwidths by the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
 
-        The standard deviation of options is that of a yes or no, sqrt(p * (1 - p)), for any number of them.
+        The standard deviation of options is that of a Bernoulli variable, sqrt(p * (1 - p)), for any number of options.
 
         Args:
-            points: [N, D] points.
-            options: [D] how many options each dimension has; 0 for numbers.
+            points: Points, [N, D].
+            options: Numbers of options; 0 for numbers, [D].
         """
         number, dimensions = points.shape
         bandwidths = []
@@ -106,7 +106,7 @@ class Density:
         return cls(points, np.array(bandwidths), options)
 
     def at(self, points: Points) -> Points:
-        """Returns the density [M] at points [M, D]."""
+        """The density [M] at points [M, D]."""
         kernels = np.ones((len(points), len(self.centers)))
         for place, count in enumerate(self.options):
             width = self.bandwidths[place]
@@ -118,7 +118,7 @@ class Density:
         return np.asarray(kernels.mean(axis=1))
 
     def sample(self, number: int, generator: np.random.Generator) -> Points:
-        """Draws points [number, D] with bandwidths BANDWIDTH_FACTOR times as wide, cut off at 0 and 1."""
+        """Draws points [number, D] with bandwidths widened by BANDWIDTH_FACTOR, truncated to [0, 1]."""
         points = self.centers[generator.integers(len(self.centers), size=number)].copy()
         for place, count in enumerate(self.options):
             width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))
@@ -132,29 +132,29 @@ class Density:
 
 
 def _widest(options: int) -> float:
-    """Returns the largest bandwidth that means anything: every option as likely as the others."""
+    """The largest useful bandwidth: every option as likely as the others."""
     return (options - 1) / options if options else math.inf
 
 
 def _truncated(centers: Points, width: float, generator: np.random.Generator) -> Points:
-    """Draws from normal distributions cut off at 0 and 1, by drawing again what falls outside."""
+    """Draws from normal distributions truncated to [0, 1], by rejection."""
     drawn = generator.normal(centers, width)
     while (outside := (drawn < 0) | (drawn > 1)).any():
-        # A wide one is nearly even between the ends; drawing from it again could take for ever.
+        # A wide one is nearly uniform on [0, 1], but most of its draws are outside.
         again = generator.normal(centers, width) if width < 1 else generator.uniform(size=len(centers))
         drawn = np.where(outside, again, drawn)
     return np.asarray(drawn)
 
 
 def _least(history: History) -> int:
-    """Returns how many points a density needs at least (N_min)."""
+    """Minimum number of points of a density (N_min)."""
     return len(history.dimensions) + 1
 
 
 def _scores(history: History) -> dict[int, dict[float, float]]:
-    """Returns the scores by configuration and budget.
+    """Scores by configuration and budget.
 
-    Where nothing was told on the way, as without HyperBand, the end is the only budget.
+    Without intermediate results, as without HyperBand, the end is the only budget.
     """
     if history.observations:
         return history.observations
@@ -162,9 +162,9 @@ def _scores(history: History) -> dict[int, dict[float, float]]:
 
 
 def _ranked(history: History) -> list[int]:
-    """Returns the configurations seen on the budget that the model learns from, the best first.
+    """Configurations on the budget of the model, the best first.
 
-    A failed configuration without a score there counts as worse than all that have one.
+    Failed configurations without a score there come last.
     """
     budget = model_budget(history)
     if budget is None:
@@ -176,7 +176,7 @@ def _ranked(history: History) -> list[int]:
 
 
 def _point(history: History, number: int) -> list[float]:
-    """Returns a configuration as a point: places from 0 to 1, and indices of options."""
+    """A configuration as a point: numbers from 0 to 1, and indices of options."""
     return [
         coordinate if dimension.options else dimension.unit(coordinate)
         for dimension, coordinate in zip(history.dimensions, history.coordinates(number), strict=True)

@@ -1,4 +1,4 @@
-"""Search spaces as searchers see them: each is a coordinate in an interval, and every coordinate stands for a value."""
+"""Search spaces as dimensions for searchers: each maps a numeric coordinate in an interval to values."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from rlrun.spec.search_space import SearchSpace, multiple, multiples
 from rlrun.spec.trial_names import short_names
 
 TAIL = 1e-9
-"""Share of a normal distribution beyond either end of what a model suggests: 6 standard deviations."""
+"""Probability of a normal distribution beyond either end of a model's suggestions: 6 standard deviations."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One search space, its coordinate and what values the coordinate stands for.
+    """One search space as an interval of coordinates that map to its values.
 
-    The coordinate of a list of options is an index, that of a quantized space or of whole numbers a multiple, that of a
-    normal distribution the share of it that lies below, and else the value itself. Drawn evenly from the interval, or
-    from its logarithms, and rounded where it is whole, it gives the values that the space itself draws, as likely.
+    The coordinate of options is the index; of a quantized space or integers, the multiple; of a normal distribution,
+    the cumulative probability; else the value itself. A uniform draw from the interval, or from its logarithm, rounded
+    if `whole`, has the same distribution of values as a draw from the space.
 
     Attributes:
         name: The space's shortest name, as in the table of trials.
-        location: Its place in the experiment.
-        space: The space.
+        location: Its location in the experiment.
+        space: The search space.
         low: Lower end of the interval.
         high: Upper end of the interval.
-        first: Lowest coordinate that a whole one is rounded to.
-        last: Highest coordinate that a whole one is rounded to.
+        first: Lowest rounded coordinate.
+        last: Highest rounded coordinate.
         whole: Whether coordinates are rounded.
-        log: Whether the logarithm of the coordinate is what is even.
-        step: The value is this times the coordinate, where that is whole.
+        log: Whether the coordinate is uniform on a logarithmic scale.
+        step: Factor from a rounded coordinate to the value.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Dimension:
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is one value only."""
+        """Whether there is only one value."""
         return self.whole and self.first == self.last
 
     def value(self, coordinate: float) -> Any:
-        """Returns the value that a coordinate stands for, always one that the space could draw."""
+        """The value at a coordinate, always one that the space could draw."""
         if self.whole:
             rounded = min(max(round(coordinate), self.first), self.last)
             return self.options[rounded] if self.options else multiple(rounded, self.step)
@@ -68,7 +68,7 @@ class Dimension:
         return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
 
     def coordinate(self, value: Any) -> float:
-        """Returns the coordinate of a value; of options that are equal the first."""
+        """The coordinate of a value; of equal options, that of the first."""
         if self.options:
             return [as_text(option) for option in self.options].index(as_text(value))
         if self.whole:
@@ -78,19 +78,19 @@ class Dimension:
         return min(max(float(share), self.low), self.high)
 
     def unit(self, coordinate: float) -> float:
-        """Returns where in the interval a coordinate is, from 0 to 1, by its logarithm if that is what is even."""
+        """The position of a coordinate in the interval, from 0 to 1, on a logarithmic scale if `log`."""
         low, high = self._ends
         return (self._scaled(min(max(coordinate, self.low), self.high)) - low) / (high - low)
 
     def from_unit(self, unit: float) -> float:
-        """Returns the coordinate at a place in the interval, rounded where it is whole."""
+        """The coordinate at a position in the interval, rounded if `whole`."""
         low, high = self._ends
         scaled = low + (high - low) * unit
         coordinate = math.exp(scaled) if self.log else scaled
         return self.coordinate(self.value(coordinate)) if self.whole else min(max(coordinate, self.low), self.high)
 
     def read(self, recorded: Any) -> Any:
-        """Returns a value that has been to a JSON file and back as the spec wrote it."""
+        """Restores a value from JSON in the form of the spec."""
         return self.value(self.coordinate(recorded)) if self.options else recorded
 
     @property
@@ -110,12 +110,12 @@ class Dimension:
 
 
 def dimensions_of(spaces: Mapping[Location, SearchSpace]) -> tuple[Dimension, ...]:
-    """Returns an experiment's search spaces as dimensions, in their order."""
+    """An experiment's search spaces as dimensions, in order."""
     return tuple(_dimension(name, location, spaces[location]) for location, name in short_names(spaces).items())
 
 
 def as_text(value: Any) -> str:
-    """Returns a value as JSON, by which options are told apart: 1, 1.0 and true are three."""
+    """A value as JSON, by which options are distinguished: 1, 1.0 and true differ."""
     return json.dumps(value, sort_keys=True)
 
 

@@ -1,7 +1,7 @@
-"""The journal of a search: every suggestion and result on a line of search.jsonl, from which a search goes on.
+"""The journal of a search: all suggestions and results in search.jsonl, from which a search is resumed.
 
-The journal is the only truth. Searchers keep nothing, so an interrupted search is read back line by line, without
-suggesting anything again, and goes on with the configuration that it would have suggested uninterrupted.
+The journal is the only state, since searchers have none. An interrupted search is restored line by line, without
+suggesting anything again, and continues with the configuration that it would have suggested without the interruption.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from rlrun.checkpoint.plain_json import load_json
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.search.searchers.dimension import Dimension
-from rlrun.search.searchers.searcher import Configuration, History, Searcher, StudyFile
+from rlrun.search.searchers.optuna import OptunaStudyFile
+from rlrun.search.searchers.searcher import Configuration, History, Searcher
 
 JOURNAL_FILE = "search.jsonl"
 """Name of the journal in the run directory."""
 ATTEMPTS = 100
-"""A suggestion that the config refuses is drawn anew so often, from the middle on at random."""
+"""Maximum number of repeated suggestions if the config refuses them; the second half of them is random."""
 
 Check = Callable[[Configuration], object]
-"""Raises SpecError for a configuration that cannot be run."""
+"""Raises SpecError for a configuration that is not valid."""
 
 
 class JournaledSearcher:
-    """A searcher with its journal; numbers of configurations count from 0.
+    """A searcher with its journal; configurations are numbered from 0.
 
     Attributes:
-        history: All that is known of the search.
+        history: The history of the search.
     """
 
     def __init__(
@@ -46,22 +47,22 @@ class JournaledSearcher:
         head: Mapping[str, Any],
         dimensions: tuple[Dimension, ...],
         check: Check,
-        study_file: StudyFile | None = None,
+        study_file: OptunaStudyFile | None = None,
     ) -> None:
-        """Reads the journal if there is one, and begins it if there is none.
+        """Restores the search from its journal, or starts a journal.
 
         Args:
-            searcher: Who chooses.
+            searcher: The searcher.
             path: The journal.
-            head: What the search is, its first line: `mode`, `seed` and `startup_trials` are read from here, the rest
-                must be equal when it goes on.
+            head: Description of the search, the journal's first line, with `mode`, `seed` and `startup_trials`; it must
+                be equal when the search is resumed.
             dimensions: The search spaces.
-            check: What a suggestion must pass.
-            study_file: A file for other programs that follows the search.
+            check: Raises an error for suggestions that are not valid.
+            study_file: Optuna study for other programs, which follows the search; None for none.
 
         Raises:
-            UsageError: If the journal is that of another search, or is damaged.
-            OutOfResources: If the disk is full.
+            UsageError: The journal is that of another search, or is damaged.
+            OutOfResources: The disk is full.
         """
         self.history = History(tuple(each for each in dimensions if not each.is_constant), head["mode"])
         self._searcher = searcher
@@ -82,20 +83,15 @@ class JournaledSearcher:
 
     @property
     def suggested(self) -> dict[int, Configuration]:
-        """What has been suggested so far, by number."""
+        """Suggested configurations so far, by number."""
         return {number: dict(values) for number, values in self.history.configurations.items()}
 
-    @property
-    def completed(self) -> dict[int, float | None]:
-        """Scores of what has ended so far, by number; None for a failure."""
-        return dict(self.history.scores)
-
     def suggest(self, number: int) -> Configuration:
-        """Returns a configuration: a new one, or again the one that has this number.
+        """The configuration with a number, which is suggested at the first call.
 
         Raises:
-            UsageError: If the config refuses whatever is suggested.
-            OutOfResources: If the disk is full.
+            UsageError: The config refuses all suggestions.
+            OutOfResources: The disk is full.
         """
         known = self.history.configurations
         if number not in known:
@@ -108,12 +104,12 @@ class JournaledSearcher:
         return dict(known[number])
 
     def observe(self, number: int, budget: float, score: float) -> None:
-        """Tells how a configuration stands at a budget; only BOHB listens.
+        """Records a configuration's score at a budget, which only BOHB uses.
 
         Args:
             number: The configuration.
-            budget: How long it has run, such as in env steps; scores at the same budget are compared.
-            score: Its score there; one that is not finite is left out.
+            budget: Its progress, such as in env steps; scores at the same budget are compared.
+            score: Its score there; it is ignored if not finite.
         """
         if not self._searcher.hears_budgets or not math.isfinite(score):
             return
@@ -123,11 +119,11 @@ class JournaledSearcher:
             self._observed(number, budget, score)
 
     def complete(self, number: int, score: float | None) -> None:
-        """Tells how a configuration has ended; of several ends the last counts.
+        """Records the final score of a configuration; a later call replaces it.
 
         Args:
             number: The configuration.
-            score: Its score, the mean over its seeds; None, or what is not finite, for a failure.
+            score: Its score, the mean over its seeds; None, or a number that is not finite, for a failure.
         """
         if score is not None and not math.isfinite(score):
             score = None
@@ -140,12 +136,12 @@ class JournaledSearcher:
                 self._study_file.finish(self.history, number)
 
     def notes(self) -> list[str]:
-        """Returns what the user should know, each once."""
+        """Messages to the user since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
     def _accepted(self, number: int) -> tuple[int, Configuration]:
-        """Returns a new configuration that passes the check, and at which attempt it came."""
+        """Suggests a new configuration that is valid, with the number of the attempt."""
         for attempt in range(ATTEMPTS):
             values = self._propose(number, attempt)
             try:
@@ -160,7 +156,7 @@ class JournaledSearcher:
         raise UsageError(f"{ATTEMPTS} suggested configurations in a row were refused; the last one: {refusal}")
 
     def _propose(self, number: int, attempt: int) -> Configuration:
-        """Returns a configuration that depends on the history, the seed, the number and the attempt alone."""
+        """Suggests a configuration as a function of the history, the seed, the number and the attempt."""
         seed = child_seed(self._head["seed"], "search", number, attempt)
         if attempt >= ATTEMPTS // 2 or self.history.scored() < self._head["startup_trials"]:
             generator = np.random.default_rng(seed)
@@ -175,7 +171,7 @@ class JournaledSearcher:
         self.history.observations.setdefault(number, {})[budget] = score
 
     def _replay(self, lines: list[dict[str, Any]]) -> None:
-        """Goes on with what the journal says, and looks whether the searcher would suggest the last one again."""
+        """Restores the journal, and checks whether the searcher would repeat the last suggestion."""
         head, *events = lines
         if differing := [name for name in {**head, **self._head} if head.get(name) != self._head.get(name)]:
             raise UsageError(
@@ -190,7 +186,7 @@ class JournaledSearcher:
                     if place == last and self._propose(number, attempt) != recorded:
                         self._notes.append(
                             "the searcher would not suggest again what it suggested before (another version of it?); "
-                            "what it suggested stands"
+                            "the earlier suggestion is kept"
                         )
                     history.configurations[number], history.began[number] = recorded, moment
                 case {"observe": int(number), "budget": budget, "score": score}:

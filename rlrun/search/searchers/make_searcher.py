@@ -1,4 +1,4 @@
-"""From what a spec says of its searcher to the searcher."""
+"""Factory of searchers from a spec's searcher settings."""
 
 from __future__ import annotations
 
@@ -8,37 +8,35 @@ from pathlib import Path
 from rlrun.errors import UsageError
 from rlrun.search.searchers.bohb import BohbSearcher
 from rlrun.search.searchers.dimension import dimensions_of
-from rlrun.search.searchers.hyperopt import HyperoptSearcher
 from rlrun.search.searchers.journal import JOURNAL_FILE, JournaledSearcher
 from rlrun.search.searchers.optuna import STUDY_FILE, OptunaSearcher, OptunaStudyFile
 from rlrun.search.searchers.searcher import Configuration, Searcher
 from rlrun.spec.experiment import Experiment
 
-SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "hyperopt": HyperoptSearcher, "bohb": BohbSearcher}
+SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSearcher}
 """Searchers by their names in a spec; random draws are `Experiment.trials`."""
-_PACKAGES = ("optuna", "hyperopt")
 
 
 def check_installed(kind: str) -> None:
-    """Sees to it that a searcher's package is there, without importing it.
+    """Checks that a searcher's package is installed, without importing it.
 
     Raises:
-        UsageError: If it is missing; the message names the pip command.
+        UsageError: It is missing; the message has the pip command.
     """
-    if kind in _PACKAGES and find_spec(kind) is None:
+    if kind == "optuna" and find_spec(kind) is None:
         raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")
 
 
 def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearcher:
-    """Returns an experiment's searcher, which goes on where the run's journal ends.
+    """An experiment's searcher, restored from the run's journal if there is one.
 
     Args:
-        experiment: What is run; its searcher is another than random.
-        run_directory: Where the journal is kept, and Optuna's study.
+        experiment: The experiment, with another searcher than random.
+        run_directory: Directory of the journal, and of Optuna's study.
 
     Raises:
-        UsageError: If the searcher's package is missing, or the journal is that of another search.
-        OutOfResources: If the disk is full.
+        UsageError: The searcher's package is missing, or the journal is that of another search.
+        OutOfResources: The disk is full.
     """
     assert experiment.searcher is not None
     kind, settings = experiment.searcher.kind, experiment.searcher.settings

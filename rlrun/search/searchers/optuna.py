@@ -1,7 +1,7 @@
-"""Optuna's searcher, and the study that Optuna's own tools can open.
+"""Optuna's searcher, and a study file for Optuna's own tools.
 
-The searcher samples from a study in memory, made from the history each time. The file is written beside: a
-JournalStorage with the same trials, for `optuna-dashboard` and `optuna.load_study`. rlrun never reads it.
+The searcher samples from a study in memory, created from the history each time. The file is a JournalStorage with the
+same trials, for `optuna-dashboard` and `optuna.load_study`. rlrun never reads it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ STUDY_FILE = "optuna.log"
 class OptunaSearcher:
     """The tree-structured Parzen estimator of Optuna, multivariate (arXiv:2304.11127).
 
-    What still runs counts as bad, so that configurations which run at once differ; what failed is left out.
+    Running configurations count as bad, so that those suggested meanwhile differ; failed ones are left out.
     """
 
     hears_budgets = False
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Returns the next configuration."""
+        """Suggests the next configuration."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -51,7 +51,7 @@ class OptunaStudyFile:
     """The study as a JournalStorage file in the run directory."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """Names the file and the study in it; nothing is written yet.
+        """Names the file and its study; nothing is written yet.
 
         Args:
             path: The file.
@@ -63,7 +63,7 @@ class OptunaStudyFile:
         self._numbers: dict[int, int] = {}
 
     def write(self, history: History) -> None:
-        """Writes the file anew."""
+        """Rewrites the file."""
         import optuna
         from optuna.storages import JournalStorage
 
@@ -83,16 +83,16 @@ class OptunaStudyFile:
         operations.write_to(self.path)
 
     def add(self, history: History, number: int) -> None:
-        """Adds a configuration that was suggested, with its end if that is known."""
+        """Adds a suggested configuration, with its end if that is known."""
         self._study.add_trial(_trial(history, number))
         self._numbers[number] = len(self._numbers)
 
     def finish(self, history: History, number: int) -> None:
-        """Adds how a configuration has ended."""
+        """Adds the end of a configuration."""
         import optuna
 
         trial = self._study.get_trials(deepcopy=False)[self._numbers[number]]
-        if trial.state.is_finished():  # it ran on after its end; Optuna has no way to say so
+        if trial.state.is_finished():  # it was continued after its end, which Optuna does not support
             self.write(history)
             return
         score = history.scores[number]
@@ -101,10 +101,10 @@ class OptunaStudyFile:
 
 
 class _Operations:
-    """Where a JournalStorage keeps its operations: in memory, and in a file that is never read back.
+    """Backend of a JournalStorage in memory and in a file that is never read back.
 
-    Optuna's own JournalFileBackend reads the file before each operation, and whatever somebody has done to it in a
-    dashboard would come back into the search.
+    Optuna's own JournalFileBackend reads the file before each operation, and changes by a dashboard would affect the
+    search.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _Operations:
         self._path = Path()
 
     def write_to(self, path: Path) -> None:
-        """Writes all operations to a file, and from now on every further one."""
+        """Writes all operations to a file, and appends further ones from now on."""
         from optuna.storages.journal import JournalFileBackend
 
         earlier, self._all = self._all, []
@@ -121,11 +121,11 @@ class _Operations:
         self.append_logs(earlier)
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """Returns the operations from a number on, as Optuna asks for them."""
+        """Optuna's interface: the operations from a number on."""
         return iter(self._all[log_number_from:])
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Takes further operations, as Optuna hands them over."""
+        """Optuna's interface: appends operations."""
         if self._file is not None:
             with explained_full_disk(self._path, lambda: 1000 * len(logs)):
                 self._file.append_logs(logs)
@@ -137,7 +137,7 @@ def _direction(history: History) -> str:
 
 
 def _trial(history: History, number: int) -> FrozenTrial:
-    """Returns a configuration as Optuna writes it, with the state it is in."""
+    """A configuration as Optuna's trial, with its state."""
     from optuna.trial import TrialState, create_trial
 
     coordinates = history.coordinates(number)
@@ -163,7 +163,7 @@ def _trial(history: History, number: int) -> FrozenTrial:
 
 
 def _name(dimension: Dimension) -> str:
-    """Returns the name of a parameter; Optuna has no normal distribution, so it gets the share below the value."""
+    """Name of a parameter; a normal distribution, which Optuna lacks, is replaced by its quantile."""
     return f"{dimension.name} (quantile)" if dimension.space.kind.name == "normal" else dimension.name
 
 
@@ -183,9 +183,9 @@ def _distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def _counts(dimension: Dimension) -> bool:
-    """Whether Optuna is told that values are whole.
+    """Whether Optuna gets an integer distribution.
 
-    Multiples of a fraction, and numbers in steps that are tiny beside their range, are rounded here: Optuna would
+    Multiples of a fraction, and numbers in steps that are tiny relative to their range, are rounded here: Optuna would
     divide floats by floats and take logarithms of 0. It has no logarithmic steps other than 1.
     """
     is_coarse = dimension.whole and dimension.last - dimension.first < 2**20
@@ -193,7 +193,7 @@ def _counts(dimension: Dimension) -> bool:
 
 
 def _parameter(dimension: Dimension, coordinate: float) -> Any:
-    """Returns what Optuna calls a coordinate."""
+    """Optuna's parameter for a coordinate."""
     if dimension.options:
         return _labels(dimension)[int(coordinate)]
     if _counts(dimension):
@@ -203,14 +203,14 @@ def _parameter(dimension: Dimension, coordinate: float) -> Any:
 
 
 def _coordinate(dimension: Dimension, parameter: Any) -> float:
-    """Returns the coordinate of what Optuna suggests."""
+    """The coordinate of Optuna's parameter."""
     if dimension.options:
         return _labels(dimension).index(parameter)
     return parameter / dimension.step if dimension.whole else float(parameter)
 
 
 def _labels(dimension: Dimension) -> tuple[str, ...]:
-    """Returns the options as texts that differ: Optuna takes no lists and would take equal options for one."""
+    """Distinct texts for the options: Optuna accepts no lists, and treats equal options as one."""
     labels: list[str] = []
     for option in dimension.options:
         text = option if isinstance(option, str) else as_text(option)

@@ -1,9 +1,8 @@
-"""What a searcher is: from all that is known of a search to the next configuration, and nothing kept in between."""
+"""Interface of searchers: stateless functions from the history of a search to the next configuration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -11,21 +10,21 @@ from rlrun.explain import Location
 from rlrun.search.searchers.dimension import Dimension
 
 Configuration = dict[Location, Any]
-"""A value for each search space, by its location."""
+"""A value for each search space, by location."""
 
 
 @dataclass
 class History:
-    """All that a search has come to know.
+    """The history of a search.
 
     Attributes:
-        dimensions: The search spaces that have more than one value.
-        mode: Whether more of the metric is better (max) or less (min).
-        configurations: What was suggested, by number.
-        scores: Those that have ended, by number; None for a failure.
-        observations: How those stood on the way, by number and budget.
-        began: When each was suggested, in seconds since 1970, by number.
-        ended: When each ended, likewise.
+        dimensions: The search spaces with more than one value.
+        mode: Whether higher values of the metric are better (max) or lower ones (min).
+        configurations: Suggested configurations, by number.
+        scores: Final scores, by number; None for a failure.
+        observations: Intermediate scores, by number and budget.
+        began: Times of the suggestions, in seconds since 1970, by number.
+        ended: Times of the ends, likewise.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -37,26 +36,23 @@ class History:
     ended: dict[int, float] = field(default_factory=dict)
 
     def loss(self, score: float | None) -> float:
-        """Returns a score as a loss, of which less is better, whatever the mode; a failure is infinitely bad."""
+        """A score as a loss, to be minimised in either mode; infinite for a failure."""
         if score is None:
             return math.inf
         return -score if self.mode == "max" else score
 
     def scored(self) -> int:
-        """Returns how many configurations have a score, even if only one on the way."""
+        """Number of configurations with a score, final or intermediate."""
         ended = {number for number, score in self.scores.items() if score is not None}
         return len(ended | self.observations.keys())
 
     def coordinates(self, number: int) -> list[float]:
-        """Returns the coordinates of a configuration, in the order of the dimensions."""
-        return self.coordinates_of(self.configurations[number])
-
-    def coordinates_of(self, values: Mapping[Location, Any]) -> list[float]:
-        """Returns the coordinates of some values, in the order of the dimensions."""
+        """The coordinates of a configuration, in the order of the dimensions."""
+        values = self.configurations[number]
         return [dimension.coordinate(values[dimension.location]) for dimension in self.dimensions]
 
     def values_at(self, coordinates: list[float]) -> Configuration:
-        """Returns the values at some coordinates, which are in the order of the dimensions."""
+        """The configuration at coordinates in the order of the dimensions."""
         return {
             dimension.location: dimension.value(coordinate)
             for dimension, coordinate in zip(self.dimensions, coordinates, strict=True)
@@ -64,36 +60,20 @@ class History:
 
 
 class Searcher(Protocol):
-    """Chooses the next configuration from the history of the search and a seed.
+    """Suggests the next configuration from the history of the search and a seed.
 
-    It keeps nothing from one call to the next: the same history and seed give the same configuration, in whatever
-    process. That is what lets an interrupted search go on as if it had not been.
-
-    Attributes:
-        hears_budgets: Whether it learns from results on the way, not from the last ones only.
+    It has no state: the same history and seed give the same configuration, in any process. So an interrupted search
+    continues as if it had not been interrupted.
     """
 
     @property
     def hears_budgets(self) -> bool:
-        """Whether it learns from results on the way, not from the last ones only."""
+        """Whether it also learns from intermediate results."""
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Returns the next configuration; the history is left as it is.
+        """Suggests the next configuration.
 
         Args:
-            history: What is known, with at least one score in it.
-            seed: From which all its draws derive, 32 bits.
+            history: The history, not to be changed, with at least one score.
+            seed: Seed of all random draws, 32 bits.
         """
-
-
-class StudyFile(Protocol):
-    """A file beside the journal that other programs read; it follows the history and is never read back."""
-
-    def write(self, history: History) -> None:
-        """Writes the file anew."""
-
-    def add(self, history: History, number: int) -> None:
-        """Adds a configuration that was suggested."""
-
-    def finish(self, history: History, number: int) -> None:
-        """Adds how a configuration has ended."""

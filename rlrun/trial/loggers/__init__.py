@@ -1,1 +1,1 @@
-"""What sends a trial's results to services; each is imported only when a spec asks for it."""
+"""Loggers that send a trial's results to services; each is imported only when a spec names it."""

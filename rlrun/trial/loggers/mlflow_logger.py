@@ -1,4 +1,4 @@
-"""MLflow: a run for each trial, in an experiment of the same name as ours."""
+"""MLflow logger: a run for each trial, in an experiment named like rlrun's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rlrun.spec.loggers import MlflowConfig
 from rlrun.trial.trial_directory import TrialStatus
 
 STATUSES: dict[TrialStatus, str] = {"TERMINATED": "FINISHED", "ERROR": "FAILED", "INTERRUPTED": "KILLED"}
-"""MLflow's words for how a trial ended; one that will go on soon stays RUNNING."""
+"""MLflow's status of trials that ended; one that will continue soon stays RUNNING."""
 
 FOLDER = "mlruns"
 MAX_BATCH, MAX_VALUE = 1000, 500
-"""MLflow's limits: metrics in one request, characters of a parameter's value."""
+"""MLflow's limits: metrics per request, characters of a parameter's value."""
 
 
 class MlflowLogger:
@@ -28,14 +28,14 @@ class MlflowLogger:
         self._config = config
 
     def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
-        """Begins the trial's MLflow run, or goes on with it."""
+        """Starts or continues the trial's MLflow run."""
         from mlflow.entities import Param
         from mlflow.tracking import MlflowClient
 
         run = directory.absolute().parent
         uri = self._config.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or str(run.parent / FOLDER)
         if "://" not in uri:
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow wants to be told that a folder is meant
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow requires this for a folder
         self._client = MlflowClient(tracking_uri=uri)
         if known_as is not None:
             self._run = known_as
@@ -63,13 +63,13 @@ class MlflowLogger:
         self._client.log_batch(self._run, metrics=metrics[:MAX_BATCH])
 
     def finish(self, status: TrialStatus) -> None:
-        """Tells MLflow how the trial ended."""
+        """Sets the status of the MLflow run."""
         if status in STATUSES:
             self._client.set_tag(self._run, "rlrun.status", status)
             self._client.set_terminated(self._run, STATUSES[status])
 
     def _experiment(self, name: str) -> str:
-        """Returns the id of an MLflow experiment, which another trial may be making at this moment."""
+        """Finds or creates an MLflow experiment, which another trial may be creating at the same time."""
         from mlflow.exceptions import MlflowException
 
         found = self._client.get_experiment_by_name(name)
@@ -85,5 +85,5 @@ class MlflowLogger:
 
 
 def _plain(name: str) -> str:
-    """Returns a name as MLflow takes it."""
+    """A name with only the characters that MLflow allows."""
     return re.sub(r"[^\w\-. /:]", "_", name)

@@ -1,4 +1,4 @@
-"""What a logger is, and which there are."""
+"""Interface of loggers, and the available ones."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ LOGGERS = {
     "wandb": "rlrun.trial.loggers.wandb_logger:WandbLogger",
     "mlflow": "rlrun.trial.loggers.mlflow_logger:MlflowLogger",
 }
-"""Where the logger of each service is; the service, its Python package and the extra that installs it share a name."""
+"""Import path of each service's logger; the service, its Python package and the extra that installs it share a name."""
 
 
 class TrialLogger(Protocol):
-    """Tells one service what a trial does. It is made for one trial, and called from one thread that is its own."""
+    """Sends the results of one trial to a service. It is created for one trial, and called from its own thread."""
 
     def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
-        """Begins, or goes on with, what the service knows the trial as.
+        """Starts or continues the service's run of the trial.
 
         Args:
             trial: The trial.
             directory: The trial's directory.
-            known_as: What an earlier call returned, None for a trial that the service has not heard of.
+            known_as: The id from an earlier call, None for a new trial.
 
         Returns:
-            The service's own id of the trial.
+            The service's id of the trial.
         """
 
     def log(self, row: Mapping[str, Any]) -> None:
-        """Tells a result: metrics by name, None where there is no number."""
+        """Logs a result: metrics by name, None for missing numbers."""
 
     def finish(self, status: TrialStatus) -> None:
-        """Tells how the trial stands when its process lets go of it, and delivers what is under way."""
+        """Logs the trial's status when its process releases it, and delivers all pending results."""
 
 
 def demand_loggers(config: LoggersConfig) -> None:
-    """Asks, before anything starts, whether the packages are there that loggers need.
+    """Checks, before anything starts, that the packages of loggers are installed.
 
     Raises:
-        UsageError: If one is missing; with the command that installs it.
+        UsageError: One is missing; with the command that installs it.
     """
     for name in config.names:
         if find_spec(name) is None:
@@ -56,7 +56,7 @@ def demand_loggers(config: LoggersConfig) -> None:
 
 
 def loggers_of(config: LoggersConfig) -> dict[str, Callable[[], TrialLogger]]:
-    """Returns what makes the logger of each service that is asked for, by its name; nothing is imported before."""
+    """Factories of the configured loggers by name; nothing is imported before they are called."""
     return {name: functools.partial(_make, name, getattr(config, name)) for name in config.names}
 
 

@@ -1,4 +1,4 @@
-"""Weights & Biases: a run for each trial, grouped by rlrun's runs."""
+"""Weights & Biases logger: a run for each trial, grouped by rlrun's runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ EXIT_CODES: dict[TrialStatus, int] = {"ERROR": 1, "INTERRUPTED": 255}
 
 
 class WandbLogger:
-    """Logs to Weights & Biases; its files, among them what `wandb sync` uploads, are in the trial's directory."""
+    """Logs to Weights & Biases; its files, also those for `wandb sync`, are in the trial's directory."""
 
     def __init__(self, config: WandbConfig) -> None:
         self._config = config
 
     def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
-        """Begins the trial's wandb run, or goes on with it."""
+        """Starts or continues the trial's wandb run."""
         import wandb
 
         config = self._config
@@ -38,19 +38,19 @@ class WandbLogger:
             dir=directory,
             id=identity,
             resume="allow",
-            allow_val_change=True,  # in a population settings change
+            allow_val_change=True,  # settings change in a population
             reinit="create_new",
-            # What the process prints, its machine and its folder are not the trial's alone.
+            # Output, machine and folder of the process are not specific to the trial.
             settings=wandb.Settings(console="off", silent=True, disable_git=True, x_disable_stats=True),
         )
         self._run.define_metric("*", step_metric="env_steps")
         return identity
 
     def log(self, row: Mapping[str, Any]) -> None:
-        """Logs a row at its iteration; one that is made again after a resume is there already, and wandb drops it."""
+        """Logs a row at its iteration; wandb ignores a row that it already has, as after a resume."""
         numbers = {name: value for name, value in row.items() if value is not None}
         self._run.log(numbers, step=int(row["iteration"]))
 
     def finish(self, status: TrialStatus) -> None:
-        """Uploads what is left, and ends the wandb run."""
+        """Uploads the rest, and ends the wandb run."""
         self._run.finish(exit_code=EXIT_CODES.get(status, 0))

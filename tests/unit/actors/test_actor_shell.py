@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ class Bench:
 
 
 def shell(start: int = 1) -> ActorShell:
-    return ActorShell(f"{__name__}:Bench", pickle.dumps(start), [])
+    return ActorShell(pickle.dumps(partial(Bench, start)), [])
 
 
 def sent(failure: Any) -> Failure:

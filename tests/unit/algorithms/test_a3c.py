@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
+from rlrun import A2C, A3C, Training
 from rlrun.algorithms.a3c import A3CConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import SpecError
-from rlrun.python_api import A2C, A3C
+from rlrun.training import saved_state
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -28,9 +29,9 @@ def test_with_the_local_worker_alone_it_learns_what_a2c_learns(env, standardize)
     config = {**SMALL, "standardize_advantages": standardize, "normalize_observations": True, "gae_lambda": 0.9}
     found = []
     for algorithm_class in (A2C, A3C):
-        with algorithm_class(env, config, seed=3) as algorithm:
-            results = [algorithm.train() for _ in range(5)]
-            found.append((algorithm.training.trainee.learner.flat(), results))
+        with Training(env, algorithm_class(**config), seed=3) as training:
+            results = [training.step() for _ in range(5)]
+            found.append((training.running.trainee.learner.flat(), results))
     (flat, expected), (own_flat, results) = found
     np.testing.assert_allclose(own_flat, flat, atol=rounding_error(32))
     for own, other in zip(results, expected, strict=True):
@@ -45,38 +46,38 @@ def test_with_the_local_worker_alone_it_learns_what_a2c_learns(env, standardize)
 def test_a_change_of_schedules_reaches_the_gradients():
     flats = []
     for entropy_coeff in (0.0, 0.5):
-        with A3C("CartPole-v1", {**SMALL, "entropy_coeff": 0.0}, seed=3) as algorithm:
-            algorithm.train()
-            assert algorithm.training.reconfigure(algorithm.config.replace(entropy_coeff=entropy_coeff))
-            algorithm.train()
-            flats.append(algorithm.training.trainee.learner.flat())
+        with Training("CartPole-v1", A3C(**{**SMALL, "entropy_coeff": 0.0}), seed=3) as training:
+            training.step()
+            assert training.reconfigure(A3C(training.description.algorithm.config.replace(entropy_coeff=entropy_coeff)))
+            training.step()
+            flats.append(training.running.trainee.learner.flat())
     assert np.abs(flats[0] - flats[1]).max() > 1e-4
 
 
 def test_what_another_run_has_learned_reaches_the_gradients(tmp_path):
-    with A3C("CartPole-v1", SMALL, seed=1) as other:
-        other.train()
+    with Training("CartPole-v1", A3C(**SMALL), seed=1) as other:
+        other.step()
         other.save(tmp_path / "checkpoint")
-        flat = other.training.trainee.learner.flat()
-    with A3C("CartPole-v1", {**SMALL, "lr": 0.0}, seed=2) as algorithm:
-        algorithm.train()
-        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
-        result = algorithm.train()
-        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
+        flat = other.running.trainee.learner.flat()
+    with Training("CartPole-v1", A3C(**{**SMALL, "lr": 0.0}), seed=2) as training:
+        training.step()
+        saved_state.adopt(training.running, read_checkpoint(tmp_path / "checkpoint"))
+        result = training.step()
+        np.testing.assert_array_equal(training.running.trainee.learner.flat(), flat)
     assert result["policy_lag_max"] == 0
 
 
 def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
-    with A3C("CartPole-v1", SMALL, seed=4) as algorithm:
+    with Training("CartPole-v1", A3C(**SMALL), seed=4) as training:
         for _ in range(2):
-            algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        flat = algorithm.training.trainee.learner.flat()
-        expected = algorithm.train()
-    with A3C.restore(tmp_path / "checkpoint") as restored:
-        restored.training.start()
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
-        result = restored.train()
+            training.step()
+        training.save(tmp_path / "checkpoint")
+        flat = training.running.trainee.learner.flat()
+        expected = training.step()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        restored.start()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
+        result = restored.step()
     assert result["iteration"] == 3
     for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
         assert result[name] == expected[name]
@@ -92,7 +93,7 @@ def test_a_gpu_for_the_driver_and_learners_beside_it_are_refused():
 
 
 def test_the_plan_tells_what_runs_on_the_workers():
-    plan = A3C("CartPole-v1", {"num_workers": 2, "standardize_advantages": True}).training.plan().describe()
+    plan = Training("CartPole-v1", A3C(num_workers=2, standardize_advantages=True)).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",
         "zip_with_worker",

@@ -38,10 +38,18 @@ def test_a_restored_run_goes_on_and_is_evaluated_as_if_there_had_been_no_break(n
     training.step()
     training.save(tmp_path / "checkpoint")
     training.evaluate(2)
-    expected = training.step()["episode_return_mean"], training.evaluate(3).returns, training.trainee.learner.flat()
+    expected = (
+        training.step()["episode_return_mean"],
+        training.evaluate(3).returns,
+        training.running.trainee.learner.flat(),
+    )
     training.close()
     restored = Training.restore(tmp_path / "checkpoint")
-    found = restored.step()["episode_return_mean"], restored.evaluate(3).returns, restored.trainee.learner.flat()
+    found = (
+        restored.step()["episode_return_mean"],
+        restored.evaluate(3).returns,
+        restored.running.trainee.learner.flat(),
+    )
     assert found[:2] == expected[:2]
     assert found[2].tobytes() == expected[2].tobytes()
     restored.close()
@@ -51,7 +59,7 @@ def test_a_step_of_q_learning_is_watkins() -> None:
     training = training_of("q_learning", "CliffWalking-v1", lr=0.5, gamma=0.9, initial_value=2.0)
     table = np.full((48, 4), 2.0)
     for _ in range(4):
-        item = next(training.flow)
+        item = next(training.running.flow)
         valid = item["valid"]
         rows = zip(
             item["obs"][:-1][valid], item["actions"][valid], item["rewards"][valid], item["obs"][1:][valid], strict=True
@@ -59,7 +67,7 @@ def test_a_step_of_q_learning_is_watkins() -> None:
         for state, action, reward, following in rows:  # nobody has come to the goal, which would end an episode
             table[state, action] += 0.5 * (reward + 0.9 * table[following].max() - table[state, action])
         assert not item["terminateds"].any()
-    np.testing.assert_allclose(training.trainee.learner.flat().reshape(48, 4), table, rtol=rounding_error(4))
+    np.testing.assert_allclose(training.running.trainee.learner.flat().reshape(48, 4), table, rtol=rounding_error(4))
     training.close()
 
 
@@ -82,7 +90,7 @@ def test_value_iteration_comes_to_the_best_policy_without_an_env_step() -> None:
 
 
 def test_a_table_is_described_as_no_network() -> None:
-    assert training_of("q_learning").describe_network() == []
+    assert training_of("q_learning").description.networks(training_of("q_learning").running.spaces()) == []
 
 
 def test_value_iteration_refuses_an_env_without_a_model() -> None:
@@ -94,7 +102,7 @@ def test_value_iteration_refuses_an_env_without_a_model() -> None:
 
 def test_cem_is_fitted_to_the_best_candidates() -> None:
     training = training_of("cem", added_sigma=0.1)
-    trainee = training.trainee
+    trainee = training.running.trainee
     mean, deviation = trainee.learner.flat().reshape(2, -1)
     np.testing.assert_array_equal(deviation, 1.0)
     FitElites(trainee, 2)(Returns(4, np.arange(6, dtype=np.int32), np.array([1.0, 9.0, 2.0, 3.0, 8.0, 0.0])))
@@ -111,7 +119,7 @@ def test_cem_does_not_depend_on_how_many_envs_are_side_by_side() -> None:
         training = training_of("cem", num_envs_per_worker=num_envs)
         training.step()
         training.step()
-        found.append(training.trainee.learner.flat().tobytes())
+        found.append(training.running.trainee.learner.flat().tobytes())
         training.close()
     assert found[0] == found[1]
 
@@ -121,7 +129,12 @@ def test_random_actions_are_taken_in_every_kind_of_action_space(env: str) -> Non
     training = training_of("random", env)
     assert training.step()["env_steps"] >= 50
     assert (
-        len({float(np.asarray(training.act(training.trainee.spaces.observation.sample())).sum()) for _ in range(30)})
+        len(
+            {
+                float(np.asarray(training.act(training.running.trainee.spaces.observation.sample())).sum())
+                for _ in range(30)
+            }
+        )
         > 1
     )
     training.close()
@@ -129,7 +142,7 @@ def test_random_actions_are_taken_in_every_kind_of_action_space(env: str) -> Non
 
 def test_random_actions_are_each_as_likely_as_any_other() -> None:
     training = training_of("random", "FrozenLake-v1", num_envs_per_worker=8, rollout_fragment_length=64)
-    actions = np.concatenate([next(training.flow)["actions"].ravel() for _ in range(4)])
+    actions = np.concatenate([next(training.running.flow)["actions"].ravel() for _ in range(4)])
     shares = np.bincount(actions, minlength=4) / len(actions)
     np.testing.assert_allclose(shares, 0.25, atol=0.05)
     training.close()

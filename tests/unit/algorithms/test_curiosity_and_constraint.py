@@ -22,12 +22,12 @@ from rlrun.errors import SpecError, UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.vtrace import vtrace
-from rlrun.python_api import TrainedAlgorithm
 from rlrun.registry import algorithm_class
 from rlrun.spec.load import load_experiments
 from rlrun.toys.two_lanes import TwoLanes
 from rlrun.training.reward_streams import novelty_loss
 from rlrun.training.training import Training
+from tests.results import numbers
 
 linprog = pytest.importorskip("scipy.optimize").linprog
 
@@ -40,7 +40,7 @@ SMALL = {
 }
 CURIOUS = {"hiddens": [8], "features": 4}
 BOUND = {"column": "cost", "limit": 0.5}
-CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     "ppo rnd": (rlrun.PPO, {"num_epochs": 2, "curiosity": CURIOUS}),
     "ppo icm, bounded": (rlrun.PPO, {"num_epochs": 2, "curiosity": {**CURIOUS, "kind": "icm"}, "constraint": BOUND}),
     "ppo rnd, recurrent and bounded": (
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
 }
 
 # Workers may have acted with older weights than those that a resumed run gives them: that is not exact.
-ASYNCHRONOUS: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+ASYNCHRONOUS: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     "impala rnd": (rlrun.Impala, {"train_batch_size": 80, "curiosity": {**CURIOUS, "learn_every": 1}}),
     "impala re3, old fragments again": (
         rlrun.Impala,
@@ -89,53 +89,49 @@ ASYNCHRONOUS: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
 }
 
 
-def made(name: str) -> TrainedAlgorithm:
+def made(name: str) -> Training:
     family, settings = {**CASES, **ASYNCHRONOUS}[name]
-    return family(LANES, {**SMALL, **settings}, seed=100)
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
+    return Training(LANES, family(**{**SMALL, **settings}), seed=100)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
     with made(name) as one:
-        one.train()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = numbers(one.train())
-        weights = one.training.trainee.learner.flat()
-    with type(one).restore(checkpoint) as other:
-        assert numbers(other.train()) == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        expected = numbers(one.step())
+        weights = one.running.trainee.learner.flat()
+    with Training.restore(checkpoint) as other:
+        assert numbers(other.step()) == expected
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
     assert expected["episode_columns/cost_mean"] > 0
     assert ("intrinsic_reward_mean" in expected) == ("curiosity" in CASES[name][1])
     assert ("lagrange_multiplier" in expected) == ("constraint" in CASES[name][1])
 
 
-def state_of_curiosity(algorithm: TrainedAlgorithm) -> Any:
-    (state,) = (own for path, own in algorithm.training.flow.state()["operators"].items() if "IntrinsicRewards" in path)
+def state_of_curiosity(training: Training) -> Any:
+    (state,) = (own for path, own in training.running.flow.state()["operators"].items() if "IntrinsicRewards" in path)
     return state
 
 
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_asynchronous_learning_is_repeatable_and_a_resume_keeps_the_moments(name: str, tmp_path: Path) -> None:
     with made(name) as one, made(name) as same:
-        results = [numbers(one.train()) for _ in range(2)]
-        assert [numbers(same.train()) for _ in range(2)] == results
+        results = [numbers(one.step()) for _ in range(2)]
+        assert [numbers(same.step()) for _ in range(2)] == results
         checkpoint = one.save(tmp_path / "checkpoint")
         saved = state_of_curiosity(one)
     assert results[-1]["intrinsic_reward_mean"] > 0 < results[-1]["learner/intrinsic_value_loss"]
-    with type(one).restore(checkpoint) as other:
+    with Training.restore(checkpoint) as other:
         np.testing.assert_equal(state_of_curiosity(other), saved)
-        assert np.isfinite(other.train()["learner/intrinsic_value_loss"])
+        assert np.isfinite(other.step()["learner/intrinsic_value_loss"])
 
 
 def test_the_random_network_is_what_it_was_after_training() -> None:
-    with made("ppo rnd") as algorithm:
-        learner = algorithm.training.trainee.learner
+    with made("ppo rnd") as training:
+        learner = training.running.trainee.learner
         before = learner.flat()
-        algorithm.train()
+        training.step()
         moved = learner.flat() != before
         table = learner.policy.parameters
         for prefix, moves in (("fixed.", False), ("learned.predictor.", True), ("actor_critic.", True)):
@@ -144,8 +140,8 @@ def test_the_random_network_is_what_it_was_after_training() -> None:
 
 
 def test_rows_without_a_step_are_not_learned_from() -> None:
-    with made("ppo rnd") as algorithm:
-        policy = algorithm.training.trainee.learner.policy
+    with made("ppo rnd") as training:
+        policy = training.running.trainee.learner.policy
         views = policy.parameters.views(policy.parameters.gather(policy.module))
         rows = SampleBatch(
             curiosity_next_obs=torch.randn(4, 1, 7),
@@ -245,9 +241,9 @@ def test_a_constraint_of_an_algorithm_without_batches_is_refused() -> None:
 def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match="columns must name 'cost', a number in every step's info"),
-        rlrun.PPO(LANES["id"], {**SMALL, "constraint": BOUND}) as algorithm,
+        rlrun.Training(LANES["id"], rlrun.PPO(**SMALL, constraint=BOUND)) as training,
     ):
-        algorithm.train()
+        training.step()
     spec = tmp_path / "bounded.yaml"
     spec.write_text(
         "bounded: {algorithm: ppo, env: CartPole-v1, stop: {env_steps: 10}, "
@@ -259,8 +255,8 @@ def test_a_constraint_of_a_column_that_the_env_does_not_name_is_refused(tmp_path
 
 def test_networks_of_ones_own_have_no_further_values() -> None:
     config = {"constraint": BOUND, "model": {"module": "torch.nn:Linear"}}
-    with pytest.raises(UsageError, match=r"model\.module"), rlrun.PPO(LANES, config) as algorithm:
-        algorithm.train()
+    with pytest.raises(UsageError, match=r"model\.module"), rlrun.Training(LANES, rlrun.PPO(**config)) as training:
+        training.step()
 
 
 def test_the_kinds_of_settings_that_shape_parameters() -> None:
@@ -306,9 +302,9 @@ def test_ppo_under_a_constraint_costs_the_limit_and_returns_what_is_best_under_i
         "min_env_steps_per_iteration": 4000,
         "constraint": {"column": "cost", "limit": limit, "multiplier_lr": 0.3},
     }
-    with rlrun.PPO({**LANES, "kwargs": {"episode_len": 4}}, config, seed=100) as algorithm:
-        while algorithm.train()["env_steps"] < 12_000:
+    with rlrun.Training({**LANES, "kwargs": {"episode_len": 4}}, rlrun.PPO(**config), seed=100) as training:
+        while training.step()["env_steps"] < 12_000:
             pass
-        found = algorithm.evaluate(500, explore=True)
+        found = training.evaluate(500, explore=True)
     assert found.mean >= 0.9 * best_return(limit, TwoLanes(episode_len=4))
     assert found.column_means["episode_columns/cost_mean"] == pytest.approx(limit, rel=0.05)

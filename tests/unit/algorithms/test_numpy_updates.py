@@ -72,12 +72,12 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
         "mbpo": rlrun.MBPO,
         "r2d2": rlrun.R2D2,
     }[name]
-    with family(env, config, seed=1, announce=pytest.fail) as algorithm:  # nothing is without a kernel
-        algorithm.training.update_executor = update_executor
-        learner = algorithm.training.trainee.learner
+    with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # nothing is without a kernel
+        training.update_executor = update_executor
+        learner = training.running.trainee.learner
         first = learner.flat()
         while learner.sgd_steps < 20:
-            algorithm.train()
+            training.step()
         return first, learner.flat(), learner.sgd_steps
 
 

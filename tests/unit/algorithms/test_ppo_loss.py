@@ -109,7 +109,7 @@ def test_a_minibatch_larger_than_the_batch_is_refused():
 
 
 def test_the_plan_reads_like_the_algorithm():
-    names = [info.name for info in rlrun.PPO("CartPole-v1").training.plan().describe()]
+    names = [info.name for info in rlrun.Training("CartPole-v1", rlrun.PPO()).description.plan().describe()]
     assert names == [
         "parallel_rollouts",
         "ComputeAdvantages",

@@ -12,6 +12,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Space
 from torch import Tensor
 
 import rlrun
+from rlrun import Training
+from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.networks import action_masks
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.action_masks import ACTION_MASK
@@ -19,7 +21,6 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
-from rlrun.python_api import TrainedAlgorithm
 from tests.rounding import rounding_error
 
 CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
@@ -28,7 +29,7 @@ ROWS, BURN_IN, LENGTH, AHEAD = 4, 3, 5, 2
 NEAR = rounding_error(5 + 7 + 6 * 6)  # inputs of the layers, and six products over the width of the core
 
 
-def sac(core: str | None) -> TrainedAlgorithm:
+def sac(core: str | None) -> Training:
     settings = {
         "num_envs_per_worker": 4,
         "learning_starts": 200,
@@ -44,16 +45,16 @@ def sac(core: str | None) -> TrainedAlgorithm:
         "initial_alpha": 0.2,
         "compile": False,
     }
-    return rlrun.SAC(CUE, settings, seed=100)
+    return rlrun.Training(CUE, rlrun.SAC(**settings), seed=100)
 
 
 @pytest.mark.parametrize(("core", "low", "high"), [("gru", 0.95, 1.0), ("lstm", 0.95, 1.0), (None, 0.3, 0.7)])
 def test_only_memory_recalls_a_cue(core: str | None, low: float, high: float) -> None:
-    with sac(core) as algorithm:
-        while algorithm.train()["env_steps"] < (1000 if core is None else 3000):
-            if core is not None and algorithm.evaluate(50).mean == 1.0:
+    with sac(core) as training:
+        while training.step()["env_steps"] < (1000 if core is None else 3000):
+            if core is not None and training.evaluate(50).mean == 1.0:
                 break
-        assert low <= algorithm.evaluate(200).mean <= high
+        assert low <= training.evaluate(200).mean <= high
 
 
 SMALL = {
@@ -70,28 +71,30 @@ SMALL = {
 @pytest.mark.parametrize("cls", [rlrun.SAC, rlrun.TD3, rlrun.DDPG])
 @pytest.mark.parametrize("extra", [{}, {"replay": {**SMALL["replay"], "prioritized": True}, "n_step": 2}])
 def test_a_resumed_run_goes_on_to_the_last_bit(
-    cls: type[TrainedAlgorithm], extra: dict[str, Any], tmp_path: Path
+    cls: type[Algorithm[Any]], extra: dict[str, Any], tmp_path: Path
 ) -> None:
     env = {"id": "Pendulum-v1", "max_episode_steps": 30}
-    with cls(env, {**SMALL, **extra, "normalize_observations": True}, seed=3) as one:
-        one.train()
+    with Training(env, cls(**{**SMALL, **extra, "normalize_observations": True}), seed=3) as one:
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        start = one.training.trainee.learner.flat()
-        expected = one.train()["episode_return_mean"]
-        weights = one.training.trainee.learner.flat()
+        start = one.running.trainee.learner.flat()
+        expected = one.step()["episode_return_mean"]
+        weights = one.running.trainee.learner.flat()
     assert (weights != start).mean() > 0.9
-    with cls.restore(checkpoint) as other:
-        assert other.train()["episode_return_mean"] == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+    with Training.restore(checkpoint) as other:
+        assert other.step()["episode_return_mean"] == expected
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
 @pytest.mark.usefixtures("traced_updates")
 def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     flats, short = [], {"length": 2, "burn_in": 1, "stride": 1, "capacity": 1000}
     for is_compiled in (False, True):
-        with rlrun.SAC("Pendulum-v1", {**SMALL, "replay": short, "compile": is_compiled}, seed=2) as algorithm:
-            algorithm.train()
-            flats.append(algorithm.training.trainee.learner.flat())
+        with rlrun.Training(
+            "Pendulum-v1", rlrun.SAC(**{**SMALL, "replay": short, "compile": is_compiled}), seed=2
+        ) as training:
+            training.step()
+            flats.append(training.running.trainee.learner.flat())
     np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(32))
 
 
@@ -189,7 +192,7 @@ def test_masks_are_those_of_the_steps_that_are_asked_about() -> None:
     batch = batch_of(policy, torch.zeros(ROWS, LENGTH, dtype=torch.long), obs)
     outputs = policy.outputs(dict(policy.module.named_parameters()), batch)
     assert torch.equal(action_masks(outputs.networks.present(batch))[ACTION_MASK], masks[:, BURN_IN : BURN_IN + LENGTH])
-    probabilities = outputs.logits(outputs.networks.following(batch)).softmax(-1)
+    probabilities = outputs.networks.actor_outputs(outputs.networks.following(batch)).softmax(-1)
     for row in range(ROWS):
         for t in range(LENGTH):
             later = BURN_IN + t + int(batch["steps"][row, t])
@@ -205,4 +208,4 @@ def masked_space() -> Space[Any]:
 
 def test_ape_x_keeps_single_transitions_and_refuses_memory() -> None:
     with pytest.raises(SpecError, match="r2d2, r2d3, vdn, qmix, es, ars, cmaes and cem have recurrent networks"):
-        rlrun.ApexDDPG("Pendulum-v1", {"model": {"core": "gru"}})
+        rlrun.Training("Pendulum-v1", rlrun.ApexDDPG(model={"core": "gru"}))

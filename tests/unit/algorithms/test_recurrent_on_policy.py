@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import rlrun
+from rlrun import Training
+from rlrun.algorithm import Algorithm
 from rlrun.errors import SpecError
-from rlrun.python_api import TrainedAlgorithm
 
 CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
 MODEL = {"hiddens": [16], "core": "gru", "core_width": 16, "shared_value": True}
 ASYNC = {"rollout_fragment_length": 12, "train_batch_size": 192, "lr": 5e-3, "min_env_steps_per_iteration": 1000}
-CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     "a2c": (rlrun.A2C, {"train_batch_size": 160, "lr": 1e-2, "gae_lambda": 0.95}),
     "a3c": (rlrun.A3C, {"train_batch_size": 160, "lr": 1e-2, "entropy_coeff": 0.0, "seq_len": 8}),
     "pg": (rlrun.PG, {"train_batch_size": 200, "lr": 1e-2, "rollout_fragment_length": 6, "seq_len": 8}),
@@ -25,39 +26,39 @@ CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
 }
 
 
-def made(name: str) -> TrainedAlgorithm:
+def made(name: str) -> Training:
     cls, settings = CASES[name]
     shared = {"num_envs_per_worker": 16, "compile": False, "model": MODEL, "min_env_steps_per_iteration": 1000}
-    return cls(CUE, {**shared, **settings}, seed=100)
+    return Training(CUE, cls(**{**shared, **settings}), seed=100)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_memory_recalls_a_cue(name: str) -> None:
-    with made(name) as algorithm:
-        while algorithm.train()["env_steps"] < 20_000 and algorithm.evaluate(50).mean < 0.98:
+    with made(name) as training:
+        while training.step()["env_steps"] < 20_000 and training.evaluate(50).mean < 0.98:
             pass
-        assert algorithm.evaluate(200).mean >= 0.95
+        assert training.evaluate(200).mean >= 0.95
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("impala", "appo")])  # those are not exact
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
     with made(name) as one:
-        one.train()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()["episode_return_mean"]
-        weights = one.training.trainee.learner.flat()
-    with type(one).restore(checkpoint) as other:
-        assert other.train()["episode_return_mean"] == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        expected = one.step()["episode_return_mean"]
+        weights = one.running.trainee.learner.flat()
+    with Training.restore(checkpoint) as other:
+        assert other.step()["episode_return_mean"] == expected
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
 def test_minibatches_of_workers_that_are_no_whole_sequences_are_refused() -> None:
     with pytest.raises(
         SpecError, match=r"each worker's part of a minibatch \(32 steps\) must be a multiple of seq_len"
     ):
-        rlrun.DDPPO(CUE, {"model": MODEL, "num_workers": 2, "minibatch_size": 64, "seq_len": 64})
+        rlrun.Training(CUE, rlrun.DDPPO(model=MODEL, num_workers=2, minibatch_size=64, seq_len=64))
 
 
 def test_the_length_of_sequences_is_that_of_fragments_where_whole_ones_are_learned_from() -> None:
     with pytest.raises(SpecError, match="gradients flow back through whole fragments: set rollout_fragment_length"):
-        rlrun.Impala(CUE, {"model": MODEL, "seq_len": 8})
+        rlrun.Training(CUE, rlrun.Impala(model=MODEL, seq_len=8))

@@ -108,10 +108,10 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does(core: str) -
     for is_compiled in (False, True):
         model = {"hiddens": [4], "core": core, "core_width": 4, "shared_value": True}
         short = {"model": model, "seq_len": 2, "minibatch_size": 16, "train_batch_size": 32, "num_epochs": 1}
-        with rlrun.PPO("CartPole-v1", {**SMALL, **short, "compile": is_compiled}, seed=2) as algorithm:
-            algorithm.train()
-            assert algorithm.training.trainee.learner.update_executor == ("compiled" if is_compiled else "eager")
-            flats.append(algorithm.training.trainee.learner.flat())
+        with rlrun.Training("CartPole-v1", rlrun.PPO(**{**SMALL, **short, "compile": is_compiled}), seed=2) as training:
+            training.step()
+            assert training.running.trainee.learner.update_executor == ("compiled" if is_compiled else "eager")
+            flats.append(training.running.trainee.learner.flat())
     np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(32))
 
 
@@ -119,14 +119,16 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does(core: str) -
 def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_off_or_go_on(shared: bool) -> None:
     env = {"id": "CartPole-v1", "max_episode_steps": 15}
     model = {**MODEL, "shared_value": shared}
-    with rlrun.PPO(env, {**SMALL, "model": model, "normalize_observations": True}, seed=1) as algorithm:
-        algorithm.train()  # so that there is something to filter by, and episodes go on over fragments
-        workers = algorithm.training.workers
+    with rlrun.Training(
+        env, rlrun.PPO(**{**SMALL, "model": model, "normalize_observations": True}), seed=1
+    ) as training:
+        training.step()  # so that there is something to filter by, and episodes go on over fragments
+        workers = training.running.workers
         workers.request(0)
         (rollout,) = workers.arrived()
         batch = rollout.batches["default"]
-        policy = algorithm.training.trainee.learner.policy
-        views = policy.parameters.views(torch.from_numpy(algorithm.training.trainee.learner.flat()))
+        policy = training.running.trainee.learner.policy
+        views = policy.parameters.views(torch.from_numpy(training.running.trainee.learner.flat()))
         length = len(batch["valid"])
         starts = np.concatenate([batch["episode_starts"], np.zeros((1, 4), np.bool_)])
         rows = [torch.from_numpy(np.ascontiguousarray(np.moveaxis(leaf, 0, 1))) for leaf in (batch["obs"], starts)]
@@ -144,15 +146,17 @@ def test_values_of_a_run_are_those_of_whole_episodes_whether_they_end_are_cut_of
 @pytest.mark.parametrize("core", ["lstm", "gtrxl"])
 def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(core: str, tmp_path: Path) -> None:
     model = {**MODEL, "core": core, "gtrxl": {"heads": 2, "memory_len": 4}}
-    with rlrun.PPO("CartPole-v1", {**SMALL, "model": model, "normalize_observations": True}, seed=3) as one:
+    with rlrun.Training(
+        "CartPole-v1", rlrun.PPO(**{**SMALL, "model": model, "normalize_observations": True}), seed=3
+    ) as one:
         for _ in range(2):
-            one.train()
+            one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = [one.train() for _ in range(3)]
-        weights = one.training.trainee.learner.flat()
-    with rlrun.PPO.restore(checkpoint) as other:
-        found = [other.train() for _ in range(3)]
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        expected = [one.step() for _ in range(3)]
+        weights = one.running.trainee.learner.flat()
+    with rlrun.Training.restore(checkpoint) as other:
+        found = [other.step() for _ in range(3)]
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
     names = ("env_steps", "sgd_steps", "episode_return_mean", "learner/policy_loss", "learner/value_loss")
     assert [[row[name] for name in names] for row in found] == [[row[name] for name in names] for row in expected]
     # 40 steps of each env make 4 rows of 12, the last filled up, and 16 rows make 4 minibatches of 4.
@@ -172,15 +176,15 @@ def test_only_memory_recalls_a_cue_and_a_policy_that_is_asked_is_told_where_epis
     }
     for core, low, high in ((None, 0.35, 0.65), ("gru", 0.95, 1.0), ("gtrxl", 0.95, 1.0)):
         model = {"hiddens": [16], "core": core, "core_width": 16, "shared_value": True}
-        with rlrun.PPO(cue, {**config, "model": model}, seed=100) as algorithm:
-            while algorithm.train()["env_steps"] < 4000:
+        with rlrun.Training(cue, rlrun.PPO(**{**config, "model": model}), seed=100) as training:
+            while training.step()["env_steps"] < 4000:
                 pass
-            assert low <= algorithm.evaluate(200).mean <= high
+            assert low <= training.evaluate(200).mean <= high
             if core is not None:
                 for _ in range(3):
                     for shown in (1.0, -1.0):
                         asked = [shown, 0.0, 0.0, 0.0]
-                        actions = [algorithm.act(np.float32([x]), episode_start=i == 0) for i, x in enumerate(asked)]
+                        actions = [training.act(np.float32([x]), episode_start=i == 0) for i, x in enumerate(asked)]
                         assert actions[-1] == int(shown == 1.0)
 
 
@@ -197,7 +201,7 @@ def test_a_network_of_one_s_own_with_a_core_is_refused() -> None:
 
 def test_the_plan_tells_the_length_of_sequences() -> None:
     def settings_of_training(**config: Any) -> dict[str, Any]:
-        plan = rlrun.PPO("CartPole-v1", config).training.plan().describe()
+        plan = rlrun.Training("CartPole-v1", rlrun.PPO(**config)).description.plan().describe()
         (found,) = [info.settings for info in plan if info.name == "TrainOnBatch"]
         return dict(found)
 

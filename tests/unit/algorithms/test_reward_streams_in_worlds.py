@@ -11,12 +11,13 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import rlrun
+from rlrun.algorithm import Algorithm
 from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
-from rlrun.python_api import TrainedAlgorithm
 from rlrun.spec.load import parse_experiments
 from rlrun.worlds.world import World, WorldStep
+from tests.results import numbers
 
 MOVES = 4
 
@@ -65,7 +66,7 @@ class Tolls(World):
 SMALL = {"num_epochs": 2, "train_batch_size": 128, "minibatch_size": 32, "model": {"hiddens": [8]}}
 CURIOUS = {"hiddens": [8], "features": 4}
 BOUND = {"column": "cost", "limit": 1.0}
-CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any]]] = {
+CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
     "ppo rnd": (rlrun.PPO, {**SMALL, "curiosity": CURIOUS}),
     "ppo icm, bounded": (rlrun.PPO, {**SMALL, "curiosity": {**CURIOUS, "kind": "icm"}, "constraint": BOUND}),
     "ppo rnd, recurrent and bounded": (
@@ -87,22 +88,18 @@ def world(clock: str) -> dict[str, Any]:
     return {"world": f"{__name__}:Tolls", "kwargs": {"clock": clock}, "columns": ["cost"]}
 
 
-def numbers(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_run_in_a_world_goes_on_to_the_last_bit(name: str, clock: str, tmp_path: Path) -> None:
     family, settings = CASES[name]
-    with family(world(clock), {**settings, "num_envs_per_worker": 3}, seed=100) as one:
-        one.train()
+    with rlrun.Training(world(clock), family(**{**settings, "num_envs_per_worker": 3}), seed=100) as one:
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = numbers(one.train())
-        weights = one.training.trainee.learner.flat()
-    with family.restore(checkpoint, trust=True) as other:
-        assert numbers(other.train()) == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        expected = numbers(one.step())
+        weights = one.running.trainee.learner.flat()
+    with rlrun.Training.restore(checkpoint, trust=True) as other:
+        assert numbers(other.step()) == expected
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
     told = {key.removeprefix("policies/default/") for key in expected}
     assert ("intrinsic_reward_mean" in told) == ("curiosity" in settings)
     assert ("lagrange_multiplier" in told) == ("constraint" in settings)
@@ -112,9 +109,12 @@ def test_a_resumed_run_in_a_world_goes_on_to_the_last_bit(name: str, clock: str,
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_asynchronous_learning_with_curiosity_in_a_world_is_repeatable(clock: str) -> None:
     settings = {"train_batch_size": 80, "model": {"hiddens": [8]}, "curiosity": CURIOUS, "num_envs_per_worker": 3}
-    with rlrun.Impala(world(clock), settings, seed=100) as one, rlrun.Impala(world(clock), settings, seed=100) as same:
-        found = numbers(one.train())
-        assert numbers(same.train()) == found
+    with (
+        rlrun.Training(world(clock), rlrun.Impala(**settings), seed=100) as one,
+        rlrun.Training(world(clock), rlrun.Impala(**settings), seed=100) as same,
+    ):
+        found = numbers(one.step())
+        assert numbers(same.step()) == found
     assert found["policies/default/intrinsic_reward_mean"] > 0 < found["policies/default/learner/intrinsic_value_loss"]
 
 
@@ -129,14 +129,14 @@ def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
         "entropy_coeff": 0.01,
         "constraint": {**BOUND, "multiplier_lr": 0.3},
     }
-    with rlrun.PPO(world(clock), settings, seed=100) as algorithm:
-        last = [algorithm.train()["policies/default/episode_columns/cost_mean"] for _ in range(60)][-20:]
+    with rlrun.Training(world(clock), rlrun.PPO(**settings), seed=100) as training:
+        last = [training.step()["policies/default/episode_columns/cost_mean"] for _ in range(60)][-20:]
     assert np.mean(last) == pytest.approx(1.0, abs=0.25)
 
 
 def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
-    with rlrun.PPO(world("parallel"), SMALL, seed=100) as algorithm:
-        found = algorithm.training.evaluate(3, explore=True)
+    with rlrun.Training(world("parallel"), rlrun.PPO(**SMALL), seed=100) as training:
+        found = training.evaluate(3, explore=True)
     own = found.policies["default"]
     assert own.columns == {"cost": own.returns}  # each pays what it costs
     assert found.columns == {"cost": found.returns}
@@ -168,8 +168,11 @@ def test_a_constraint_of_a_column_that_a_world_does_not_name_is_refused(columns:
     env = {**world("parallel"), "columns": columns}
     with pytest.raises(SpecError, match=r"env\.columns.*columns must name 'cost', a number in every step's info"):
         parse_experiments(spec(env=env))
-    with pytest.raises(UsageError, match="columns must name 'cost'"), rlrun.PPO(env, {"constraint": BOUND}) as one:
-        one.train()
+    with (
+        pytest.raises(UsageError, match="columns must name 'cost'"),
+        rlrun.Training(env, rlrun.PPO(constraint=BOUND)) as one,
+    ):
+        one.step()
 
 
 def test_worlds_that_are_stepped_at_once_have_no_columns() -> None:

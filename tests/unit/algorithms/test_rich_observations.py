@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 import rlrun
+from rlrun import Training
+from rlrun.algorithm import Algorithm
 from rlrun.cli.main import cli
 from rlrun.errors import CheckpointRefused
-from rlrun.python_api import TrainedAlgorithm
 
 ENTITIES = "rlrun.toys.rich_observations:HighestEntity"
 CAMERAS = "rlrun.toys.rich_observations:TwoCameras"
@@ -33,7 +34,7 @@ OFF_POLICY = {
 }
 R2D2 = {**OFF_POLICY, "minibatch_size": 4, "replay": {"capacity": 400, "length": 4, "burn_in": 2, "stride": 2}}
 GRU = {"core": "gru", "core_width": 8}
-CASES: dict[str, tuple[type[TrainedAlgorithm], dict[str, Any], dict[str, Any]]] = {
+CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any], dict[str, Any]]] = {
     "ppo": (rlrun.PPO, PPO, {}),
     "ppo gru": (rlrun.PPO, {**PPO, "seq_len": 4}, GRU),
     "impala": (rlrun.Impala, {**COMMON, "train_batch_size": 64, "min_env_steps_per_iteration": 64}, {}),
@@ -63,9 +64,9 @@ def rich_nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def made(name: str, env: str, model: dict[str, Any]) -> TrainedAlgorithm:
+def made(name: str, env: str, model: dict[str, Any]) -> Training:
     cls, settings, own = CASES[name]
-    return cls(env, {**settings, "model": {"hiddens": [16], **own, **model}}, seed=3)
+    return Training(env, cls(**{**settings, "model": {"hiddens": [16], **own, **model}}), seed=3)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -80,15 +81,15 @@ def test_learned_vectors_of_integers_learn() -> None:
     assert_encoders_learn(made("ppo", "rlrun.toys.known_optimum:MultiDiscreteMatch", as_vectors))
 
 
-def assert_encoders_learn(algorithm: TrainedAlgorithm) -> None:
-    with algorithm:
-        while algorithm.train()["env_steps"] < 130:
+def assert_encoders_learn(training: Training) -> None:
+    with training:
+        while training.step()["env_steps"] < 130:
             pass
-        learner = algorithm.training.trainee.learner
+        learner = training.running.trainee.learner
         before = learner.flat()
-        algorithm.train()
+        training.step()
         after = learner.flat()
-        assert algorithm.evaluate(2).mean >= 0
+        assert training.evaluate(2).mean >= 0
     assert np.isfinite(after).all()
     encoders = [slot for slot in learner.policy.parameters.slots if "encoder" in slot.name]
     assert encoders
@@ -101,18 +102,18 @@ def assert_encoders_learn(algorithm: TrainedAlgorithm) -> None:
 @pytest.mark.usefixtures("rich_nets")
 def test_a_resumed_run_goes_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
     with made(name, CAMERAS, OWN_FRONT) as one:
-        one.train()
-        one.train()
+        one.step()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()["episode_return_mean"]
-        weights = one.training.trainee.learner.flat()
+        expected = one.step()["episode_return_mean"]
+        weights = one.running.trainee.learner.flat()
     with pytest.raises(
         CheckpointRefused, match=r"config\.model\.encoders\.front is 'rich_nets:Halves', which may name"
     ):
-        type(one).restore(checkpoint)
-    with type(one).restore(checkpoint, trust=True) as other:
-        assert other.train()["episode_return_mean"] == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        Training.restore(checkpoint)
+    with Training.restore(checkpoint, trust=True) as other:
+        assert other.step()["episode_return_mean"] == expected
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
 SPEC = """\

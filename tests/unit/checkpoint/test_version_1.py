@@ -44,8 +44,8 @@ def moments(state: Any) -> Iterator[list[float]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_targets_optimizers_and_filters_are_those_of_the_files(name: str, tmp_path: Path) -> None:
     kept = KEPT / name / "checkpoint"
-    with rlrun.Algorithm.restore(kept) as algorithm:
-        saved = algorithm.save(tmp_path / "saved")
+    with rlrun.Training.restore(kept) as training:
+        saved = training.save(tmp_path / "saved")
     for room in ("policies", "optimizers", *(["targets"] if name in HAVE_TARGETS else [])):
         before = numbers(kept, room)
         assert np.ptp(before) > 0
@@ -59,8 +59,8 @@ def test_weights_targets_optimizers_and_filters_are_those_of_the_files(name: str
 @pytest.mark.parametrize("name", NAMES)
 def test_counters_go_on(name: str) -> None:
     last = json.loads((KEPT / name / "last_result.json").read_text())
-    with rlrun.Algorithm.restore(KEPT / name / "checkpoint") as algorithm:
-        row = algorithm.train()
+    with rlrun.Training.restore(KEPT / name / "checkpoint") as training:
+        row = training.step()
     assert row["iteration"] == last["iteration"] + 1
     assert last["env_steps"] + 190 < row["env_steps"] < last["env_steps"] + 300
     assert last["sgd_steps"] <= row["sgd_steps"] < last["sgd_steps"] + 300
@@ -73,10 +73,10 @@ def test_counters_go_on(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_actions_are_those_that_the_saved_policy_took(name: str) -> None:
     acted = np.load(KEPT / name / "acted.npz")
-    with rlrun.Algorithm.restore(KEPT / name / "checkpoint") as algorithm:
+    with rlrun.Training.restore(KEPT / name / "checkpoint") as training:
         actions = np.array(
             [
-                algorithm.act(observation, episode_start=bool(starts))
+                training.act(observation, episode_start=bool(starts))
                 for observation, starts in zip(acted["observations"], acted["starts"], strict=True)
             ]
         )

@@ -60,12 +60,12 @@ def rlrun(run: RunDirectory, command: str, *words: str) -> Result:
     [
         (
             set_a_return,
-            ":3: episode_return_mean 9999 is above 5, which trial.json knows as the best: it does not count",
+            ":3: episode_return_mean 9999 is above 5, the best in trial.json: it is ignored",
         ),
-        (remove_a_row, ": the rows of iterations 3 are gone, and no checkpoint knows them"),
-        (remove_the_last_row, ": the rows of iterations 5 are gone, and no checkpoint knows them"),
-        (put_garbage, ": the rows of iterations 5 are gone, and no checkpoint knows them"),
-        (list.clear, ": the rows of iterations 1 to 5 are gone, and no checkpoint knows them"),
+        (remove_a_row, ": the rows of iterations 3 are missing, and in no checkpoint"),
+        (remove_the_last_row, ": the rows of iterations 5 are missing, and in no checkpoint"),
+        (put_garbage, ": the rows of iterations 5 are missing, and in no checkpoint"),
+        (list.clear, ": the rows of iterations 1 to 5 are missing, and in no checkpoint"),
     ],
 )
 def test_every_command_that_reads_results_names_what_is_wrong_with_them(
@@ -98,7 +98,7 @@ def test_status_reads_the_last_row_alone_and_says_where_it_is_gone(
     lines = file.read_text().splitlines()
     damage(lines)
     file.write_text("".join(f"{line}\n" for line in lines))
-    told = f"{file}: {ends}, and trial.json knows of 5"
+    told = f"{file}: {ends}, and trial.json has iteration 5"
     done = rlrun(run, "status")
     assert (done.exit_code, done.stderr) == (5, f"Error: {run.path}: 1 file cannot be relied on\n")
     assert told in done.stdout
@@ -131,7 +131,7 @@ def test_a_run_without_its_table_is_damaged_and_not_unknown(run: RunDirectory) -
     for command in ("status", "show", "resume"):
         done = rlrun(run, command)
         assert done.exit_code == 5, done.output
-        assert "its run.json is gone, and its trials are here" in done.output
+        assert "its run.json is missing, and its trials are here" in done.output
 
 
 def test_a_run_with_all_of_its_rows_is_told_to_be_whole(run: RunDirectory) -> None:
@@ -146,7 +146,7 @@ def test_many_trials_with_damaged_results_are_counted(tmp_path: Path) -> None:
     for name in run.table.trials:
         run.trial_directory(name).write_record(replace(run.record(name), status="TERMINATED", iteration=1))
     done = rlrun(run, "status")
-    assert done.stdout.count("has no rows, and trial.json knows of 1") == 3
+    assert done.stdout.count("has no rows, and trial.json has iteration 1") == 3
     assert "and 2 more; `rlrun show` names each" in done.stdout
     assert done.stderr == f"Error: {run.path}: 5 files cannot be relied on\n"
 

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from rlrun.cli.main import cli
+from tests.command import rlrun
 
 SPEC = """\
 grid:
@@ -80,10 +79,6 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "spec.yaml"
     path.write_text(SPEC)
     return path
-
-
-def rlrun(*words: str) -> Result:
-    return CliRunner().invoke(cli, list(words))
 
 
 def test_a_dry_run_says_what_varies_who_chooses_and_stops_and_how_many_there_are(tmp_path: Path) -> None:

@@ -7,30 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.league import league_text
-from rlrun.cli.main import cli
 from rlrun.cli.versus import Versus
 from rlrun.envs.env_config import EnvConfig
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.league.ratings import Outcomes
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
+from tests.command import rlrun
 
 GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
 
 
-def run(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
 def document(*words: object) -> Any:
-    done = run(*words, "--json")
+    done = rlrun(*words, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -61,7 +56,7 @@ def test_a_leagues_ratings_and_pay_offs_are_those_of_its_checkpoint(saved: tuple
     first, second = found["payoffs"]
     assert (first["wins"], first["draws"], first["losses"]) == (second["losses"], second["draws"], second["wins"])
     assert first["wins"] + first["draws"] + first["losses"] == 4
-    shown = run("league", saved[0]).stdout
+    shown = rlrun("league", saved[0]).stdout
     assert "main:0" in shown
     assert "Elo" in shown
 
@@ -80,7 +75,7 @@ def test_the_table_has_a_line_for_each_member_and_a_column_for_each_opponent() -
 
 
 def test_what_has_no_league_says_so(saved: tuple[Path, Path]) -> None:
-    done = run("league", saved[1])
+    done = rlrun("league", saved[1])
     assert done.exit_code == 2
     assert "has no seats, and so no league" in done.output
 
@@ -99,16 +94,16 @@ def test_a_policy_plays_a_script_and_another_checkpoint(saved: tuple[Path, Path]
 def test_an_opponent_may_have_settings_and_a_name_that_is_nearly_one_is_told(saved: tuple[Path, Path]) -> None:
     found = document("evaluate", saved[1], "--against", "mcts(simulations=4)", "--episodes", 2)
     assert (found["games"], found["against"]) == (2, "mcts(simulations=4)")
-    wrong = run("evaluate", saved[1], "--against", "minimax(deph=5)")
+    wrong = rlrun("evaluate", saved[1], "--against", "minimax(deph=5)")
     assert wrong.exit_code == 2
     assert "has no setting 'deph'; did you mean 'depth'?" in wrong.output
-    wrong = run("evaluate", saved[1], "--against", "minmax")
+    wrong = rlrun("evaluate", saved[1], "--against", "minmax")
     assert wrong.exit_code == 2
     assert "minmax is neither a run nor an opponent; did you mean 'minimax'?" in wrong.output
 
 
 def test_an_opponent_in_another_env_is_refused(saved: tuple[Path, Path]) -> None:
-    done = run("evaluate", saved[1], "--against", "rlrun.toys.scripted_players:RandomLegal", "--env", "CartPole-v1")
+    done = rlrun("evaluate", saved[1], "--against", "rlrun.toys.scripted_players:RandomLegal", "--env", "CartPole-v1")
     assert done.exit_code == 2
     assert "leave --env out" in done.output
 
@@ -131,6 +126,6 @@ def test_simulations_are_for_policies_that_search(saved: tuple[Path, Path], tmp_
     ]
     assert found[0] == found[1]
     assert found[2]["first"]["losses"]["number"] < found[0]["first"]["losses"]["number"]
-    refused = run("evaluate", saved[1], "--simulations", 3)
+    refused = rlrun("evaluate", saved[1], "--simulations", 3)
     assert refused.exit_code == 2
-    assert "the policy both does not search" in refused.output
+    assert "policy both: it does not search" in refused.output

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from rlrun import QLearning, Training
 from rlrun.cli.main import cli
-from rlrun.python_api import QLearning
 
 
 def told(*words: object) -> str:
@@ -27,9 +27,9 @@ def test_of_a_spec_exact_values_are_shown(tmp_path: Path) -> None:
 
 
 def test_of_a_checkpoint_gaps_are_shown(tmp_path: Path) -> None:
-    with QLearning("FrozenLake-v1", {"min_env_steps_per_iteration": 100}) as algorithm:
-        algorithm.train()
-        saved = algorithm.save(tmp_path / "saved")
+    with Training("FrozenLake-v1", QLearning(min_env_steps_per_iteration=100)) as training:
+        training.step()
+        saved = training.save(tmp_path / "saved")
     text = told(saved)
     assert "learned V" in text.splitlines()[0]
     assert "policy gap" in text

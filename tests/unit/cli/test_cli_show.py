@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml
-from rlrun.cli.main import cli
 from rlrun.runs.run_directory import RunTable
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
+from tests.command import rlrun
 
 
 def make_run(runs: Path, name: str, returns: dict[float, list[list[float]]], **spec: Any) -> Path:
@@ -37,10 +36,6 @@ def make_run(runs: Path, name: str, returns: dict[float, list[list[float]]], **s
     entry = {"algorithm": "ppo", "env": {"id": "CartPole-v1"}, "stop": {"env_steps": 200.0}, **spec}
     (path / "spec.yaml").write_text(dump_plain_yaml({"pole": entry}))
     return path
-
-
-def rlrun(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 @pytest.fixture

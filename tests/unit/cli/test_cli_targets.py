@@ -8,17 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import rlrun as rlrun_api
 from rlrun.checkpoint.format import Content
 from rlrun.checkpoint.store import CheckpointStore
-from rlrun.cli.main import cli
 from rlrun.cli.targets import checkpoint_named, evaluation_env, run_named
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.runs.run_directory import RunTable
 from rlrun.trial.results import ResultWriter
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
+from tests.command import rlrun
 
 
 def make_trial(
@@ -48,10 +47,6 @@ def make_trial(
         store.commit(store.stage(iteration, Content({"algorithm": "ppo"}, {"algorithm": "ppo"}), result))
     writer.close()
     return trial.path
-
-
-def rlrun(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 def test_a_run_with_one_trial_means_its_newest_checkpoint(tmp_path: Path) -> None:
@@ -101,10 +96,9 @@ def test_a_run_of_one_s_own_in_another_folder_is_refused_with_the_folder_that_ma
 
 
 def test_a_checkpoint_that_its_run_removes_while_it_is_read_is_no_bug(tmp_path: Path) -> None:
-    with rlrun_api.PPO("CartPole-v1", {"num_envs_per_worker": 1}) as algorithm:
-        training = algorithm.training
-        with pytest.raises(CheckpointError, match="iteration_000001: was removed meanwhile by the run"):
-            evaluation_env(tmp_path / "iteration_000001", training)
+    training = rlrun_api.Training("CartPole-v1", rlrun_api.PPO(num_envs_per_worker=1))
+    with pytest.raises(CheckpointError, match="iteration_000001: was removed meanwhile by the run"):
+        evaluation_env(tmp_path / "iteration_000001", training)
 
 
 def test_a_trial_whose_checkpoints_are_all_damaged_names_each(tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ from rlrun.cluster.trial_place import (
 from rlrun.errors import CheckpointError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
+from tests.results import all_numbers
 
 ELSEWHERE = Path("/only/the/driver/has/runs/steady")
 """How the trials know the run's directory: on their machine there is no such path."""
@@ -83,10 +84,6 @@ def spec(iterations: int = 6, **checkpoint: Any) -> TrialSpec:
     }
     (experiment,) = parse_experiments({"steady": entry})
     return experiment.trials()[0]
-
-
-def numbers(directory: Path) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in read_results(directory)]
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -158,7 +155,7 @@ def test_a_trial_that_goes_on_elsewhere_gives_the_numbers_of_one_that_was_never_
                     loop.wait_until_saved()
                     place.push()
     place.push()
-    assert numbers(run / TRIAL) == numbers(tmp_path / "still")
+    assert all_numbers(read_results(run / TRIAL)) == all_numbers(read_results(tmp_path / "still"))
     kept = [path.name for path in CheckpointStore(tmp_path / "still/checkpoints").paths()]
     assert [path.name for path in CheckpointStore(run / TRIAL / "checkpoints").paths()] == kept
     for path in CheckpointStore(run / TRIAL / "checkpoints").paths():
@@ -379,7 +376,7 @@ def test_a_trial_begins_from_another_runs_checkpoint_wherever_it_begins(
             loop.wait_until_saved()
             place.push()
         place.close()
-    assert numbers(run / TRIAL) == numbers(tmp_path / "still")
+    assert all_numbers(read_results(run / TRIAL)) == all_numbers(read_results(tmp_path / "still"))
     record = TrialDirectory(run / TRIAL).read_record()
     assert record is not None
     assert record.from_checkpoint == str(start)

@@ -4,11 +4,11 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rlrun import PPO, Training
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import backend_of, make_env, make_vector_env
 from rlrun.envs.vector_env import observation_hash
-from rlrun.python_api import PPO
 
 SEEDS = EpisodeSeeds(0, worker_index=1)
 HIGH = EnvConfig(id="CartPole-v1", reset_options={"low": 0.1, "high": 0.1}, max_episode_steps=5)
@@ -45,14 +45,14 @@ def test_places_inside_episodes_are_replayed_with_the_options():
 
 def test_a_restored_training_goes_on_bit_for_bit(tmp_path):
     settings = {"num_envs_per_worker": 2, "train_batch_size": 16, "minibatch_size": 8, "model": {"hiddens": [4]}}
-    with PPO(HIGH.to_data(), settings, seed=1) as algorithm:
-        algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        expected = algorithm.train()["episode_return_mean"]
-        flat = algorithm.training.trainee.learner.flat()
-    with PPO.restore(tmp_path / "checkpoint") as restored:
-        assert restored.train()["episode_return_mean"] == expected
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+    with Training(HIGH.to_data(), PPO(**settings), seed=1) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = training.step()["episode_return_mean"]
+        flat = training.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert restored.step()["episode_return_mean"] == expected
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
 def test_an_env_may_change_its_options():

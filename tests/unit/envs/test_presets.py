@@ -83,7 +83,7 @@ def test_training_ends_episodes_at_a_lost_life_and_an_evaluation_plays_the_game(
     fast = {"frameskip": 24, "noop_max": 5, "img_height": 44, "img_width": 44}
     lives = {"id": "ALE/Breakout-v5", "preset": "atari", "kwargs": {**fast, "episodic_life": True}}
     config = {"num_envs_per_worker": 1, "train_batch_size": 64, "compile": False}
-    with rlrun.PPO(lives, config) as training:
+    with rlrun.Training(lives, rlrun.PPO(**config)) as training:
         judged = training.evaluate(episodes=2, explore=True)
         one_life = training.evaluate(episodes=2, explore=True, env=EnvConfig.parse(lives))
         whole = {"id": "ALE/Breakout-v5", "kwargs": fast}
@@ -92,10 +92,14 @@ def test_training_ends_episodes_at_a_lost_life_and_an_evaluation_plays_the_game(
 
 
 def test_python_takes_a_preset_beside_settings_of_either_form() -> None:
-    of_mapping = rlrun.DQN(ATARI, {"gamma": 0.9})
-    of_config = rlrun.DQN(EnvConfig.parse(ATARI), DQNConfig(gamma=0.9))
-    assert of_mapping.config == of_config.config
-    assert (of_config.config.gamma, of_config.config.clip_rewards, of_config.config.replay.frame_stack) == (0.9, 1, 4)
-    assert of_config.training.env == EnvConfig.parse({**ATARI, **FULL_GAMES})
+    of_mapping = rlrun.Training(ATARI, rlrun.DQN(gamma=0.9))
+    of_config = rlrun.Training(EnvConfig.parse(ATARI), rlrun.DQN(DQNConfig(gamma=0.9)))
+    assert of_mapping.description.algorithm.config == of_config.description.algorithm.config
+    assert (
+        of_config.description.algorithm.config.gamma,
+        of_config.description.algorithm.config.clip_rewards,
+        of_config.description.algorithm.config.replay.frame_stack,
+    ) == (0.9, 1, 4)
+    assert of_config.description.env == EnvConfig.parse({**ATARI, **FULL_GAMES})
     with pytest.raises(UsageError, match="preset atari is for ALE's games"):
-        rlrun.DQN({"id": "CartPole-v1", "preset": "atari"})
+        rlrun.Training({"id": "CartPole-v1", "preset": "atari"}, rlrun.DQN())

@@ -187,9 +187,9 @@ def test_ppo_satisfies_a_task_as_often_as_can_be() -> None:
         "lr": 5e-3,
         "min_env_steps_per_iteration": 2000,
     }
-    with rlrun.PPO(env, config, seed=100) as algorithm:
-        while (result := algorithm.train())["env_steps"] < 8000:
+    with rlrun.Training(env, rlrun.PPO(**config), seed=100) as training:
+        while (result := training.step())["env_steps"] < 8000:
             pass
-        found = algorithm.evaluate(1000, seed=100)
+        found = training.evaluate(1000, seed=100)
     assert found.column_means["episode_columns/satisfied_mean"] == pytest.approx(best, abs=0.04)
     assert result["info/satisfied"] > 0.5

@@ -11,11 +11,11 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.harmless import env_demands
 from rlrun.envs.make import backend_of, check_env, make_env, make_vector_env, spaces_of
 from rlrun.envs.tasks import Lessons, Tasks
 from rlrun.envs.vector_env import observation_hash
 from rlrun.errors import SpecError, UsageError
+from rlrun.trust import env_demands
 
 HERE = "tests.unit.envs.test_tasks"
 

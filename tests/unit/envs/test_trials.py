@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from gymnasium.spaces import Dict, Discrete
@@ -9,7 +11,7 @@ from gymnasium.spaces import Dict, Discrete
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import make_env
 from rlrun.envs.trials import Trials
-from rlrun.toys.bernoulli_bandits import ARMS, BernoulliBandit, thompson_regrets, two_arms
+from rlrun.toys.bernoulli_bandits import ARMS, BernoulliBandit, two_arms
 
 BANDIT = {
     "id": "rlrun.toys.bernoulli_bandits:BernoulliBandit",
@@ -61,6 +63,34 @@ def test_longer_episodes_show_done_where_the_next_one_begins() -> None:
     assert steps[-1][3]
     assert abs(steps[2][0]["observation"]).max() <= 0.05  # a first observation of CartPole
     assert (steps[2][0]["observation"] != first["observation"]).any()
+
+
+def thompson_regrets(tasks: np.ndarray[Any, Any], pulls: int, generator: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Returns the regret of Thompson sampling over some pulls in each of some Bernoulli bandits, [N].
+
+    Each arm's probability has a uniform prior. At each pull a probability of each arm is drawn from its posterior, a
+    beta distribution, and the arm with the largest one is pulled.
+
+    Args:
+        tasks: Probabilities of the arms, [N, A].
+        pulls: How many pulls each bandit gets.
+        generator: What is drawn from.
+
+    Source:
+        Thompson, "On the likelihood that one unknown probability exceeds another in view of the evidence of two
+        samples", 1933; Chapelle and Li, "An empirical evaluation of Thompson sampling", 2011, algorithm 2.
+    """
+    number = np.arange(len(tasks))
+    paid, failed = np.ones(tasks.shape), np.ones(tasks.shape)
+    regrets = np.zeros(len(tasks))
+    for _ in range(pulls):
+        arms = generator.beta(paid, failed).argmax(axis=1)
+        own = tasks[number, arms]
+        pays = generator.random(len(tasks)) < own
+        paid[number, arms] += pays
+        failed[number, arms] += ~pays
+        regrets += tasks.max(axis=1) - own
+    return regrets
 
 
 def test_thompson_sampling_regrets_less_the_better_it_knows_the_arms() -> None:

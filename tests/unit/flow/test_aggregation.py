@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rlrun import APPO, Impala, Training
 from rlrun.errors import SpecError
 from rlrun.flow.plan import plan_text
 from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.python_api import APPO, Impala
 from rlrun.rollout.aggregated_workers import shares
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
@@ -22,11 +22,12 @@ def worker_set(num_workers: int) -> WorkerSet:
 
 @pytest.mark.parametrize("algorithm", [Impala, APPO])
 def test_a_plan_begins_with_the_aggregators_that_the_config_asks_for(algorithm: type[Impala] | type[APPO]) -> None:
-    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4, "num_aggregators": 2}).training.plan().describe())
+    described = Training("CartPole-v1", algorithm(num_workers=4, num_aggregators=2)).description
+    plan = plan_text(described.plan().describe())
     assert plan.splitlines()[0] == (
         "aggregated_rollouts(workers=4, mode=async, in_flight=2, aggregators=2, batch_size=500)"
     )
-    plan = plan_text(algorithm("CartPole-v1", {"num_workers": 4}).training.plan().describe())
+    plan = plan_text(Training("CartPole-v1", algorithm(num_workers=4)).description.plan().describe())
     assert plan.splitlines()[0] == "parallel_rollouts(workers=4, mode=async, in_flight=2)"
 
 
@@ -44,7 +45,7 @@ def test_no_more_aggregators_than_workers_are_used() -> None:
 
 def test_a_negative_number_of_aggregators_is_refused() -> None:
     with pytest.raises(SpecError, match="num_aggregators"):
-        Impala("CartPole-v1", {"num_aggregators": -1})
+        Training("CartPole-v1", Impala(num_aggregators=-1))
 
 
 @pytest.mark.parametrize(("workers", "aggregators"), [(0, 1), (2, 3), (2, 0)])

@@ -14,6 +14,7 @@ from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.functional.masked import standardized
+from rlrun.rollout.worker import Orders
 from tests.rounding import rounding_error
 
 SMALL = {"num_envs_per_worker": 3, "rollout_fragment_length": 4, "model": {"hiddens": [8]}, "lr": 0.01}
@@ -23,7 +24,7 @@ def learning(make_trainee, algorithm=A2C):
     """Returns a trainee whose weights hold all that learns on the workers, and its workers."""
     trainee, workers = make_trainee(algorithm(algorithm.Config(**SMALL)))
     trainee.workers.learns_on_workers = True
-    workers.set_weights({"default": trainee.weights()})
+    workers.order(Orders({"default": trainee.weights()}))
     return trainee, workers
 
 

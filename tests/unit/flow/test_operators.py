@@ -23,6 +23,7 @@ from rlrun.flow.sources.items import from_items
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.rollout.counts import RolloutCounts
+from rlrun.rollout.worker import Orders
 from tests.rounding import rounding_error
 
 
@@ -123,8 +124,12 @@ class SentWeights:
         self.counts = RolloutCounts()
         self.counts.env_steps = 70
 
-    def set_weights(self, weights, only=None):
-        self.sent.append((only, weights["default"]))
+    def order(self, orders, only=None):
+        self.sent.append((only, orders))
+
+
+def sent_by(workers):
+    return [(only, orders.weights["default"]) for only, orders in workers.sent]
 
 
 def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(trainee):
@@ -135,7 +140,7 @@ def test_weights_go_to_the_worker_that_delivered_once_its_own_are_old_enough(tra
     for worker, version in ((1, 0), (2, 0), (1, 1), (1, 2), (2, 3), (1, 3), (1, 1)):
         trainee.learner.weights_version = version
         assert send((worker, "batch")) == "batch"
-    assert [(only, weights.version, weights.env_steps) for only, weights in workers.sent] == [
+    assert [(only, latest.version, latest.env_steps) for only, latest in sent_by(workers)] == [
         (1, 0, 70),
         (2, 0, 70),
         (1, 2, 70),
@@ -155,7 +160,7 @@ def test_weights_that_were_sent_before_a_restore_are_not_sent_again(trainee):
     for version in (4, 5):
         trainee.learner.weights_version = version
         restored((1, "batch"))
-    assert [(only, weights.version) for only, weights in workers.sent] == [(1, 3), (1, 5)]
+    assert [(only, weights.version) for only, weights in sent_by(workers)] == [(1, 3), (1, 5)]
 
 
 class NoteFilters(WorkerOperator):
@@ -176,7 +181,7 @@ def test_what_workers_have_seen_is_merged_once_and_goes_out_with_the_next_weight
     sent = []
     flow = trainee.workers.rollouts(NoteFilters(sent)).for_each(MergeFilters(trainee))
     flow = flow.for_each(BroadcastWeights(trainee))
-    workers.set_weights({"default": trainee.weights()})
+    workers.order(Orders({"default": trainee.weights()}))
     next(flow)
     assert workers.counts.take_filter_deltas("default") == {}
     next(flow)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from rlrun import Apex, Training
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.batch_refs import LeaveOnWorker
-from rlrun.python_api import Apex
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 from rlrun.replay.replay_shards import ReplayShard, ReplayShards, ShardConfig
@@ -94,41 +94,41 @@ def test_workers_and_capacity_are_shared_out_to_the_shards():
 def test_in_one_process_so_many_minibatches_follow_each_fragment_and_none_before_learning_starts():
     for minibatches in (1, 3):
         config = {**SMALL, "asynchrony": {"minibatches_per_fragment": minibatches, "weights_age": 5}}
-        with Apex("CartPole-v1", config, seed=2) as algorithm:
-            learner, stored = algorithm.training.trainee.learner, 0
+        with Training("CartPole-v1", Apex(**config), seed=2) as training:
+            learner, stored = training.running.trainee.learner, 0
             while stored < 200:
                 before = learner.sgd_steps
-                stored += int(next(algorithm.training.flow)["valid"].sum())
+                stored += int(next(training.running.flow)["valid"].sum())
                 learned = learner.sgd_steps - before
                 # An item comes out before the minibatches that follow it.
                 assert learned in ((0,) if stored < 40 else (0, minibatches) if stored < 60 else (minibatches,))
 
 
 def test_most_minibatches_for_an_env_step_are_kept_to():
-    with Apex("CartPole-v1", {**SMALL, "training_intensity": 0.05}, seed=2) as algorithm:
+    with Training("CartPole-v1", Apex(**SMALL, training_intensity=0.05), seed=2) as training:
         for _ in range(4):
-            result = algorithm.train()
+            result = training.step()
             assert result["sgd_steps"] in {int(0.05 * (result["env_steps"] - 40)) - i for i in (0, 1)}
         assert result["minibatches_per_env_step"] < 0.06
 
 
 def test_a_restored_run_in_one_process_whose_weights_are_never_old_goes_on_bit_for_bit(tmp_path):
-    with Apex("CartPole-v1", {**SMALL, "asynchrony": {"weights_age": 1}}, seed=4) as algorithm:
+    with Training("CartPole-v1", Apex(**SMALL, asynchrony={"weights_age": 1}), seed=4) as training:
         for _ in range(2):
-            algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        expected = algorithm.train()
-        flat = algorithm.training.trainee.learner.flat()
-    with Apex.restore(tmp_path / "checkpoint") as restored:
-        result = restored.train()
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+            training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = training.step()
+        flat = training.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        result = restored.step()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
     for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
         assert result[name] == expected[name]
 
 
 def test_the_plan_tells_what_runs_beside_what():
     config = {"num_workers": 3, "asynchrony": {"replay_shards": 2}}
-    (joined,) = Apex("CartPole-v1", config).training.plan().describe()
+    (joined,) = Training("CartPole-v1", Apex(**config)).description.plan().describe()
     collecting, learning = joined.branches
     assert [info.name for info in collecting] == [
         "parallel_rollouts",

@@ -27,7 +27,7 @@ SPEC: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"iter
 
 
 def test_importing_the_entry_imports_neither_torch_nor_ray() -> None:
-    look = "import sys, rlrun, rlrun.launch.run; rlrun.run, rlrun.resume, rlrun.PPO, rlrun.Algorithm"
+    look = "import sys, rlrun, rlrun.launch.run; rlrun.run, rlrun.resume, rlrun.PPO, rlrun.Training"
     look += "; print(sorted({'torch', 'ray'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

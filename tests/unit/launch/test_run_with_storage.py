@@ -13,8 +13,7 @@ from rlrun.cli.main import cli
 from rlrun.errors import Interrupted, UsageError
 from rlrun.runs.events import RunEvent, TrialEvent, Watcher
 from rlrun.runs.run_directory import RUN_FILE
-from rlrun.runs.trial_result import TrialResult
-from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 
 def spec(storage: str, iterations: int = 6) -> dict[str, Any]:
@@ -33,10 +32,6 @@ def spec(storage: str, iterations: int = 6) -> dict[str, Any]:
         "checkpoint": {"every": 2},
     }
     return {"steady": entry}
-
-
-def numbers(trial: TrialResult) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if not is_timing(name)} for row in trial.results()]
 
 
 def files(directory: Path) -> set[str]:
@@ -68,7 +63,7 @@ def test_a_run_whose_machine_is_lost_goes_on_elsewhere_from_its_copy(tmp_path: P
     (trial,) = rlrun.resume(tmp_path / "here/steady")
     assert trial.status == "TERMINATED"
     (still,) = rlrun.run({"steady": {**spec("x")["steady"], "storage": None}}, runs_dir=tmp_path / "still")
-    assert numbers(trial) == numbers(still)
+    assert all_numbers(trial.results()) == all_numbers(still.results())
     assert files(tmp_path / "storage/steady") == files(tmp_path / "here/steady")
 
 
@@ -92,4 +87,4 @@ def test_a_run_may_go_on_in_the_place_of_its_copy(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "lost")
     (trial,) = rlrun.resume(tmp_path / "storage/steady", extend={"iteration": 4})
     assert trial.last_result["iteration"] == 4
-    assert len(numbers(trial)) == 4
+    assert len(all_numbers(trial.results())) == 4

@@ -16,7 +16,6 @@ from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Lineup, Member, Weights
-from rlrun.rollout.phases import untimed
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
@@ -93,7 +92,7 @@ def recorder_of(behavior: SeatBehavior, clock: str, *, worlds: int = 4, length: 
 def recorded(recorder: SlotRecorder, behavior: SeatBehavior, fragment: int, length: int = 4) -> SampleBatch:
     """Returns a fragment's batch, whose noise hangs on its number alone."""
     noise = behavior.noise(generator(0, "noise", fragment), length, recorder.slots["seat"])
-    return recorder.record({"seat": noise}, untimed).batches["seat"]
+    return recorder.record({"seat": noise}).batches["seat"]
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])

@@ -399,5 +399,7 @@ def test_what_is_needed_and_not_due_in_a_step_is_an_error_that_names_both():
 def test_a_loss_must_assign_what_its_objective_says():
     for microbatch_size in (None, 1):
         learner = learner_for([Objective("model", model_loss, parameters="model")], microbatch_size=microbatch_size)
-        with pytest.raises(ValueError, match="objective model says that it assigns none, and its loss assigns running"):
+        with pytest.raises(
+            ValueError, match="objective model declares that it assigns none, and its loss assigns running"
+        ):
             step(learner)

@@ -17,10 +17,11 @@ from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.data.uniform_sampler import uniform_allowed
 from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.action_masks import MaskedOutputs, uniform_allowed
+from rlrun.policy.action_masks import MaskedOutputs, masked, masked_tensor
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from tests.rounding import rounding_error
@@ -121,6 +122,19 @@ def test_recorded_log_probabilities_are_those_of_the_masked_distribution_in_torc
     flat_actions = taken.reshape(ROWS, -1) + np.cumsum([0, *sizes[:-1]])
     assert np.take_along_axis(observations["action_mask"], flat_actions, 1).all()
     assert len(np.unique(flat_actions)) == sum(sizes)
+
+
+@pytest.mark.parametrize("width", [5, 3])
+def test_outputs_are_masked_alike_in_numpy_and_torch_and_stay_as_they_are_where_observations_hold_no_mask(width):
+    outputs = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
+    mask = np.random.default_rng(1).integers(0, 2, (7, width), np.int8)
+    in_torch = masked_tensor(torch.from_numpy(outputs), {"action_mask": torch.from_numpy(mask)})
+    expected = np.where(np.pad(mask, ((0, 0), (0, 5 - width)), constant_values=1), outputs, np.float32(-1e9))
+    np.testing.assert_array_equal(masked(outputs, {"action_mask": mask}), expected)
+    np.testing.assert_array_equal(in_torch.numpy(), expected)
+    for without in (outputs, {"seen": outputs}, (outputs,)):
+        assert masked(outputs, without) is outputs
+        assert masked_tensor(in_torch, without) is in_torch
 
 
 def test_a_mask_is_about_the_choices_of_a_nested_action_in_the_space_s_order():

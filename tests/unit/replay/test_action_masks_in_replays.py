@@ -22,6 +22,7 @@ from rlrun.replay.replay_shards import ReplayShard, ShardConfig
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 GRID = EnvConfig(id="rlrun.toys.masked_envs:MaskedGrid", kwargs={"size": 3})
@@ -65,7 +66,7 @@ def fragments_of(env: EnvConfig, number: int, length: int = 20) -> list[SampleBa
         )
     )
     schedules = {"epsilon": 1.0, "temperature": 1.0}
-    worker.set_weights({"default": Weights(0, np.zeros(policy.parameters.size, np.float32), schedules=schedules)})
+    worker.follow(Orders({"default": Weights(0, np.zeros(policy.parameters.size, np.float32), schedules=schedules)}))
     return [worker.sample().batches["default"] for _ in range(number)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rlrun.python_api import DQN
+from rlrun import DQN, Training
 from rlrun.trial.results import is_timing
 
 CONFIG = {
@@ -28,9 +28,9 @@ Learned = tuple[NDArray[np.float32], list[dict[str, Any]]]
 
 def learned(env: Any, replay: dict[str, Any], model: dict[str, Any], iterations: int) -> Learned:
     """Trains; returns the weights at the end, and all results but times and sizes."""
-    with DQN(env, {**CONFIG, "model": model, "replay": replay}, seed=1) as algorithm:
-        results = [algorithm.train() for _ in range(iterations)]
-        trainee = algorithm.training.trainee
+    with Training(env, DQN(**CONFIG, model=model, replay=replay), seed=1) as training:
+        results = [training.step() for _ in range(iterations)]
+        trainee = training.running.trainee
         first, weights = trainee.learner_factory().flat(), trainee.learner.flat()
     assert results[-1]["env_steps"] >= 200 * iterations
     assert results[-1]["sgd_steps"] == int(0.5 * (results[-1]["env_steps"] - 150))

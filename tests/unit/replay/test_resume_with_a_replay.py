@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlrun.algorithm import Algorithm
-from rlrun.python_api import DQN
-from rlrun.trial.results import is_timing
+from rlrun import DQN, Training
+from tests.results import all_numbers
 
 CONFIG = {
     "model": {"hiddens": [16]},
@@ -20,27 +19,29 @@ CONFIG = {
 }
 
 
-def rows(algorithm: Algorithm[Any], iterations: int) -> list[dict[str, Any]]:
-    results = (algorithm.train() for _ in range(iterations))
-    return [{name: value for name, value in result.items() if not is_timing(name)} for result in results]
+def rows(training: Training, iterations: int) -> list[dict[str, Any]]:
+    results = (training.step() for _ in range(iterations))
+    return all_numbers(results)
 
 
 def test_a_resumed_run_gives_the_same_results(tmp_path: Path) -> None:
     replay = {"capacity": 500, "prioritized": True, "priority_beta": [[0, 0.4], [2000, 1.0]]}
-    with DQN("CartPole-v1", {**CONFIG, "replay": replay}, seed=1) as algorithm:
-        rows(algorithm, 3)
-        algorithm.save(tmp_path / "checkpoint")
-        expected = rows(algorithm, 3)
-    with DQN.restore(tmp_path / "checkpoint") as restored:
+    with Training("CartPole-v1", DQN(**CONFIG, replay=replay), seed=1) as training:
+        rows(training, 3)
+        training.save(tmp_path / "checkpoint")
+        expected = rows(training, 3)
+    with Training.restore(tmp_path / "checkpoint") as restored:
         assert rows(restored, 3) == expected
 
 
 def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Path) -> None:
     replay = {"capacity": 500, "save_in_checkpoints": False}
-    with DQN("CartPole-v1", {**CONFIG, "replay": replay, "min_env_steps_per_iteration": 100}, seed=1) as algorithm:
-        (*_, last) = rows(algorithm, 4)
-        algorithm.save(tmp_path / "checkpoint")
-    with DQN.restore(tmp_path / "checkpoint") as restored:
+    with Training(
+        "CartPole-v1", DQN(**{**CONFIG, "replay": replay, "min_env_steps_per_iteration": 100}), seed=1
+    ) as training:
+        (*_, last) = rows(training, 4)
+        training.save(tmp_path / "checkpoint")
+    with Training.restore(tmp_path / "checkpoint") as restored:
         results = rows(restored, 3)
     assert last["sgd_steps"] > 0
     learned = [result["sgd_steps"] - last["sgd_steps"] for result in results]
@@ -52,6 +53,6 @@ def test_a_resumed_run_without_its_replay_fills_it_before_it_learns(tmp_path: Pa
 
 def test_results_tell_how_much_memory_the_replay_takes() -> None:
     config = {**CONFIG, "n_step": 1, "min_env_steps_per_iteration": 10}
-    with DQN("CartPole-v1", {**config, "replay": {"capacity": 1_000_000}}) as algorithm:
+    with Training("CartPole-v1", DQN(**{**config, "replay": {"capacity": 1_000_000}})) as training:
         # Observation, action and reward, whether it ended, was cut off, is a step and can be drawn.
-        assert rows(algorithm, 1)[0]["replay/gigabytes"] == (4 * 4 + 8 + 4 + 4) / 1000
+        assert rows(training, 1)[0]["replay/gigabytes"] == (4 * 4 + 8 + 4 + 4) / 1000

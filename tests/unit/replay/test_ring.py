@@ -95,7 +95,7 @@ def expected_steps(history: list[dict[str, Any]], n_step: int, *, broken_off: bo
 def drawable(ring: ReplayRing) -> SampleBatch:
     """Returns every step that can be drawn, found by drawing."""
     rng = np.random.default_rng(0)
-    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.columns)) if ring.num_ready else []
+    indices = np.unique(ring.draw(rng, 40 * ring.num_workers * ring.rows * ring.num_slots)) if ring.num_ready else []
     return ring.gather(np.asarray(indices, np.int64))
 
 
@@ -250,7 +250,7 @@ def test_a_saved_ring_of_other_observations_is_refused_once_a_fragment_comes(obs
     saved, restored = ReplayRing(40, 1, 2, GAMMA), ReplayRing(40, 1, 2, GAMMA)
     saved.insert(0, SampleBatch(fragment, obs=obs))
     restored.load_state(saved.state())
-    with pytest.raises(CheckpointError, match="the checkpoint's rows that wait for others are not as the others: obs"):
+    with pytest.raises(CheckpointError, match="the checkpoint's rows do not fit the rows that follow: obs"):
         restored.insert(0, fragment)
 
 

@@ -14,11 +14,11 @@ import rlrun
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_findings import EnvFinding, observation_findings, reward_findings
 from rlrun.envs.make import spaces_of
+from rlrun.policy.random_behavior import RandomBehavior
 from rlrun.registry import BUILT_IN, algorithm_class
 from rlrun.report.diagnosis import METRICS, Evidence, Finding, diagnose, failures
 from rlrun.report.reading import read_run
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.random_policy import RandomPolicy
 from rlrun.runs.trial_result import Columns, TrialResult
 from rlrun.runs.trial_status import Status
 from rlrun.trial.trial_directory import TrialDirectory
@@ -66,7 +66,7 @@ def trained(
     resolved = TrialDirectory(view.trials[0].directory).read_spec()
     world = EnvConfig.parse(resolved["env"])
     ends = view.trials[0].last_result["episode_return_mean"] is not None
-    random = evaluate({"default": RandomPolicy(spaces_of(world))}, world, 50, seed=0) if ends else None
+    random = evaluate({"default": RandomBehavior(spaces_of(world))}, world, 50, seed=0) if ends else None
     evidence = [Evidence(trial, resolved["config"], random, algorithm=algorithm) for trial in view.trials]
     return diagnose(evidence, check_by_stepping(world, kinds_of_agents(world), {}, steps=1000))
 

@@ -21,10 +21,10 @@ def test_a_parameter_that_decides_stands_out_and_one_that_does_not_does_not() ->
     found = importance([{"noise": float(n), "lr": float(x)} for n, x in zip(noise, lr, strict=True)], list(scores))
     assert [effect.name for effect in found.effects] == ["lr", "noise"]
     first, second = found.effects
-    assert first.stands_out
+    assert first.share > first.chance
     assert first.low < first.share < first.high
     assert first.share > 0.7
-    assert not second.stands_out
+    assert second.share <= second.chance
     assert second.low == 0
     assert [count for _, count, _ in first.bins] == [12] * 5
     assert first.bins[0][0].endswith(f"to {np.sort(lr)[11]:.4g}")
@@ -34,7 +34,10 @@ def test_a_parameter_that_decides_stands_out_and_one_that_does_not_does_not() ->
 def test_chance_rarely_stands_out() -> None:
     draws = np.random.default_rng(5)
     told = [
-        any(e.stands_out for e in importance([{"a": float(a), "b": int(b)} for a, b in values], list(scores)).effects)
+        any(
+            effect.share > effect.chance
+            for effect in importance([{"a": float(a), "b": int(b)} for a, b in values], list(scores)).effects
+        )
         for values, scores in (
             (zip(draws.uniform(size=20), draws.integers(3, size=20), strict=True), draws.normal(size=20))
             for _ in range(60)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -7,18 +8,20 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.flow.flow import Operator
 from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.phases import FragmentTimes, PhaseClock, machine_clock
+from rlrun.rollout.phases import FragmentTimes, machine_clock
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
+from rlrun.worlds.make import spaces_of_policies
+from rlrun.worlds.mapping import PolicyMapping
 
 POLICY = ActorCriticPolicy(
     Box(-np.inf, np.inf, (4,), np.float32), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1
@@ -39,7 +42,7 @@ def config() -> WorkerConfig:
 
 def worker() -> RolloutWorker:
     made = RolloutWorker(config())
-    made.set_weights(WEIGHTS)
+    made.follow(Orders(WEIGHTS))
     return made
 
 
@@ -58,7 +61,6 @@ class Learns(Operator):
 
 def test_phases_add_up_to_the_fragment_and_follow_one_another() -> None:
     measured = worker()
-    measured.measure_phases(True)
     before = time.perf_counter()
     first, second = measured.sample(), measured.sample()
     after = time.perf_counter()
@@ -74,32 +76,22 @@ def test_phases_add_up_to_the_fragment_and_follow_one_another() -> None:
     assert before <= first.times.began < first.times.ended <= second.times.began < second.times.ended <= after
 
 
-def test_measuring_changes_nothing_of_what_is_sampled() -> None:
-    plain, measured = worker(), worker()
-    measured.measure_phases(True)
-    for _ in range(3):
-        expected, found = plain.sample(), measured.sample()
-        assert expected.times is None
-        for (name, left), (_, right) in zip(
-            named_leaves(dict(expected.batches["default"])), named_leaves(dict(found.batches["default"])), strict=True
-        ):
-            np.testing.assert_array_equal(left, right, err_msg=name)
-        assert expected.episodes == found.episodes
-    measured.measure_phases(False)
-    assert measured.sample().times is None
-
-
-def test_a_call_counts_into_its_phase_with_its_arguments_and_result() -> None:
-    clock = PhaseClock()
-
-    def joined(first: str, *, second: str) -> str:
-        time.sleep(0.01)
-        return first + second
-
-    assert clock.timed("env_step", joined)("a", second="b") == "ab"
-    times = clock.times(time.perf_counter())
-    assert times.seconds["env_step"] >= 0.01
-    assert times.seconds["inference"] == 0
+def test_phases_of_a_world_add_up_to_the_fragment() -> None:
+    world = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
+    mapping = PolicyMapping(("default",), None)
+    spaces = spaces_of_policies(world, mapping)["default"]
+    policy = ActorCriticPolicy(*spaces, ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)
+    made = RolloutWorker(
+        dataclasses.replace(
+            config(), env=world, behaviors={"default": policy.behavior()}, mapping=mapping, slots={"default": 2}
+        )
+    )
+    made.follow(Orders({"default": Weights(0, policy.parameters.gather(policy.module).numpy())}))
+    times = made.sample().times
+    assert times is not None
+    assert min(times.seconds.values()) > 0
+    assert sum(times.seconds.values()) == pytest.approx(times.ended - times.began, abs=1e-9)
+    made.close()
 
 
 def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None:
@@ -113,17 +105,17 @@ def test_what_operators_take_is_postprocessing_except_where_they_learn() -> None
     assert "sgd" not in times.extended(0.0).seconds
 
 
-def test_the_worker_set_collects_the_times_of_what_it_counts() -> None:
+def test_the_times_of_fragments_are_kept_while_somebody_looks_at_them() -> None:
     workers = WorkerSet(config(), 0)
     workers.postprocess("default", OperatorChain([slept, Learns()]))
-    workers.set_weights(WEIGHTS)
-    for measures in (False, True):
-        workers.measure_phases(measures)
+    workers.order(Orders(WEIGHTS))
+    for looks in (False, True):
+        workers.counts.measured = [] if looks else None
         workers.request(0)
         (rollout,) = workers.arrived()
         workers.counts.count(rollout)
-    (measured,) = workers.counts.take_measured()
-    assert workers.counts.take_measured() == []
+    assert workers.counts.measured is not None
+    (measured,) = workers.counts.measured
     assert (measured.worker, measured.env_steps, measured.times) == (0, rollout.env_steps, rollout.times)
     assert measured.times.seconds["postprocess"] >= 0.02
     assert measured.times.seconds["sgd"] >= 0.03

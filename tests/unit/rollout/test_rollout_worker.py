@@ -16,6 +16,7 @@ from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings, RewardTransform
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.toys.known_optimum import ConstantReward
 from tests.rounding import rounding_error
@@ -42,7 +43,7 @@ def worker_for(
             **more,
         )
     )
-    worker.set_weights({"default": Weights(4, policy.parameters.gather(policy.module).numpy())})
+    worker.follow(Orders({"default": Weights(4, policy.parameters.gather(policy.module).numpy())}))
     return worker
 
 
@@ -216,7 +217,7 @@ def test_what_the_filter_wants_to_know_is_delivered_raw_and_the_batch_holds_filt
     )
     shifted = Moments(1000.0, np.full(4, 2.0), np.full(4, 1000.0))
     weights = Weights(5, np.zeros(worker_size(worker), np.float32), {"observations/": shifted})
-    worker.set_weights({"default": weights})
+    worker.follow(Orders({"default": weights}))
     filtered = worker.sample()
     assert filtered.batches["default"]["obs"].mean() == pytest.approx(-2.0, abs=0.5)
     assert abs(filtered.filter_deltas["default"]["observations/"].mean).max() < 0.5
@@ -346,8 +347,9 @@ def test_a_worker_with_a_dense_policy_imports_neither_torch_nor_ray(tmp_path):
         "import pickle, sys, numpy as np\n"
         "from rlrun.rollout.rollout_worker import RolloutWorker\n"
         "from rlrun.policy.weights import Weights\n"
+        "from rlrun.rollout.worker import Orders\n"
         f"worker = RolloutWorker(pickle.load(open({str(tmp_path / 'config.pkl')!r}, 'rb')))\n"
-        "worker.set_weights({'default': Weights(0, np.zeros(10_000, np.float32))})\n"
+        "worker.follow(Orders({'default': Weights(0, np.zeros(10_000, np.float32))}))\n"
         "worker.sample()\n"
         "assert not {'torch', 'ray'} & set(sys.modules), sorted({'torch', 'ray'} & set(sys.modules))\n"
     )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rlrun.actors.actor_place import Call
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.data.tree import named_leaves
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
+from rlrun.errors import UsageError
 from rlrun.policy.weights import Weights
+from rlrun.rollout import remote_workers
 from rlrun.rollout.action_log import LogTail, with_logs_joined
+from rlrun.rollout.remote_workers import RemoteWorkers
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import Rollout
-from rlrun.rollout.sampler import Sampler, SamplerConfig
-from rlrun.rollout.sampler_configs import SamplerConfigs
-from rlrun.rollout.worker import ROLLOUT_WORKER
+from rlrun.rollout.sampler import Sampler
+from rlrun.rollout.worker import ROLLOUT_WORKER, Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 SMALL = {"model": {"hiddens": [8]}}
@@ -29,8 +34,8 @@ ALGORITHMS = {
 }
 
 
-def made(algorithm: Any, env: str, length: int) -> tuple[SamplerConfig, Weights]:
-    """What a sampler of two env slots is made from, and the weights that it acts with."""
+def made(algorithm: Any, env: str, length: int) -> tuple[partial[Sampler], Orders]:
+    """What makes a sampler of two env slots, and the orders that it follows."""
     world = EnvConfig(id=env)
     policy = algorithm.policy(spaces_of(world), seed=3)
     worker = WorkerConfig(
@@ -40,11 +45,29 @@ def made(algorithm: Any, env: str, length: int) -> tuple[SamplerConfig, Weights]
         seed=5,
         behaviors={"default": policy.behavior()},
         rewards={"default": RewardSettings(0.9, scale=True)},
-        worker_index=1,
         num_workers=1,
     )
     weights = Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 0.3})
-    return SamplerConfig(ROLLOUT_WORKER, worker, tells_place=True), weights
+    return partial(Sampler, 1, ROLLOUT_WORKER, worker, {}, tells_place=True), Orders({"default": weights})
+
+
+@dataclass(frozen=True)
+class FormerConfig:
+    worker_index: int = 0
+    first_fragment: int = 0
+
+
+class FormerWorker:
+    """Has what a worker had before it was given orders."""
+
+    def __init__(self, config: FormerConfig) -> None:
+        self.config = config
+
+    def set_weights(self, weights: Mapping[str, Weights]) -> None:
+        raise AssertionError
+
+    def measure_phases(self, measures: bool) -> None:
+        raise AssertionError
 
 
 def columns(rollout: Rollout) -> dict[str, Any]:
@@ -56,16 +79,16 @@ def columns(rollout: Rollout) -> dict[str, Any]:
 def test_one_made_anew_at_a_told_place_makes_the_fragments_that_the_other_would_have_made(
     algorithm: Any, env: str, length: int
 ) -> None:
-    config, weights = made(algorithm, env, length)
-    first = Sampler(config)
-    first.set_weights({"default": weights})
+    make, orders = made(algorithm, env, length)
+    first = make()
+    first.follow(orders)
     state: Any = None
     for _ in range(9):
         state = with_logs_joined(first.sample().place, state)
         np.testing.assert_equal(state, first.state())
-    config, weights = made(algorithm, env, length)
-    second = Sampler(dataclasses.replace(config, state=state))
-    second.set_weights({"default": weights})
+    make, orders = made(algorithm, env, length)
+    second = make(state=state)
+    second.follow(orders)
     for _ in range(3):
         expected, found = first.sample(), second.sample()
         assert (found.fragment, found.env_slots_restarted) == (expected.fragment, 0)
@@ -76,9 +99,9 @@ def test_one_made_anew_at_a_told_place_makes_the_fragments_that_the_other_would_
 
 
 def test_nothing_is_told_unless_it_is_asked_for() -> None:
-    config, weights = made(ALGORITHMS["noisy DQN"], "CartPole-v1", 2)
-    sampler = Sampler(dataclasses.replace(config, tells_place=False))
-    sampler.set_weights({"default": weights})
+    make, orders = made(ALGORITHMS["noisy DQN"], "CartPole-v1", 2)
+    sampler = make(tells_place=False)
+    sampler.follow(orders)
     assert sampler.sample().place is None
     sampler.close()
 
@@ -94,15 +117,55 @@ def test_a_tail_is_put_behind_the_log_of_the_state_before() -> None:
     np.testing.assert_equal(with_logs_joined(tail([7, 8], 2), None), [7, 8])
 
 
-def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment() -> None:
-    config, weights = made(ALGORITHMS["noisy DQN"], "CartPole-v1", 3)
-    configs = SamplerConfigs(ROLLOUT_WORKER, config.worker)
-    configs.keeps_states = True
-    assert (configs.of(1).state, configs.of(1).tells_place) == (None, True)
-    sampler = Sampler(configs.of(1))
-    sampler.set_weights({"default": weights})
-    configs.note([sampler.sample(), sampler.sample()])
-    np.testing.assert_equal(configs.of(1).state, sampler.state())
-    configs.load_states([1], ["a checkpoint's"])
-    assert configs.of(1).state == "a checkpoint's"
-    sampler.close()
+class ActorsHere:
+    """Stands where supervised actors do, and says itself when which of them has answered or died."""
+
+    restarts = 0
+
+    def __init__(self, make: Any, indices: Sequence[int], **_: Any) -> None:
+        self.make = make
+        self.samplers = {index: make(index)() for index in indices}
+        self.asked: list[Call] = []
+        self.dies = 0
+
+    def ask(self, index: int, method: str) -> Call:
+        self.asked.append(Call(index, method, ()))
+        return self.asked[-1]
+
+    def attend(self) -> None:
+        answered, self.asked = [call for call in self.asked if call.actor != self.dies], []
+        for call in answered:
+            call.take(self.samplers[call.actor].sample())
+        if self.dies:
+            self.samplers[self.dies] = self.make(self.dies)()
+            self.samplers[self.dies].follow(self.told)
+
+    def tell(self, method: str, orders: Orders, only: int | None, about: Any) -> None:
+        self.told = orders
+        for sampler in self.samplers.values():
+            sampler.follow(orders)
+
+
+def test_a_lost_worker_goes_on_from_the_place_of_its_last_delivered_fragment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_workers, "SupervisedActors", ActorsHere)
+    make, orders = made(ALGORITHMS["recurrent PPO"], "CartPole-v1", 3)
+    limits: dict[str, Any] = {"marks": None, "num_cpus": 1.0, "timeout_s": 1.0, "max_restarts": 9}
+    workers = RemoteWorkers(*make.args[1:], (1, 2), due={}, tell_places=True, **limits)
+    actors: Any = workers._actors
+    workers.order(orders)
+    for dies in (0, 0, 2, 1):  # worker 1 has answered when worker 2 is made anew, and counts once
+        actors.dies = dies
+        for worker in (1, 2):
+            workers.request(worker)
+        workers.arrived()
+    alone = make()
+    alone.follow(orders)
+    for _ in range(3):
+        alone.sample()
+    np.testing.assert_equal(actors.samplers[1].state(), alone.state())
+    assert workers.due() == [3, 3]
+
+
+def test_a_worker_with_former_methods_is_told_the_present_one() -> None:
+    with pytest.raises(UsageError, match=r"^the worker .*:FormerWorker lacks follow\(self, orders: Orders\) -> None"):
+        Sampler(0, f"{__name__}:FormerWorker", FormerConfig(), {})

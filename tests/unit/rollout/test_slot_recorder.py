@@ -19,7 +19,6 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
-from rlrun.rollout.phases import untimed
 from rlrun.rollout.recorder import place_finals
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.loop_worlds import LoopWorlds
@@ -109,7 +108,7 @@ def fragments(recorder, length, number, *, seed=0):
             behavior.noise(generator(seed, "noise", t), 1, slots)
             for t in range(fragment * length, (fragment + 1) * length)
         ]
-        recorded = recorder.record({policy: np.concatenate(rows)}, untimed)
+        recorded = recorder.record({policy: np.concatenate(rows)})
         behavior.postprocess(recorded.batches[policy])
         if policy in recorded.closing:
             place_finals(recorded.batches[policy], *recorded.closing[policy])

@@ -25,6 +25,7 @@ from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from tests.rounding import rounding_error
 
@@ -87,7 +88,7 @@ def worker_of(policy: ActorCriticPolicy, length: int, env: type[ShortEpisodes] =
     )
     worker = RolloutWorker(config)
     filters = {"observations/": Moments.of(np.random.default_rng(0).normal(1, 3, (1000, 2)), 1)}
-    worker.set_weights({"default": Weights(0, policy.parameters.gather(policy.module).numpy(), filters)})
+    worker.follow(Orders({"default": Weights(0, policy.parameters.gather(policy.module).numpy(), filters)}))
     return worker
 
 

@@ -9,6 +9,7 @@ from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 
@@ -85,7 +86,7 @@ def worker_for(*, num_envs=2, length=4, index=0, num_workers=1, first_fragment=0
         first_fragment=first_fragment,
     )
     worker = RolloutWorker(config)
-    worker.set_weights({"default": Weights(0, np.zeros(0, np.float32))})
+    worker.follow(Orders({"default": Weights(0, np.zeros(0, np.float32))}))
     return worker
 
 

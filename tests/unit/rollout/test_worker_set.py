@@ -17,6 +17,7 @@ from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.functional.moments import Moments
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rollout import Episode, Rollout
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_set import WorkerSet
 
 
@@ -39,8 +40,8 @@ class StubWorker:
         self.fragment = config.first_fragment
         self.version = -1
 
-    def set_weights(self, weights: Mapping[str, Weights]) -> None:
-        self.version = weights["default"].version
+    def follow(self, orders: Orders) -> None:
+        self.version = orders.weights["default"].version
 
     def sample(self) -> Rollout:
         self.fragment += 1
@@ -116,9 +117,9 @@ def test_making_and_printing_a_set_starts_no_worker() -> None:
 def test_the_local_worker_samples_when_it_is_pulled_with_the_weights_of_that_moment(mode: Any) -> None:
     workers = local_set()
     flow = policy_workers(workers).rollouts(mode=mode)
-    workers.set_weights(weights(4))
+    workers.order(Orders(weights(4)))
     assert rows(flow, 1) == [[0, 4]]
-    workers.set_weights(weights(5))
+    workers.order(Orders(weights(5)))
     assert rows(flow, 2) == [[1, 5], [2, 5]]
     assert workers.counts.env_steps == 30
     assert workers.counts.sample_s == 1.5

@@ -16,7 +16,6 @@ from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.phases import untimed
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
@@ -74,7 +73,7 @@ def recorded(columns: tuple[str, ...], length: int, fragments: int, clock: str, 
     own = behavior(columns)
     recorder = SlotRecorder(made, {"p": own}, seeds=EpisodeSeeds(0, 0), name="ticks", length=length, max_replay_s=9.0)
     noise = own.noise(generator(0, "noise"), length, 4)
-    return [recorder.record({"p": noise}, untimed).batches["p"] for _ in range(fragments)]
+    return [recorder.record({"p": noise}).batches["p"] for _ in range(fragments)]
 
 
 @pytest.mark.parametrize("life", [STEPS, 2])

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.errors import RlrunError, RunDamaged, UsageError
+from rlrun.checkpoint.own_digest import without_digest, yaml_with_digest
+from rlrun.errors import RlrunError, RunDamaged, SpecError, UsageError
+from rlrun.report.reading import read_run
 from rlrun.runs.provenance import commits
 from rlrun.runs.run_directory import RunDirectory, default_runs_dir, follow_import_paths, import_paths
 from rlrun.spec.load import load_experiments, parse_experiments
@@ -54,6 +56,18 @@ def test_the_spec_of_an_immense_run_that_was_allowed_is_read_again(tmp_path: Pat
     (experiment,) = parse_experiments({"sweep": immense}, max_trials=12_000)
     run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
     assert run.experiment().to_data() == experiment.to_data()
+
+
+def test_a_run_whose_searcher_is_gone_says_so_and_still_tells_its_results(tmp_path: Path) -> None:
+    searched = {"config": {"lr": {"uniform": [0, 1]}}, "searcher": "optuna", "num_samples": 2}
+    (experiment,) = parse_experiments({"sweep": {**SPEC, **searched}})
+    run = RunDirectory.create(tmp_path, "sweep", experiment, experiment.trials(), "ray")
+    written = without_digest((run.path / "spec.yaml").read_text()).replace("optuna:", "hyperopt:")
+    (run.path / "spec.yaml").write_bytes(yaml_with_digest(written))
+    opened = RunDirectory.open(run.path)
+    with pytest.raises(SpecError, match=r"spec.yaml: sweep.searcher: the searcher hyperopt is gone: write optuna"):
+        opened.experiment()
+    assert read_run(run.path).spec["searcher"].keys() == {"hyperopt"}
 
 
 def test_a_taken_name_gets_company(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def change_rows(trial: TrialResult, old: str, new: str) -> TrialResult:
 def test_a_row_that_differs_from_its_checkpoint_is_told_and_taken_from_there(trial: TrialResult) -> None:
     changed = change_rows(trial, "5.0}", "99.0}")
     assert changed.problems == (
-        f"{trial.directory / 'result.json'}:3: episode_return_mean is not as its checkpoint says",
+        f"{trial.directory / 'result.json'}:3: episode_return_mean differs from its checkpoint",
     )
     assert changed.columns.values["episode_return_mean"].tolist() == [1, 9, 5]
     assert [row["episode_return_mean"] for row in changed.results()] == [1, 9, 5]
@@ -101,8 +101,8 @@ def test_a_return_above_the_best_of_trial_json_is_told_and_does_not_count(trial:
     shutil.rmtree(trial.directory / "checkpoints")
     changed = change_rows(trial, "5.0}", "99.0}")
     assert changed.problems == (
-        f"{trial.directory / 'result.json'}:3: episode_return_mean 99 is above 9, which trial.json knows as the best: "
-        "it does not count",
+        f"{trial.directory / 'result.json'}:3: episode_return_mean 99 is above 9, the best in trial.json: "
+        "it is ignored",
     )
     assert (changed.best("episode_return_mean"), changed.best_return) == (9, 9)
 
@@ -113,8 +113,8 @@ def test_rows_that_are_gone_are_told_with_whether_a_checkpoint_knows_them(trial:
     read = replace(trial, metrics=("episode_return_mean",))
     file = trial.directory / "result.json"
     assert read.problems == (
-        f"{file}: the rows of iterations 2 are gone, and no checkpoint knows them; "
-        f"{file}: the rows of iterations 1, 3 are gone, and checkpoints know them",
+        f"{file}: the rows of iterations 2 are missing, and in no checkpoint; "
+        f"{file}: the rows of iterations 1, 3 are missing, and taken from checkpoints",
     )
     assert read.columns.values["episode_return_mean"].tolist() == [1, 5]
 
@@ -178,7 +178,7 @@ def test_what_is_glaring_is_told_without_reading_all_rows(trial: TrialResult) ->
     assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == ()
     file.write_bytes(b"".join(lines[:2]))
     assert read_trial(trial.directory, "pole", has_driver=False).glaring_problems == (
-        f"{file}: ends with iteration 2, and trial.json knows of 3",
+        f"{file}: ends with iteration 2, and trial.json has iteration 3",
     )
     (trial.directory / "spec.yaml").write_bytes(bytes(50))
     assert trial.glaring_problems == (f"{trial.directory / 'spec.yaml'}: cannot be understood: not a mapping",)

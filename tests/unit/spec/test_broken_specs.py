@@ -212,10 +212,10 @@ FILES = [
     Case(
         "duplicate keys",
         config("lr: 1e-3\n    gamma: 0.9\n    lr: 1e-4"),
-        ["spec.yaml:8:5: try.config: the key 'lr' is there twice, first on line 6, column 5"],
+        ["spec.yaml:8:5: try.config: the key 'lr' appears twice, first on line 6, column 5"],
     ),
     Case(
-        "duplicate experiments", GOOD + GOOD, ["spec.yaml:5:1: the key 'try' is there twice, first on line 1, column 1"]
+        "duplicate experiments", GOOD + GOOD, ["spec.yaml:5:1: the key 'try' appears twice, first on line 1, column 1"]
     ),
     Case(
         "a key that is a number",
@@ -391,11 +391,11 @@ ENTRIES = [
     ),
     Case(
         "env module missing",
-        env("rlrun.envs.wrlds:DictCartPole"),
+        env("rlrun.toys.known_optimu:DictCartPole"),
         [
             (
-                "spec.yaml:3:8: try.env.id: the env factory's module 'rlrun.envs.wrlds' is not found: "
-                "there is no 'rlrun.envs.wrlds'; did you mean 'worlds'?"
+                "spec.yaml:3:8: try.env.id: the env factory's module 'rlrun.toys.known_optimu' is not found: "
+                "there is no 'rlrun.toys.known_optimu'; did you mean 'known_optimum'?"
             )
         ],
     ),
@@ -449,7 +449,7 @@ ENTRIES = [
         "stop space",
         stop("{env_steps: {grid_search: [1, 2]}}"),
         [
-            "spec.yaml:4:21: try.stop.env_steps: a search space cannot stand here, only below config and env, and in "
+            "spec.yaml:4:21: try.stop.env_steps: a search space is only allowed below config and env, and in "
             "the mutations of pbt"
         ],
     ),
@@ -492,7 +492,7 @@ ENTRIES = [
     Case(
         "seeds negative", entry("seeds: [0, -1]"), ["spec.yaml:5:14: try.seeds.1: must be a whole number >= 0, not -1"]
     ),
-    Case("seeds twice", entry("seeds: [1, 2, 1]"), ["spec.yaml:5:10: try.seeds: the seed 1 is there twice"]),
+    Case("seeds twice", entry("seeds: [1, 2, 1]"), ["spec.yaml:5:10: try.seeds: the seed 1 appears twice"]),
     Case(
         "seeds fraction",
         entry("seeds: 2.5"),
@@ -600,7 +600,7 @@ CONFIGS = [
     Case(
         "entry key in config",
         config("seeds: 3"),
-        ["spec.yaml:6:5: try.config.seeds: 'seeds' belongs beside config, not in it"],
+        ["spec.yaml:6:5: try.config.seeds: 'seeds' belongs next to config, not in it"],
     ),
     Case(
         "model key in config",
@@ -744,7 +744,7 @@ SPACES = [
     Case(
         "grid twice",
         config("lr: {grid_search: [1e-3, 0.001]}"),
-        ["spec.yaml:6:30: try.config.lr.grid_search.1: 0.001 is there twice"],
+        ["spec.yaml:6:30: try.config.lr.grid_search.1: 0.001 appears twice"],
     ),
     Case(
         "uniform end",
@@ -935,7 +935,7 @@ SEVERAL = [
                 "spec.yaml:12:9: two.config.lr: must be a number >= 0 or a list of [a whole number >= 0, "
                 "a number >= 0], not 'fast'"
             ),
-            "spec.yaml:13:5: two.config: the key 'lr' is there twice, first on line 12, column 5",
+            "spec.yaml:13:5: two.config: the key 'lr' appears twice, first on line 12, column 5",
             "spec.yaml:14:26: two.config.gamma.uniform.1: must be a number >= 0 and <= 1, not 2",
             "spec.yaml:15:23: two.config.model.hiddens.0: must be a whole number > 0, not 0",
         ],
@@ -1009,7 +1009,7 @@ def test_the_mistakes_of_all_files_are_told_together(folder: Path) -> None:
     assert result.stderr.splitlines() == [
         "absent.yaml: there is no such file",
         "one.yaml:6:5: try.config.lrr: unknown key 'lrr'; did you mean 'lr'?",
-        "two.yaml:1:1: try: the experiment 'try' is there twice, first in one.yaml:1",
+        "two.yaml:1:1: try: the experiment 'try' appears twice, first in one.yaml:1",
         "two.yaml:5:3: try.zseeds: unknown key 'zseeds'; did you mean 'seeds'?",
     ]
 

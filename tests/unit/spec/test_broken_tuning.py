@@ -24,9 +24,7 @@ SCHEDULERS = [
             "7:14: try.scheduler: must be the name of a scheduler or a mapping with one (asha, hyperband, "
             "median, bohb, "
             "pbt, pb2), not 3",
-            "8:13: try.searcher: must be the name of a searcher or a mapping with one (optuna, hyperopt, bohb, "
-            "random), "
-            "not []",
+            "8:13: try.searcher: must be the name of a searcher or a mapping with one (optuna, bohb, random), not []",
         ],
     ),
     (
@@ -114,10 +112,21 @@ SCHEDULERS = [
 
 SEARCHERS = [
     ("searcher: optna", ["7:13: try.searcher: unknown searcher 'optna'; did you mean 'optuna'?"]),
+    *[
+        (
+            f"searcher: {written}",
+            [
+                "7:13: try.searcher: the searcher hyperopt is gone: write optuna, which takes the same settings. A run "
+                "that began with hyperopt cannot go on; `rlrun report` and `rlrun show` still tell what its trials "
+                "have reached"
+            ],
+        )
+        for written in ("hyperopt", "{hyperopt: {mode: min}}")
+    ],
     (
         "searcher: bohb",
         [
-            "7:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb beside it, or "
+            "7:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb with it, or "
             "searcher: optuna"
         ],
     ),
@@ -125,7 +134,7 @@ SEARCHERS = [
         "scheduler: asha\n  searcher: bohb",
         [
             "8:13: try.searcher.bohb: goes with the scheduler of the same name: write scheduler: bohb instead of the "
-            "one that is there, or searcher: optuna"
+            "present one, or searcher: optuna"
         ],
     ),
     (
@@ -170,16 +179,15 @@ POPULATIONS = [
     (
         PBT.format("{num_workers: {choice: [0, 2]}}"),
         [
-            f"7:61: {IN_MUTATIONS}.num_workers: cannot change in a population: CPUs and GPUs are set aside "
+            f"7:61: {IN_MUTATIONS}.num_workers: cannot change in a population: CPUs and GPUs are reserved "
             "when a trial starts"
         ],
     ),
     (
         PBT.format("{model.hiddens: {choice: [[64], [32]]}, normalize_observations: {choice: [true, false]}}"),
         [
-            f"7:61: {IN_MUTATIONS}.model.hiddens: cannot change in a population: its members take over each other's "
-            "weights",
-            f"7:100: {IN_MUTATIONS}.normalize_observations: cannot change in a population: its members take over each "
+            f"7:61: {IN_MUTATIONS}.model.hiddens: cannot change in a population: its members copy each other's weights",
+            f"7:100: {IN_MUTATIONS}.normalize_observations: cannot change in a population: its members copy each "
             "other's weights",
         ],
     ),
@@ -227,7 +235,7 @@ POPULATIONS = [
     (
         PBT.format("{lr: {uniform: [0, 1]}}").replace("20_000", "{uniform: [1, 2]}"),
         [
-            "7:41: try.scheduler.pbt.interval_env_steps: a search space cannot stand here, only below config and env, "
+            "7:41: try.scheduler.pbt.interval_env_steps: a search space is only allowed below config and env, "
             "and in the mutations of pbt",
         ],
     ),
@@ -329,16 +337,13 @@ WITHOUT_A_SWEEP = [
     ),
     (
         "searcher: optuna\n  config: {gamma: {uniform: [0, 1]}}",
-        [
-            "5:13: try.searcher: optuna makes as many suggestions as num_samples says, and one is no search: add "
-            "num_samples"
-        ],
+        ["5:13: try.searcher: optuna makes num_samples suggestions, and one is no search: add num_samples"],
     ),
     (
         PBT.format("{lr: {uniform: [0, 1]}}") + "\n  seeds: 3",
         [
-            "5:20: try.scheduler.pbt: a population of one has nobody to learn from: say with num_samples how many "
-            "members it has"
+            "5:20: try.scheduler.pbt: a population of one cannot learn from others: set num_samples to the number "
+            "of members"
         ],
     ),
     (
@@ -352,14 +357,14 @@ WITHOUT_A_SWEEP = [
     (
         PBT.format("{model.activation: {choice: [relu, tanh]}}")
         + "\n  config: {model: {hiddens: {grid_search: [[1], [2]]}}}",
-        ["6:29: try.config.model.hiddens: cannot vary in a population: its members take over each other's weights"],
+        ["6:29: try.config.model.hiddens: cannot vary in a population: its members copy each other's weights"],
     ),
     (
         PBT.format("{model.activation: {choice: [relu, tanh]}}")
         + "\n  config: {model: {grid_search: [{hiddens: [1]}, {hiddens: [2]}]}}",
         [
-            f"5:61: {IN_MUTATIONS}.model.activation: lies in 'model', which is a search space in config",
-            "6:19: try.config.model: cannot vary in a population: its members take over each other's weights",
+            f"5:61: {IN_MUTATIONS}.model.activation: is in 'model', which is a search space in config",
+            "6:19: try.config.model: cannot vary in a population: its members copy each other's weights",
         ],
     ),
 ]

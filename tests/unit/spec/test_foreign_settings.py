@@ -386,7 +386,7 @@ def test_a_search_space_where_none_can_be_hides_no_other_mistake() -> None:
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: {grid_search: [1, 2]}}\n  num_samples: 0\n"
     )
     assert told == {
-        "stop.env_steps": ["a search space cannot stand here, only below config and env, and in the mutations of pbt"],
+        "stop.env_steps": ["a search space is only allowed below config and env, and in the mutations of pbt"],
         "num_samples": ["must be a whole number > 0, not 0"],
     }
 

@@ -220,7 +220,7 @@ SAMPLING = "the policies of a world share their envs and workers, so it belongs 
                 f"12:9: {MUTATIONS}.policies.a.config.lrr: there is no setting 'policies.a.config.lrr'; "
                 "did you mean 'policies.a.config.lr'?",
                 f"13:9: {MUTATIONS}.policies.a.config.model.hiddens: cannot change in a population: its "
-                "members take over each other's weights",
+                "members copy each other's weights",
             ],
         ),
     ],

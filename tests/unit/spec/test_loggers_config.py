@@ -39,7 +39,7 @@ def test_loggers_that_nobody_asked_for_do_not_stand_in_the_data() -> None:
     [
         (["wnadb"], "loggers: unknown logger 'wnadb'; did you mean 'wandb'?"),
         ({"wnadb": {}}, "loggers.wnadb: unknown key 'wnadb'; did you mean 'wandb'?"),
-        (["wandb", "wandb"], "loggers: wandb is there twice"),
+        (["wandb", "wandb"], "loggers: wandb appears twice"),
         ([1], "loggers: each must be a name or a mapping, not 1"),
         ({"wandb": None}, "loggers: wandb must not be null: write wandb: {} for its defaults, or leave it out"),
         ({"wandb": {"projct": "x"}}, "loggers.wandb.projct: unknown key 'projct'; did you mean 'project'?"),

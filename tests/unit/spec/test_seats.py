@@ -15,8 +15,8 @@ from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.spec.experiment import Experiment, TrialSpec, judged_by
 from rlrun.spec.learning import check_learning
 from rlrun.spec.load import load_experiments, parse_experiments
-from rlrun.training.demands import spec_demands
 from rlrun.training.policies import Policies
+from rlrun.trust import spec_demands
 
 RANDOM = "rlrun.toys.scripted_players:RandomLegal"
 ENTRY: dict[str, Any] = {

@@ -149,7 +149,7 @@ SCHEDULER = {
     "pb2": settings(**POPULATION, bounds=BOUNDS, log_scale=st.sampled_from([["lr"], []])),
 }
 MODEL = settings(**METRIC, max_concurrent=st.sampled_from([2, None]), startup_trials=st.sampled_from([5, 10]))
-SEARCHER = {"optuna": MODEL, "hyperopt": MODEL, "bohb": MODEL, "random": settings()}
+SEARCHER = {"optuna": MODEL, "bohb": MODEL, "random": settings()}
 LOGGERS = {"wandb": settings(project=st.just("x"), tags=st.just(["a"])), "mlflow": settings(experiment=st.just("x"))}
 
 

@@ -122,7 +122,7 @@ def test_another_scheduler_takes_the_place_of_one() -> None:
     ("written", "meant"),
     [
         ("optuna", SearcherConfig(optuna=ModelSearchConfig())),
-        ({"hyperopt": {"mode": "min"}}, SearcherConfig(hyperopt=ModelSearchConfig(mode="min"))),
+        ({"optuna": {"mode": "min"}}, SearcherConfig(optuna=ModelSearchConfig(mode="min"))),
         ({"bohb": {"max_concurrent": 2}}, SearcherConfig(bohb=ModelSearchConfig(max_concurrent=2))),
     ],
 )

@@ -91,7 +91,7 @@ def test_problems_beyond_syntax_are_kept_beside_the_data() -> None:
     document = parse_document("a: 1\na: 2\nb: !x 3\n", "f.yaml")
     assert document.data == {"a": 1, "b": None}
     assert [str(problem) for problem in document.problems] == [
-        "f.yaml:2:1: the key 'a' is there twice, first on line 1, column 1",
+        "f.yaml:2:1: the key 'a' appears twice, first on line 1, column 1",
         "f.yaml:3:4: b: the tag !x is not allowed: only plain YAML values are",
     ]
 
@@ -100,7 +100,7 @@ def test_problems_beyond_syntax_are_kept_beside_the_data() -> None:
     ("text", "message"),
     [
         ('a: "\\U00110000"', "f.yaml:1:7: YAML syntax: an escape (\\U...) that is no character"),
-        ("a: &x 1\nb: &x 2", "f.yaml:2:4: YAML syntax: an anchor (&) of this name is there twice"),
+        ("a: &x 1\nb: &x 2", "f.yaml:2:4: YAML syntax: an anchor (&) of this name appears twice"),
         ("a: ]", "f.yaml:1:4: YAML syntax: a value is missing before this"),
         ("%YAML 9.9\n---\na: 1", "f.yaml:1:1: YAML syntax: found incompatible YAML document (version 1.* is required)"),
     ],

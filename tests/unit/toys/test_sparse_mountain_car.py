@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 
 from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.make import check_same_spaces
+from rlrun.envs.make import check_same_spaces, spaces_of
 from rlrun.toys.sparse_mountain_car import SparseMountainCar
 
 
@@ -34,4 +34,4 @@ def test_an_episode_is_cut_off_after_200_steps() -> None:
 
 def test_a_policy_of_one_can_be_judged_in_the_other() -> None:
     path = f"{SparseMountainCar.__module__}:{SparseMountainCar.__qualname__}"
-    check_same_spaces(EnvConfig(id="MountainCar-v0"), EnvConfig(id=path))
+    check_same_spaces("env", spaces_of(EnvConfig(id="MountainCar-v0")), spaces_of(EnvConfig(id=path)))

@@ -12,14 +12,14 @@ CONFIG = {"model": {"hiddens": [8], "views": {"prev_actions": 1, "prev_rewards":
 def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
     draws = np.random.default_rng(0)
     shown, rewards = draws.normal(size=(2, 6, 4)).astype(np.float32), draws.normal(size=(2, 6))
-    with rlrun.PPO("CartPole-v1", {"model": {**CONFIG["model"], "core": core}}, seed=1) as algorithm:
-        behavior = algorithm.training._acting("").behavior()
+    with rlrun.Training("CartPole-v1", rlrun.PPO(model={**CONFIG["model"], "core": core}), seed=1) as training:
+        behavior = training.acting.policy("").behavior()
 
         def apart(episode):
             outputs = []
             for t in range(6):
                 reward = rewards[episode, t - 1] if t else 0.0
-                algorithm.act(shown[episode, t], episode_start=t == 0, prev_reward=reward)
+                training.act(shown[episode, t], episode_start=t == 0, prev_reward=reward)
                 outputs.append(behavior.memory())
             return outputs
 
@@ -27,7 +27,9 @@ def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
         for t in range(6):
             for episode in range(2):
                 reward = rewards[episode, t - 1] if t else 0.0
-                _, memories[episode] = algorithm.act_from(memories[episode], shown[episode, t], prev_reward=reward)
+                _, memories[episode] = training.acting.policy().act_from(
+                    memories[episode], shown[episode, t], prev_reward=reward
+                )
                 for name, kept in expected[episode][t]["views"]["seen"].items():
                     np.testing.assert_array_equal(memories[episode]["views"]["seen"][name], kept)
                 if core:
@@ -36,11 +38,11 @@ def test_episodes_go_on_side_by_side_from_memories_of_the_callers(core):
 
 
 def test_another_action_than_the_one_that_was_returned_can_be_told():
-    with rlrun.PPO("CartPole-v1", CONFIG, seed=1) as algorithm:
+    with rlrun.Training("CartPole-v1", rlrun.PPO(**CONFIG), seed=1) as training:
         first = np.zeros(4, np.float32)
-        action, memory = algorithm.act_from(None, first)
+        action, memory = training.acting.policy().act_from(None, first)
         assert memory["views"]["seen"]["view:prev_actions"][0, -1] == action
-        behavior = algorithm.training._acting("").behavior()
+        behavior = training.acting.policy("").behavior()
         behavior.load_memory(memory)
         behavior.take_actions(np.array([1 - action]))
         assert behavior.memory()["views"]["seen"]["view:prev_actions"][0, -1] == 1 - action

@@ -10,6 +10,7 @@ import pytest
 import rlrun
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.training.curriculum import Curriculum
+from tests.results import numbers
 
 HERE = "tests.unit.training.test_curriculum"
 
@@ -33,11 +34,6 @@ CONFIG = {
     "rollout_fragment_length": 7,
     "model": {"hiddens": [4]},
 }
-TIMES = {"time_this_iter_s", "time_total_s", "env_steps_per_s"}
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in TIMES and not name.startswith("time/")}
 
 
 # An episode pays the goal at each of 3 steps; in the world to two agents, of whom one leaves after 2.
@@ -45,23 +41,29 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
 def test_episodes_follow_the_curriculum_and_a_run_that_is_cut_goes_on_bit_for_bit(
     env: dict[str, str], payments: int, tmp_path: Path
 ) -> None:
-    with rlrun.PPO(env, CONFIG, seed=1) as algorithm:
+    with rlrun.Training(env, rlrun.PPO(**CONFIG), seed=1) as training:
         for _ in range(5):
-            algorithm.train()
-        saved = algorithm.save(tmp_path / "saved")
-        expected = [numbers(algorithm.train()) for _ in range(6)]
+            training.step()
+        saved = training.save(tmp_path / "saved")
+        expected = [numbers(training.step()) for _ in range(6)]
     # The goal is 1 for each 200 env steps before it.
     assert expected[-1]["episode_return_max"] == payments * (expected[-2]["env_steps"] // 200)
-    with rlrun.PPO.restore(saved, trust=True) as algorithm:
-        assert [numbers(algorithm.train()) for _ in range(6)] == expected
+    with rlrun.Training.restore(saved, trust=True) as training:
+        assert [numbers(training.step()) for _ in range(6)] == expected
 
 
 def test_what_is_no_curriculum_is_refused() -> None:
     game = {"world": "rlrun.toys.board_games:TicTacToe", "curriculum": f"{HERE}:goes_up"}
-    with pytest.raises(UsageError, match="in one game; leave out env"), rlrun.AlphaZero(game) as algorithm:
-        algorithm.train()
-    with pytest.raises(UsageError, match="begin the episodes that it chooses"), rlrun.ES(ENV) as algorithm:
-        algorithm.train()
+    with (
+        pytest.raises(UsageError, match="in one game; leave out env"),
+        rlrun.Training(game, rlrun.AlphaZero()) as training,
+    ):
+        training.step()
+    with (
+        pytest.raises(UsageError, match="begin the episodes that it chooses"),
+        rlrun.Training(ENV, rlrun.ES()) as training,
+    ):
+        training.step()
     with pytest.raises(UsageError, match="did you mean 'goes_up'"):
         Curriculum(f"{HERE}:goes_upp")
     with pytest.raises(TrainingFailed, match="must return keyword arguments, a dict, not None"):

@@ -18,7 +18,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.policy.policy import Policy
 from rlrun.training.training import Training
-from rlrun.trial.results import is_timing
+from tests.results import all_numbers
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
 SMALL = {"model": {"hiddens": [8]}, "compile": False, "num_envs_per_worker": 2}
@@ -48,8 +48,8 @@ def steps(algorithm: type[Algorithm[Any]], **settings: Any) -> tuple[Any, list[d
     """Returns the parameters after two iterations, and what these reported."""
     with Training(CARTPOLE, algorithm(algorithm.Config.parse({**SMALL, **settings}))) as training:
         results = [training.step() for _ in range(2)]
-        told = [{name: value for name, value in row.items() if not is_timing(name)} for row in results]
-        return training.trainees[0].learner.flat(), told
+        told = all_numbers(results)
+        return training.running.trainees[0].learner.flat(), told
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,6 @@ def test_a_policy_that_acts_by_a_setting_that_its_config_lacks_is_refused_when_i
         "add a field `exploration_noise: Schedule` to it"
     )
     with pytest.raises(UsageError, match=told):
-        training.check()
+        training.description.check()
     with pytest.raises(UsageError, match=told), training:
         training.step()

@@ -36,10 +36,10 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
     monkeypatch.delitem(KERNELS, torch.ops.aten.elu.default)  # as if another torch had another name for it
     told: list[str] = []
     config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"activation": "elu"}}
-    with rlrun.PPO("CartPole-v1", config, announce=told.append) as training:
+    with rlrun.Training("CartPole-v1", rlrun.PPO(**config), announce=told.append) as training:
         for _ in range(2):
-            training.train()
-        assert training.training.update_executor == "numpy"
+            training.step()
+        assert training.update_executor == "numpy"
     (text,) = told
     assert text == "updates run by torch's operations, not by NumPy, which has no kernel for aten.elu.default"
 
@@ -91,9 +91,9 @@ def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
     monkeypatch.setattr("rlrun.learner.execution.compiled", noted)
     for seed, changes in ((0, {}), (1, settings)):
         config = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, **changes}
-        with rlrun.PPO("CartPole-v1", config, seed=seed) as training:
-            training.training.update_executor = "compiled"
-            training.train()
+        with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=seed) as training:
+            training.update_executor = "compiled"
+            training.step()
     (identity, program), (other_identity, other_program) = keys
     assert ((identity == other_identity), (program == other_program)) == (shares, shares)
 
@@ -114,13 +114,13 @@ def test_older_checkpoints_say_whether_updates_were_compiled() -> None:
 
 def test_a_restored_run_computes_its_updates_as_it_began(tmp_path: Path) -> None:
     config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}}
-    with rlrun.PPO("CartPole-v1", config, seed=3) as whole:
-        whole.training.update_executor = "numpy"
-        whole.train()
+    with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=3) as whole:
+        whole.update_executor = "numpy"
+        whole.step()
         whole.save(tmp_path / "checkpoint")
-        whole.train()
-        expected = whole.training.trainee.learner.flat().tolist()
-    with rlrun.PPO.restore(tmp_path / "checkpoint") as restored:
-        assert restored.training.update_executor == "numpy"
-        restored.train()
-        assert restored.training.trainee.learner.flat().tolist() == expected
+        whole.step()
+        expected = whole.running.trainee.learner.flat().tolist()
+    with rlrun.Training.restore(tmp_path / "checkpoint") as restored:
+        assert restored.update_executor == "numpy"
+        restored.step()
+        assert restored.running.trainee.learner.flat().tolist() == expected

@@ -81,9 +81,9 @@ RUNS_IN_A_WORLD = {
 @pytest.mark.parametrize("name", RUNS)
 def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
     env, config = RUNS[name]
-    with getattr(rlrun, name)(env, config) as algorithm:
-        declared = algorithm.training.metrics()
-        result = [algorithm.train() for _ in range(2)][-1]
+    with rlrun.Training(env, getattr(rlrun, name)(**config)) as training:
+        declared = training.description.metrics()
+        result = [training.step() for _ in range(2)][-1]
     undeclared = [key for key in result if not any(metric.matches(key) for metric in declared)]
     missing = [metric.name for metric in declared if not metric.is_pattern and metric.name not in result]
     assert undeclared == []
@@ -100,7 +100,7 @@ def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
     cls = algorithm_class(name)
     world = EnvConfig(world=WORLDS[name])
     with Training(world, cls(cls.Config.parse(RUNS_IN_A_WORLD[name]))) as training:
-        declared = training.metrics()
+        declared = training.description.metrics()
         result = [training.step() for _ in range(2)][-1]
     assert [key for key in result if not any(metric.matches(key) for metric in declared)] == []
     learned = {f"policies/default/learner/{metric.name}" for metric in cls.learner_metrics}
@@ -125,9 +125,9 @@ def test_two_parts_that_report_one_name_are_an_error() -> None:
 
     training = Training(EnvConfig(id="CartPole-v1"), Clashing(Clashing.Config()))
     with pytest.raises(UsageError, match="two parts of it report a metric 'sgd_steps'"):
-        training.metrics()
+        training.description.metrics()
 
 
 def test_declaring_starts_nothing() -> None:
     training = Training(EnvConfig(id="nobody:makes_this_env"), PPO(PPO.Config()))
-    assert "learner/kl" in {metric.name for metric in training.metrics()}
+    assert "learner/kl" in {metric.name for metric in training.description.metrics()}

@@ -25,8 +25,8 @@ def training_of(name: str, env: Any = "FrozenLake-v1", **settings: Any) -> Train
 
 def test_a_table_that_holds_the_best_policys_values_has_no_gap() -> None:
     training = training_of("q_learning", gamma=0.9)
-    exact = exact_values(training.env, 0.9)
-    training.trainee.learner.load_flat(exact.q.astype(np.float32).ravel())
+    exact = exact_values(training.description.env, 0.9)
+    training.running.trainee.learner.load_flat(exact.q.astype(np.float32).ravel())
     learned = learned_values(training)
     assert learned.value_gap == pytest.approx(0.0, abs=rounding_error(4))
     assert learned.policy_gap == pytest.approx(0.0, abs=rounding_error(4))
@@ -37,7 +37,7 @@ def test_gaps_are_those_of_a_table_that_is_known() -> None:
     training = training_of("q_learning", CLIFF, gamma=0.9)
     table = np.zeros((48, 4), np.float32)
     table[:, 0] = 1.0  # up, at all times: one loses a point for ever
-    training.trainee.learner.load_flat(table.ravel())
+    training.running.trainee.learner.load_flat(table.ravel())
     learned = learned_values(training)
     best = -(1 - 0.9**13) / (1 - 0.9)
     assert learned.exact.at_start == pytest.approx(best)

@@ -13,6 +13,8 @@ from rlrun.algorithms.ppo import PPO
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.league.league_settings import SeatSettings
+from rlrun.training import saved_state
+from rlrun.training.description import Description
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 
@@ -72,9 +74,9 @@ def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path) 
 def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None:
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
-    game = Training(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
-    with pytest.raises(UsageError, match="agents of policy default have"):
-        game.check_fits(POLES)
+    game = Description(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
+    with pytest.raises(UsageError, match="policy default: its observations are"):
+        game.check_fits(POLES, game.spaces())
 
 
 def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_learned_since() -> None:
@@ -87,7 +89,7 @@ def test_who_adopts_weights_is_not_told_that_none_are_sent_before_anything_was_l
     alike = Policies(policies.algorithms, often, policies.slots, policies.mapping)
     with Training(POLES, alike, announce=told.append) as training:
         training.start()
-        training.adopt(learned)
+        saved_state.adopt(training.running, learned)
         for _ in range(20):
             training.step()
     assert told == []

@@ -56,7 +56,7 @@ def test_a_policy_restored_for_acting_steps_no_env_and_is_evaluated_as_before(
     saved: Path, counted: type[Counted]
 ) -> None:
     with Training.restore(saved, trust=True) as training:
-        assert training.env_slots_restarted == 0
+        assert training.running.env_slots_restarted == 0
         replayed, expected = counted.steps, training.evaluate(3, seed=4).returns
     counted.made = counted.steps = 0
     with Training.restore(saved, trust=True, for_training=False) as training:

@@ -16,6 +16,7 @@ from rlrun.algorithms.a3c import A3C
 from rlrun.algorithms.dqn.apex import Apex
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.impala.impala import Impala
+from rlrun.algorithms.pg import complete_episodes
 from rlrun.algorithms.pg.pg import PG
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
@@ -23,7 +24,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import TrainingFailed, UsageError
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators import complete_episodes
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.operators.training import TrainOnBatch
 from rlrun.flow.trainee import Trainee
@@ -81,11 +81,11 @@ def test_a_resumed_run_that_sends_weights_rarely_is_not_told_that_it_sends_none(
     with Training(CARTPOLE, Apex(config), announce=told.append) as training:
         for _ in range(3):
             training.step()
-        before = training.trainee.learner.sgd_steps
+        before = training.running.trainee.learner.sgd_steps
         checkpoint = training.save(tmp_path / "checkpoint")
     with Training.restore(checkpoint, announce=told.append) as training:
         training.step()
-        assert before < training.trainee.learner.sgd_steps < before + config.asynchrony.weights_age
+        assert before < training.running.trainee.learner.sgd_steps < before + config.asynchrony.weights_age
     assert told == []
 
 
@@ -188,7 +188,7 @@ def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) ->
     settings = {**SMALL, "normalize_observations": True, "train_batch_size": 32, "minibatch_size": 32}
     with Training(EnvConfig.parse(env), PPO(PPO.Config.parse(settings)), announce=told.append) as training:
         training.step()
-        described = "\n".join(training.describe_network())
+        described = "\n".join(training.description.networks(training.running.spaces()))
     said = [text for text in told if text.startswith("normalize_observations: there is nothing to normalise")]
     assert len(said) == parts
     assert described.count("normalize_observations: there is nothing") == parts

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlrun.python_api import A3C, DQN, PPO, R2D2, Gorila, Impala
+from rlrun import A3C, DQN, PPO, R2D2, Gorila, Impala, Training
 
 SMALL = {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 100, "model": {"hiddens": [8]}, "compile": False}
 REPLAYED = {**SMALL, "learning_starts": 50, "minibatch_size": 8}
@@ -12,15 +12,15 @@ SEQUENCES = {"capacity": 1000, "burn_in": 2, "length": 4, "stride": 2}
 
 def restored(tmp_path, algorithm, settings):
     """Returns what the checkpoint lacked, and whether the restored training has learned the same to the last bit."""
-    with algorithm("CartPole-v1", settings, seed=1) as one:
+    with Training("CartPole-v1", algorithm(**settings), seed=1) as one:
         for _ in range(3):
-            one.train()
+            one.step()
         one.save(tmp_path / "checkpoint")
-        one.train()
-        flat = one.training.trainee.learner.flat()
-    with algorithm.restore(tmp_path / "checkpoint") as other:
-        other.train()
-        return other.training.unsaved, np.array_equal(other.training.trainee.learner.flat(), flat)
+        one.step()
+        flat = one.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as other:
+        other.step()
+        return other.running.unsaved, np.array_equal(other.running.trainee.learner.flat(), flat)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.training import saved_state
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
@@ -95,14 +96,14 @@ def test_one_agent_in_a_world_is_trained_as_in_an_env_bit_for_bit(settings: dict
                 assert found[name] == expected[name]
             for name in ("learner/policy_loss", "learner/value_loss", "learner/kl", "episode_return_mean", "info/x"):
                 assert found.get(f"policies/default/{name}") == expected.get(name)
-        np.testing.assert_array_equal(single.trainee.learner.flat(), many.trainee.learner.flat())
+        np.testing.assert_array_equal(single.running.trainee.learner.flat(), many.running.trainee.learner.flat())
 
 
 def test_two_equal_policies_begin_with_other_weights_and_draw_other_noise() -> None:
     policies = Policies({"a": small_ppo(), "b": small_ppo()}, sampling(), mapping=BOTH)
     with Training(POLES, policies, seed=1) as training:
         training.start()
-        running = training._started()
+        running = training.start()
         first, second = (branch.trainee for branch in running.branches.values())
         assert (first.learner.flat() != second.learner.flat()).any()
         worker = running.workers._workers().sampler.worker
@@ -114,7 +115,7 @@ def test_two_equal_policies_begin_with_other_weights_and_draw_other_noise() -> N
 def test_a_dqn_beside_a_ppo_learns_from_the_fragment_just_collected() -> None:
     policies = Policies({"slow": small_ppo(), "fast": small_dqn()}, sampling(), mapping={"pole_0": "slow", "*": "fast"})
     with Training(POLES, policies, seed=1) as training:
-        running = training._started()
+        running = training.start()
         (store,) = [
             node.operator
             for node in running.branches["fast"].flow._places()
@@ -138,7 +139,7 @@ def test_a_dqn_beside_a_ppo_learns_from_the_fragment_just_collected() -> None:
 def test_several_algorithms_report_below_their_policies() -> None:
     policies = Policies({"a": small_ppo(), "b": small_dqn()}, sampling(min_env_steps_per_iteration=200), mapping=BOTH)
     with Training(POLES, policies, seed=1) as training:
-        declared = training.metrics()
+        declared = training.description.metrics()
         result = training.step()
         assert all(any(metric.matches(name) for metric in declared) for name in result)
         assert result["agent_steps"] == result["policies/a/agent_steps"] + result["policies/b/agent_steps"]
@@ -153,7 +154,7 @@ def test_several_algorithms_report_below_their_policies() -> None:
 def test_who_is_not_trained_keeps_the_weights_that_it_began_with() -> None:
     policies = Policies({"a": small_ppo(), "b": small_ppo()}, sampling(), mapping=BOTH, train=("a",))
     with Training(POLES, policies, seed=1) as training:
-        running = training._started()
+        running = training.start()
         before = {policy: branch.trainee.learner.flat().copy() for policy, branch in running.branches.items()}
         for _ in range(2):
             training.step()
@@ -195,7 +196,7 @@ def test_an_evaluation_tells_of_each_policy() -> None:
 )
 def test_algorithms_that_cannot_learn_side_by_side_are_refused(policies: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Training(POLES, Policies(policies(), sampling(), mapping=BOTH)).plan()
+        Training(POLES, Policies(policies(), sampling(), mapping=BOTH)).description.plan()
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_sac_learns_beside_ppo() -> None:
 def test_an_env_of_one_agent_has_one_policy() -> None:
     policies = Policies({"a": small_ppo(), "b": small_ppo()}, sampling())
     with pytest.raises(UsageError, match="has one agent, and so one policy"):
-        Training(EnvConfig(id="CartPole-v1"), policies).plan()
+        Training(EnvConfig(id="CartPole-v1"), policies).description.plan()
 
 
 @pytest.mark.parametrize("wrong", [{"train": ("huntres",)}, {"slots": {"huntres": 3}}])
@@ -260,7 +261,7 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
         steps = result["agent_steps"]
         assert steps == 2 * 18  # of 20 rows of one agent of 12, each tenth shows a final observation
         assert result["sgd_steps"] == -(-steps // 32)
-        assert np.isfinite(training.trainee.learner.flat()).all()
+        assert np.isfinite(training.running.trainee.learner.flat()).all()
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
@@ -279,7 +280,7 @@ def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp
         expected = [training.step() for _ in range(2)]
     assert expected[0]["policies/foragers/episodes"] > expected[0]["episodes"] > 0  # deaths within worlds' episodes
     with Training.restore(tmp_path / "checkpoint") as restored:
-        assert restored.env_slots_restarted == 0
+        assert restored.running.env_slots_restarted == 0
         found = [restored.step() for _ in range(2)]
     timeless = [name for name in expected[0] if "time" not in name and "per_s" not in name]
     assert [[row[name] for name in timeless] for row in found] == [[row[name] for name in timeless] for row in expected]
@@ -290,8 +291,8 @@ def test_who_takes_over_what_was_learned_takes_it_over_of_all_policies() -> None
     with Training(POLES, policies, seed=1) as better, Training(POLES, policies, seed=2) as worse:
         better.step()
         worse.step()
-        worse.adopt(better.content({}))
-        for mine, other in zip(worse.trainees, better.trainees, strict=True):
+        saved_state.adopt(worse.running, better.content({}))
+        for mine, other in zip(worse.running.trainees, better.running.trainees, strict=True):
             np.testing.assert_array_equal(mine.learner.flat(), other.learner.flat())
             assert mine.learner.sgd_steps == other.learner.sgd_steps > 0
 
@@ -302,12 +303,12 @@ def test_a_policy_that_is_added_at_a_resume_begins_anew_beside_those_that_go_on(
     with Training(poles, Policies({"a": small_ppo()}, shared, mapping={"*": "a"}), seed=1) as training:
         before = training.step()["policies/a/sgd_steps"]
         training.save(tmp_path / "checkpoint")
-        learned = training.trainee.learner.flat().copy()
+        learned = training.running.trainee.learner.flat().copy()
     both = Policies({"a": small_ppo(), "b": small_dqn()}, shared, mapping={"pole_0": "b", "*": "a"})
     with Training(poles, both, seed=1) as training:
         training.load(read_checkpoint(tmp_path / "checkpoint"))
-        assert training.unsaved == ("policy b begins anew", "the dataflow of policy a begins anew")
-        np.testing.assert_array_equal(training.trainee.learner.flat(), learned)
+        assert training.running.unsaved == ("policy b begins anew", "the dataflow of policy a begins anew")
+        np.testing.assert_array_equal(training.running.trainee.learner.flat(), learned)
         result = training.step()
     assert result["iteration"] == 2
     assert result["policies/a/sgd_steps"] > before

@@ -8,7 +8,8 @@ import pytest
 
 from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import TrialSpec
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
+from tests.results import all_numbers
 
 SMALL = {"train_batch_size": 64, "num_envs_per_worker": 4, "minibatch_size": 32, "num_epochs": 1, "compile": False}
 
@@ -110,7 +111,7 @@ def curve() -> Callable[[Path], list[dict[str, Any]]]:
 
     def read(directory: Path) -> list[dict[str, Any]]:
         rows = read_results(directory)
-        return [{name: value for name, value in row.items() if not is_timing(name)} for row in rows]
+        return all_numbers(rows)
 
     return read
 

@@ -147,10 +147,10 @@ def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_kn
     assert found.rows_cut == 1
     assert found.damage == (
         f"{file}:2 to 3: is damaged",
-        f"{file}: the rows of iterations 3 are gone, and no checkpoint knows them",
-        f"{file}: the rows of iterations 2 are gone, and checkpoints know them",
-        "what checkpoints know is taken",
-        f"what stood there is kept in {file}.damaged",
+        f"{file}: the rows of iterations 3 are missing, and in no checkpoint",
+        f"{file}: the rows of iterations 2 are missing, and taken from checkpoints",
+        "results of checkpoints are restored",
+        f"the former file is kept as {file}.damaged",
     )
     assert read_results(tmp_path) == [row(1), row(2), row(4)]
     assert Path(f"{file}.damaged").read_bytes() == b"\n".join(lines)
@@ -159,9 +159,9 @@ def test_damaged_rows_are_told_by_their_line_and_made_anew_where_a_checkpoint_kn
 def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Path) -> None:
     found = truncate_results(tmp_path, after_iteration=4, known={3: row(3), 4: row(4)})
     assert found.damage == (
-        f"{tmp_path / 'result.json'}: the rows of iterations 1 to 2 are gone, and no checkpoint knows them",
-        f"{tmp_path / 'result.json'}: the rows of iterations 3 to 4 are gone, and checkpoints know them",
-        "what checkpoints know is taken",
+        f"{tmp_path / 'result.json'}: the rows of iterations 1 to 2 are missing, and in no checkpoint",
+        f"{tmp_path / 'result.json'}: the rows of iterations 3 to 4 are missing, and taken from checkpoints",
+        "results of checkpoints are restored",
     )
     assert read_results(tmp_path) == [row(3), row(4)]
 
@@ -169,7 +169,7 @@ def test_a_file_that_is_gone_is_told_and_made_anew_from_checkpoints(tmp_path: Pa
 def test_a_row_that_is_not_as_its_checkpoint_says_is_told_and_made_anew(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2, x=9.0), row(3))
     found = truncate_results(tmp_path, after_iteration=3, known={2: row(2, x=1.0)})
-    assert found.damage[0] == f"{tmp_path / 'result.json'}:2: x is not as its checkpoint says"
+    assert found.damage[0] == f"{tmp_path / 'result.json'}:2: x differs from its checkpoint"
     assert read_results(tmp_path) == [row(1), row(2, x=1.0), row(3)]
 
 
@@ -184,22 +184,21 @@ def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: 
     returns = [{"episode_return_mean": value} for value in (5.0, 1e9, 7.0)]
     write(tmp_path, *(row(number, **each) for number, each in enumerate(returns, start=1)))
     found = truncate_results(tmp_path, after_iteration=3, record=known_until(2, best=5.0))
-    assert "result.json:2: episode_return_mean 1e+09 is above 5, which trial.json knows" in found.damage[0]
+    assert "result.json:2: episode_return_mean 1e+09 is above 5, the best in trial.json" in found.damage[0]
     assert best_return(read_results(tmp_path)) == 7.0
 
 
 def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path) -> None:
     write(tmp_path, row(1, episode_return_mean=-200.0), row(2, episode_return_mean=0.0))
     assert check_results(tmp_path, 2, record=known_until(2, best=-200.0)).damage == (
-        f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, which trial.json knows as the best: "
-        "it does not count",
+        f"{tmp_path / 'result.json'}:2: episode_return_mean 0 is above -200, the best in trial.json: it is ignored",
     )
 
 
 def test_an_absurd_iteration_in_trial_json_is_told_at_once(tmp_path: Path) -> None:
     write(tmp_path, row(1))
     assert check_results(tmp_path, 10**15).damage == (
-        f"{tmp_path / 'result.json'}: the rows of iterations 2 to {10**15} are gone, and no checkpoint knows them",
+        f"{tmp_path / 'result.json'}: the rows of iterations 2 to {10**15} are missing, and in no checkpoint",
     )
 
 
@@ -298,7 +297,7 @@ def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_
     assert check_results(tmp_path, 2, record=record).damage == ()
     assert check_results(tmp_path, 1, record=record).damage == ()  # goes back to before what is known
     file.write_text(file.read_text().replace("1.5", "9.5"))
-    told = f"{file}: a row up to iteration 2 was altered: trial.json knows another sha256"
+    told = f"{file}: a row up to iteration 2 was altered: trial.json has another sha256"
     assert check_results(tmp_path, 2, record=record).damage == (told,)
     assert truncate_results(tmp_path, 2, record=record).damage[0] == told
 
@@ -306,7 +305,7 @@ def test_a_row_that_was_altered_is_told_by_the_digest_that_trial_json_knows(tmp_
 def test_rows_that_are_there_twice_or_out_of_order_are_told(tmp_path: Path) -> None:
     write(tmp_path, row(1), row(2), row(2), row(1), row(3))
     found = check_results(tmp_path, 3)
-    assert found.damage == (f"{tmp_path / 'result.json'}:3 to 4: is there twice, or not in its place",)
+    assert found.damage == (f"{tmp_path / 'result.json'}:3 to 4: is duplicated or out of order",)
     assert list(found.rows) == [row(1), row(2), row(3)]
 
 

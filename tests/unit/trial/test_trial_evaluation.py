@@ -10,9 +10,9 @@ import pytest
 from rlrun.errors import SpecError
 from rlrun.spec.experiment import AGAINST_METRICS
 from rlrun.spec.load import load_experiments, parse_experiments
-from rlrun.training.demands import spec_demands
 from rlrun.trial.trial_evaluation import evaluated
 from rlrun.trial.trial_training import training_of
+from rlrun.trust import spec_demands
 
 PERFECT = "rlrun.toys.board_players:Minimax"
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}

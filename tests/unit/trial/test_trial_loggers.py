@@ -82,7 +82,7 @@ def test_a_logger_that_fails_is_told_of_once_and_keeps_nobody_else_from_logging(
     for iteration in range(1, 4):
         loggers.log({"iteration": iteration})
     loggers.finish("TERMINATED")
-    assert announced == [f"cloud failed, and training goes on without it: the network is down at {kind}"]
+    assert announced == [f"cloud failed, and training continues without it: the network is down at {kind}"]
     assert notebook.told == [("000-seed=0", None), 1, 2, 3, "TERMINATED"]
 
 

@@ -144,7 +144,7 @@ def test_a_closed_trial_goes_on_exactly_where_it_was(tmp_path: Path, small_trial
         assert loop.resumption is not None
         assert (loop.resumption.iteration, loop.resumption.rows_cut, loop.resumption.is_exact) == (2, 1, True)
         assert loop.resumption.message == (
-            f"goes on after iteration 2, from {tmp_path / 'parts' / 'checkpoints' / 'iteration_000002'}"
+            f"continues after iteration 2, from {tmp_path / 'parts' / 'checkpoints' / 'iteration_000002'}"
         )
         assert [row["iteration"] for row in read_results(tmp_path / "parts")] == [1, 2]
         run(loop)
@@ -281,16 +281,16 @@ def test_weights_of_another_run_are_a_beginning_with_counters_at_zero(tmp_path: 
     config = {"normalize_observations": True}
     with TrialLoop(small_trial(stop={"iteration": 2}, config=config), tmp_path / "donor") as donor:
         run(donor)
-        weights, flat = donor.training.trainee.weights(), donor.training.trainee.learner.flat()
+        weights, flat = donor.training.running.trainee.weights(), donor.training.running.trainee.learner.flat()
     start = tmp_path / "donor" / "checkpoints" / "iteration_000002"
     trial = small_trial(seed=5, stop={"iteration": 1}, config=config)
     with TrialLoop(trial, tmp_path / "t", from_checkpoint=start) as loop:
-        taken = loop.training.trainee.weights()
+        taken = loop.training.running.trainee.weights()
         np.testing.assert_array_equal(taken.acting, weights.acting)
         assert taken.filters.keys() == weights.filters.keys() != set()
         assert loop.training.iteration == 0
     with TrialLoop(trial, tmp_path / "t", resume=True) as loop:  # before its first checkpoint
-        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), flat)
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), flat)
         assert loop.step()["iteration"] == 1
 
 
@@ -365,11 +365,11 @@ def test_a_member_goes_on_from_another_and_a_kill_just_after_that_changes_nothin
         shutil.copytree(tmp_path / "t", tmp_path / "killed")
         own = curve(tmp_path / "t")
         loop.take_exploit(exploit)
-        learner = loop.training.trainee.learner
+        learner = loop.training.running.trainee.learner
         taken = learner.policy.parameters.named(learner.flat())
         np.testing.assert_equal(taken, dict(read_checkpoint(parent).tensors["policies/default"]))
-        assert loop.training.workers.counts.env_steps == counted
-        assert loop.training.algorithm.config == exploit.trial.config
+        assert loop.training.running.workers.counts.env_steps == counted
+        assert loop.training.description.algorithm.config == exploit.trial.config
         run(loop)
     rows = curve(tmp_path / "t")
     assert rows[:3] == own
@@ -407,9 +407,9 @@ def test_an_exploit_is_carried_out_once(tmp_path: Path, small_trial: MakeTrial) 
         exploit = Exploit(1, trial, loop.save())
         loop.take_exploit(exploit)
         run(loop, until=4)
-        steps = loop.training.workers.counts.env_steps
+        steps = loop.training.running.workers.counts.env_steps
         loop.take_exploit(exploit)
-        assert (loop.generation, loop.training.workers.counts.env_steps) == (1, steps)
+        assert (loop.generation, loop.training.running.workers.counts.env_steps) == (1, steps)
 
 
 def test_a_scheduler_can_end_a_trial_early(tmp_path: Path, small_trial: MakeTrial) -> None:
@@ -434,7 +434,7 @@ def test_ctrl_c_in_an_iteration_abandons_it(tmp_path: Path, small_trial: MakeTri
     with TrialLoop(trial, tmp_path / "t") as loop:
         with pytest.raises(KeyboardInterrupt):
             run(loop)
-        with pytest.raises(RuntimeError, match="left half done"):
+        with pytest.raises(RuntimeError, match="stopped halfway"):
             loop.save()
         assert loop.interrupt() == tmp_path / "t" / "checkpoints" / "iteration_000002"
     assert record(tmp_path / "t").status == "INTERRUPTED"
@@ -451,7 +451,7 @@ def test_parameters_that_are_not_finite_stop_the_trial_with_those_before_saved(
 ) -> None:
     with TrialLoop(small_trial(stop={"iteration": 2}), tmp_path / "same") as loop:
         run(loop)
-        before = loop.training.trainee.learner.flat()
+        before = loop.training.running.trainee.learner.flat()
     diverges = small_trial(algorithm="my_lab:Diverges")
     with TrialLoop(diverges, tmp_path / "t") as loop, pytest.raises(TrainingFailed) as caught:
         run(loop)
@@ -461,7 +461,7 @@ def test_parameters_that_are_not_finite_stop_the_trial_with_those_before_saved(
     assert (record(tmp_path / "t").status, record(tmp_path / "t").error) == ("ERROR", message)
     assert [row["iteration"] for row in read_results(tmp_path / "t")] == [1, 2]
     with TrialLoop(small_trial(), tmp_path / "again", from_checkpoint=tmp_path / "t" / "failed") as loop:
-        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), before)
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), before)
 
 
 @pytest.mark.usefixtures("users_file")

@@ -93,7 +93,7 @@ def test_episodes_that_cannot_be_brought_back_are_said(tmp_path: Path, small_tri
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.resumption is not None
         assert loop.resumption.env_slots_restarted > 0
-        assert "envs could not be brought back and begin a new episode" in loop.resumption.message
+        assert "envs could not be restored and begin a new episode" in loop.resumption.message
         assert loop.step()["iteration"] == 2
     for _ in range(2):  # once inexact, the trial stays inexact
         record = TrialDirectory(tmp_path).read_record()
@@ -111,7 +111,7 @@ def test_rows_that_a_power_cut_took_are_put_back_from_the_checkpoints(tmp_path: 
     with TrialLoop(trial, tmp_path, resume=True) as loop:
         assert loop.last_result == second
         assert loop.resumption is not None
-        assert "rows of iterations 1 to 2 are gone, and checkpoints know them" in loop.resumption.message
+        assert "rows of iterations 1 to 2 are missing, and taken from checkpoints" in loop.resumption.message
     assert read_results(tmp_path) == [first, second]
 
 
@@ -134,10 +134,10 @@ def test_parameters_come_back_as_they_were(tmp_path: Path, small_trial: MakeTria
     with TrialLoop(trial, tmp_path) as loop:
         loop.step()
         loop.save()
-        flat, filters = loop.training.trainee.learner.flat(), loop.training.trainee.filters.moments
+        flat, filters = loop.training.running.trainee.learner.flat(), loop.training.running.trainee.filters.moments
     with TrialLoop(trial, tmp_path, resume=True) as loop:
-        np.testing.assert_array_equal(loop.training.trainee.learner.flat(), flat)
-        assert loop.training.trainee.filters.moments.keys() == filters.keys()
+        np.testing.assert_array_equal(loop.training.running.trainee.learner.flat(), flat)
+        assert loop.training.running.trainee.filters.moments.keys() == filters.keys()
 
 
 class Verbose(ConstantReward):

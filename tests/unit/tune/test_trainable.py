@@ -21,9 +21,10 @@ from rlrun.errors import DiskFull, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
 from rlrun.trial.exploit import Exploit
-from rlrun.trial.results import is_timing, read_results
+from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord
 from rlrun.tune.trainable import AGAIN, DIVERGED, NOTES, ROW, AlgorithmTrainable, TrialError
+from tests.results import numbers
 
 PARTS = {
     "train_batch_size": 64,
@@ -66,7 +67,7 @@ def token_of(runs: Path) -> str:
 
 
 def row(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in json.loads(result[ROW]).items() if not is_timing(name)}
+    return numbers(json.loads(result[ROW]))
 
 
 def alone(runs: Path, seed: int, iterations: int = 4) -> list[dict[str, Any]]:
@@ -111,7 +112,7 @@ def test_a_trial_that_was_killed_after_its_last_checkpoint_is_over_when_it_goes_
     trainable = AlgorithmTrainable(config(tmp_path))
     heard = trainable.train()
     assert heard["done"] is True
-    assert "goes on after iteration 4" in heard[NOTES]
+    assert "continues after iteration 4" in heard[NOTES]
     assert status(tmp_path) == ("TERMINATED", "iteration 4 >= 4")
     assert not directory.is_claimed()
 
@@ -168,7 +169,7 @@ def test_a_trial_that_the_user_interrupts_saves_and_can_go_on(tmp_path: Path) ->
     third = trainable.train()
     assert [*rows, row(third), row(trainable.train())] == alone(tmp_path / "alone", 0)
     (note,) = json.loads(third[NOTES])
-    assert note.startswith("goes on after iteration 2, from ")
+    assert note.startswith("continues after iteration 2, from ")
 
 
 def test_a_trial_that_has_not_begun_when_the_run_stops_is_left_alone(tmp_path: Path) -> None:
@@ -194,13 +195,14 @@ def test_an_actor_that_is_handed_on_has_let_go_of_the_training_before(tmp_path: 
     trainable = AlgorithmTrainable(config(tmp_path, 0))
     trainable.train()
     assert trainable._loop is not None
-    training = trainable._loop.training
-    held = [weakref.ref(each) for each in (training, training.algorithm, training.trainee, training.trainee.learner)]
-    del training
+    training, running = trainable._loop.training, trainable._loop.training.running
+    parts = (training, training.description.algorithm, running, running.trainee, running.trainee.learner)
+    held = [weakref.ref(each) for each in parts]
+    del training, running, parts
     gc.disable()  # Python itself would come to it much later
     try:
         trainable.reset(config(tmp_path, 1))
-        assert [each() for each in held] == [None] * 4
+        assert [each() for each in held] == [None] * 5
     finally:
         gc.enable()
         trainable.stop()

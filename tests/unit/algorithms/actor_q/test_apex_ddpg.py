@@ -1,9 +1,9 @@
 import numpy as np
 import torch
 
+from rlrun import ApexDDPG, Training
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.python_api import ApexDDPG
 from tests.rounding import rounding_error
 
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
@@ -21,11 +21,11 @@ NEAR = rounding_error(3 + 8 + 4 + 8)  # inputs of the layers of the actor and of
 
 
 def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_actors():
-    with ApexDDPG(PENDULUM, SMALL, seed=1) as algorithm:
-        algorithm.training.start()
-        policy = algorithm.training.trainee.learner.policy
+    with Training(PENDULUM, ApexDDPG(**SMALL), seed=1) as training:
+        training.start()
+        policy = training.running.trainee.learner.policy
         generator = np.random.default_rng(0)
-        flat = generator.normal(size=algorithm.training.trainee.learner.flat().shape).astype(np.float32)
+        flat = generator.normal(size=training.running.trainee.learner.flat().shape).astype(np.float32)
         behavior = policy.behavior()
         behavior.network.load(flat)
         behavior.recording.load(flat)
@@ -52,14 +52,14 @@ def test_its_workers_tell_what_the_critic_says_of_the_actions_taken_and_of_the_a
 
 
 def test_in_one_process_it_learns_a_minibatch_for_each_fragment_and_goes_on_bit_for_bit(tmp_path):
-    with ApexDDPG(PENDULUM, {**SMALL, "asynchrony": {"weights_age": 1}}, seed=4) as algorithm:
-        algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        expected = algorithm.train()
-        flat = algorithm.training.trainee.learner.flat()
-    with ApexDDPG.restore(tmp_path / "checkpoint") as restored:
-        result = restored.train()
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+    with Training(PENDULUM, ApexDDPG(**SMALL, asynchrony={"weights_age": 1}), seed=4) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = training.step()
+        flat = training.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        result = restored.step()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
     assert result["sgd_steps"] == expected["sgd_steps"] > 10
     assert abs(result["minibatches_per_env_step"] - 0.1) < 0.03
     assert np.isfinite(result["learner/critics/loss"])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from rlrun import DDPG, PPO, SAC, TD3, Training
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.python_api import DDPG, PPO, SAC, TD3
-from rlrun.registry import algorithm_class
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 ROWS = 6
@@ -25,14 +25,14 @@ def made(algorithm, env="Pendulum-v1", hiddens=(), use_sde=False, **changes):
         "orthogonal_init": False,
         **({"use_sde": True} if use_sde else {}),
     }
-    return algorithm(env, {"model": model, "compile": False, **changes})
+    return Training(env, algorithm(model=model, compile=False, **changes))
 
 
 SCHEDULED = {"lr": 3e-4, "critic_lr": 1e-3, "alpha_lr": 3e-4}
 
 
 def factory_of(learning, update_executor="eager"):
-    return AlgorithmLearnerFactory(learning.training.algorithm, learning.training.env, 0, update_executor)
+    return AlgorithmLearnerFactory(learning.description.algorithm, learning.description.env, 0, update_executor)
 
 
 def batch_of(learning, rows=ROWS, seed=0):
@@ -98,7 +98,7 @@ def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
     assert len(ahead) == (2 if algorithm is TD3 else 1)
     targets = row["rewards"] + row["discounts"] * ahead.min(0)
     errors = critics(named, row["obs"], row["actions"]) - targets
-    loss = learning.training.algorithm.critics_loss(outputs, tensors(batch), {})
+    loss = learning.description.algorithm.critics_loss(outputs, tensors(batch), {})
     expected = mean_of_valid((errors**2).sum(0) * row["weights"], batch)
     assert loss.total.item() == pytest.approx(expected, rel=NEAR)
     np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=NEAR, atol=NEAR)
@@ -111,7 +111,7 @@ def test_the_deterministic_actor_climbs_the_first_critic(algorithm):
     outputs, named, _ = networks(learner, seed=1)
     row = rows_of(batch)
     values = critics(named, row["obs"], np.tanh(layer(named, "actor", row["obs"])))[0]
-    loss = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    loss = learning.description.algorithm.actor_loss(outputs, tensors(batch), {})
     assert loss.total.item() == pytest.approx(-mean_of_valid(values, batch), rel=NEAR)
 
 
@@ -120,7 +120,7 @@ def test_large_target_noise_is_clipped_before_and_after_it_is_added():
     learner, batch = batch_of(learning)
     outputs, _, target = networks(learner, seed=1)
     clean = np.tanh(layer(target, "actor", batch["next_obs"][:, 0]))
-    found = learning.training.algorithm.next_actions(outputs, tensors(batch))[:, 0].numpy()
+    found = learning.description.algorithm.next_actions(outputs, tensors(batch))[:, 0].numpy()
     np.testing.assert_allclose(found, np.clip(clean + 0.25 * np.sign(batch["next_noise"][:, 0]), -1, 1), atol=NEAR)
 
 
@@ -141,12 +141,12 @@ def test_sac_s_losses_over_continuous_actions_are_those_computed_by_hand():
     next_actions, next_densities = by_hand(named, row["next_obs"], row["next_noise"])
     ahead = critics(target, row["next_obs"], next_actions).min(0) - alpha * next_densities
     errors = critics(named, row["obs"], row["actions"]) - (row["rewards"] + row["discounts"] * ahead)
-    loss = learning.training.algorithm.critics_loss(outputs, tensors(batch), {})
+    loss = learning.description.algorithm.critics_loss(outputs, tensors(batch), {})
     expected = mean_of_valid(0.5 * (errors**2).sum(0) * row["weights"], batch)
     assert loss.total.item() == pytest.approx(expected, rel=NEAR)
     actions, densities = by_hand(named, row["obs"], row["noise"])
     values = critics(named, row["obs"], actions).min(0)
-    actor = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    actor = learning.description.algorithm.actor_loss(outputs, tensors(batch), {})
     assert actor.total.item() == pytest.approx(mean_of_valid(alpha * densities - values, batch), rel=NEAR)
     assert actor.statistics["entropy"].item() == pytest.approx(-mean_of_valid(densities, batch), rel=NEAR)
     surplus = -mean_of_valid(densities, batch) - 0.25
@@ -182,10 +182,10 @@ def test_sac_s_losses_over_choices_are_explicit_sums():
         )
         entropies.append(-sum(p * math.log(p) for p in present))
     squares = 0.5 * (np.array(errors) ** 2).sum(1) * row["weights"][1:]
-    assert learning.training.algorithm.critics_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
+    assert learning.description.algorithm.critics_loss(outputs, tensors(batch), {}).total.item() == pytest.approx(
         squares.mean(), rel=NEAR
     )
-    actor = learning.training.algorithm.actor_loss(outputs, tensors(batch), {})
+    actor = learning.description.algorithm.actor_loss(outputs, tensors(batch), {})
     assert actor.total.item() == pytest.approx(np.mean(climbed), rel=NEAR)
     carried = {"actor/log_probs": actor.carry["log_probs"]}
     temperature = learner.objectives[-1].loss(outputs, {**tensors(batch), **carried}, {})
@@ -223,7 +223,7 @@ def test_where_an_episode_has_ended_for_good_the_next_observation_does_not_count
     outputs, *_ = networks(learner, seed=3)
     other = SampleBatch(batch, next_obs=batch["next_obs"] + 1)
     first, second = (
-        learning.training.algorithm.critics_loss(outputs, tensors(each), {}).priorities for each in (batch, other)
+        learning.description.algorithm.critics_loss(outputs, tensors(each), {}).priorities for each in (batch, other)
     )
     ended = batch["discounts"][:, 0] == 0
     assert 0 < ended.sum() < ROWS
@@ -252,7 +252,7 @@ def test_td3_s_actor_moves_at_every_third_minibatch_if_so_delayed():
 @pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
 def test_each_learning_rate_moves_its_own_part(algorithm):
     for rate, prefix in (("lr", "actor."), ("critic_lr", "critics."), ("alpha_lr", "log_alpha")):
-        if rate not in algorithm_class(algorithm.algorithm).Config.model_fields:
+        if rate not in algorithm.Config.model_fields:
             continue
         learner, batch = batch_of(made(algorithm))
         before = learner.flat()
@@ -285,10 +285,6 @@ def test_traced_and_eager_updates_agree(algorithm, env, changes):
     assert learners[0].take_statistics() == pytest.approx(learners[1].take_statistics(), abs=rounding_error(32 + 6))
 
 
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
 @pytest.mark.parametrize(
     ("algorithm", "env", "changes"),
     [
@@ -307,20 +303,18 @@ def test_a_restored_run_goes_on_bit_for_bit(algorithm, env, changes, tmp_path):
         "min_env_steps_per_iteration": 40,
         "training_intensity": 0.5,
     }
-    with made(algorithm, env, (8,), **shared, **changes) as running:
+    with made(algorithm, env, (8,), **shared, **changes) as learning:
         for _ in range(3):
-            result = running.train()
-        running.save(tmp_path / "checkpoint")
-        expected = [numbers(running.train()) for _ in range(2)]
-        weights, target = running.training.trainee.learner.flat(), running.training.trainee.learner.target()
+            result = learning.step()
+        learning.save(tmp_path / "checkpoint")
+        expected = [numbers(learning.step()) for _ in range(2)]
+        weights, target = learning.running.trainee.learner.flat(), learning.running.trainee.learner.target()
     assert result["sgd_steps"] == math.floor(0.5 * (result["env_steps"] - 50))
-    assert {metric.name for metric in algorithm_class(algorithm.algorithm).learner_metrics} <= {
-        name.removeprefix("learner/") for name in result
-    }
-    with algorithm.restore(tmp_path / "checkpoint") as restored:
-        assert [numbers(restored.train()) for _ in range(2)] == expected
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
-        np.testing.assert_array_equal(restored.training.trainee.learner.target(), target)
+    assert {metric.name for metric in algorithm.learner_metrics} <= {name.removeprefix("learner/") for name in result}
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.step()) for _ in range(2)] == expected
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(restored.running.trainee.learner.target(), target)
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
@@ -329,7 +323,7 @@ def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm):
         made(algorithm, "CartPole-v1") as learning,
         pytest.raises(UsageError, match="a Box of floats, not in Discrete"),
     ):
-        learning.train()
+        learning.step()
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -337,7 +331,7 @@ def test_ppo_s_ratios_are_one_under_state_dependent_noise_until_something_is_lea
     shared = {"num_envs_per_worker": 4, "train_batch_size": 256, "num_epochs": 2, "normalize_observations": normalize}
     with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=0.0) as still:
         for _ in range(2):
-            result = still.train()
+            result = still.step()
     assert (abs(result["learner/kl"]) < 1e-6, result["learner/clip_fraction"]) == (True, 0.0)
     with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=1e-2) as learning:
-        assert learning.train()["learner/kl"] > 1e-4
+        assert learning.step()["learner/kl"] > 1e-4

@@ -170,7 +170,6 @@ def test_an_unexplored_action_is_the_actor_s_and_an_explored_one_is_shifted_by_n
     behavior, observations = loaded(policy, deviation=0.1), observations_of(NESTED, 3)
     drawn = behavior.actions(observations, np.random.default_rng(4))
     normal = np.random.default_rng(4)
-    normal.random((3, 2), np.float32)
     shifts = normal.standard_normal((3, 2), np.float32) * 0.1
     expected = behavior.env_actions(np.tanh(behavior.outputs(observations)) + shifts)
     np.testing.assert_allclose(drawn, expected, atol=rounding_error(2, size=14.0))

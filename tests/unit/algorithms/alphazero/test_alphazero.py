@@ -21,6 +21,7 @@ from rlrun.league.league_settings import SeatSettings
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
@@ -40,10 +41,6 @@ GATE = {"gate": {"every": 40, "games": 4, "share": 0.4}}
 
 def training(**settings: Any) -> Training:
     return Training(WORLD, AlphaZero(AlphaZeroConfig.parse({**SMALL, **settings})), seed=3)
-
-
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
 
 
 def test_the_loss_is_cross_entropy_to_visits_and_squared_error_to_the_result() -> None:
@@ -89,8 +86,8 @@ def test_ranked_returns_hold_games_against_a_percentile_of_the_newest_and_resume
         first.save(tmp_path / "checkpoint")
         expected = [numbers(first.step()) for _ in range(2)]
         bar = expected[-1]["policies/default/ranked/bar"]
-        assert bar == first.trainee.filters.moments[BAR].mean > 5  # every pole stands some steps
-        first.search(4)
+        assert bar == first.running.trainee.filters.moments[BAR].mean > 5  # every pole stands some steps
+        first.acting.search(4)
         assert first.evaluate(2).mean > 5
     with Training.restore(tmp_path / "checkpoint", trust=True) as again:
         assert [numbers(again.step()) for _ in range(2)] == expected
@@ -103,49 +100,49 @@ def test_ranked_returns_are_for_one_player_and_a_gate_for_two() -> None:
         training(ranked_returns={}) as refused,
         pytest.raises(UsageError, match="they are for games of one player, and this world has several"),
     ):
-        refused.check()
+        refused.description.check()
 
 
 def test_new_weights_play_only_once_the_gate_has_accepted_them() -> None:
     with training(gate={"every": 60, "games": 4, "share": 1.0}) as never:
         results = [never.step() for _ in range(3)]
         version = results[-1]["policies/default/gate/accepted"]
-        sendings = never.trainee.workers.sendings
+        sendings = never.running.trainee.workers.sendings
     assert 0 <= version <= 2
     assert sendings == 2 + version  # at the start, the first ones, and those accepted
     assert 0 <= results[-1]["policies/default/gate/points"] <= 1
 
 
 def test_it_is_evaluated_with_and_without_search_and_acts() -> None:
-    with rlrun.AlphaZero({"world": "rlrun.toys.board_games:TicTacToe"}, SMALL, seed=1) as algorithm:
-        algorithm.train()
-        searched = algorithm.training.versus("minimax", 10)
-        algorithm.training.search(0)
-        alone = algorithm.training.versus("minimax", 10)
+    with rlrun.Training({"world": "rlrun.toys.board_games:TicTacToe"}, rlrun.AlphaZero(**SMALL), seed=1) as training:
+        training.step()
+        searched = training.games.play("minimax", 10)
+        training.acting.search(0)
+        alone = training.games.play("minimax", 10)
         assert sum(own.games for own in searched.values()) == sum(own.games for own in alone.values()) == 10
         board = np.zeros((3, 3, 2), np.float32)
         board[0, :2, 0] = 1
         board[1, :2, 1] = 1
         mask = (board.sum(-1) == 0).astype(np.int8).ravel()
-        algorithm.training.search(100)
-        assert algorithm.act({"observation": board, "action_mask": mask}) == 2  # wins at once
+        training.acting.search(100)
+        assert training.act({"observation": board, "action_mask": mask}) == 2  # wins at once
 
 
 def test_a_policy_that_does_not_search_says_so() -> None:
     with Training(WORLD, PPO(PPO.Config(compile=False)), seed=0) as ppo, pytest.raises(UsageError, match="not search"):
-        ppo.search(10)
+        ppo.acting.search(10)
 
 
 @pytest.mark.parametrize("world", ["rlrun.toys.matrix_games:TwoStepGame", "rlrun.toys.cartpoles:CartPoles"])
 def test_a_world_that_is_no_game_is_refused(world: str) -> None:
     refused = Training(EnvConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
     with pytest.raises(UsageError, match="a game whose rules it can search in"):
-        refused.check()
+        refused.description.check()
 
 
 def test_an_env_with_one_agent_is_refused() -> None:
     with pytest.raises(UsageError, match="a game whose rules it can search in"):
-        rlrun.AlphaZero("CartPole-v1").train()
+        rlrun.Training("CartPole-v1", rlrun.AlphaZero()).step()
 
 
 def test_others_beside_it_and_seats_are_refused() -> None:
@@ -161,4 +158,4 @@ def test_others_beside_it_and_seats_are_refused() -> None:
     )
     for policies in (two, seats):
         with pytest.raises(UsageError, match="makes its experience by itself"):
-            Training(WORLD, policies, seed=0).check()
+            Training(WORLD, policies, seed=0).description.check()

@@ -16,7 +16,6 @@ from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
-from rlrun.rollout.phases import untimed
 from rlrun.rollout.recorder import Recorded
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.make import make_vector_world
@@ -46,7 +45,7 @@ def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
     made: list[Recorded] = []
     while sum(len(fragment.episodes) for fragment in made) < games:
         noise = {policy: own.noise(draws, LENGTH, WORLDS) for policy, own in behaviors.items()}
-        made.append(recorder.record(noise, untimed))
+        made.append(recorder.record(noise))
     return made
 
 

@@ -69,7 +69,7 @@ def test_with_simulations_the_most_visited_action_is_taken_or_drawn_by_visits() 
     search.run(60)
     assert own.actions(GAME.observe(states), None).tolist() == search.visits.argmax(1).tolist()
     same = np.repeat(states[:1], 3000, axis=0)
-    own.searching.simulations = 12
+    own.search(12)
     search.begin(states[:1])
     search.run(12)
     drawn = own.actions(GAME.observe(same), np.random.default_rng(0))

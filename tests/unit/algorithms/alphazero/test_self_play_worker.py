@@ -17,6 +17,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.functional.moments import Moments
 from rlrun.policy.weights import Weights
+from rlrun.rollout.worker import Orders
 from rlrun.toys.line_games import TicTacToeArrays
 from rlrun.training.assembly import assemble
 from rlrun.training.policies import Policies
@@ -31,7 +32,7 @@ def worker(**settings: Any) -> SelfPlayWorker:
     algorithm = AlphaZero(AlphaZeroConfig.parse({**SETTINGS, **settings}))
     running = assemble(WORLD, Policies.alone(algorithm), 3, lambda message: None, update_executor="eager")
     made = SelfPlayWorker(pickle.loads(pickle.dumps(running.workers.config)))
-    made.set_weights({"default": running.trainee.weights()})
+    made.follow(Orders({"default": running.trainee.weights()}))
     return made
 
 
@@ -110,8 +111,8 @@ def test_a_worker_goes_on_from_its_state_bit_for_bit(fragments: int) -> None:
 def test_workers_play_other_games_than_one_another() -> None:
     one = worker()
     other = SelfPlayWorker(dataclasses.replace(one.config, worker_index=2))
-    other.set_weights({"default": one_weights()})
-    one.set_weights({"default": one_weights()})
+    other.follow(Orders({"default": one_weights()}))
+    one.follow(Orders({"default": one_weights()}))
     for play in (one, other):
         play.sample()
     assert one.state()["actions"][0].tolist() != other.state()["actions"][0].tolist()
@@ -138,7 +139,7 @@ def pole_worker() -> SelfPlayWorker:
     running = assemble(POLE, Policies.alone(algorithm), 3, lambda message: None, update_executor="eager")
     made = SelfPlayWorker(pickle.loads(pickle.dumps(running.workers.config)))
     bar = {BAR: Moments(1.0, np.array(11.5), np.zeros(()))}
-    made.set_weights({"default": dataclasses.replace(running.trainee.weights(), filters=bar)})
+    made.follow(Orders({"default": dataclasses.replace(running.trainee.weights(), filters=bar)}))
     return made
 
 

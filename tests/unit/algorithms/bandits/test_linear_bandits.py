@@ -76,7 +76,7 @@ def test_lints_draws_from_the_posterior_with_one_draw_for_what_arms_share(number
 def test_numbers_observed_are_contexts_of_their_own() -> None:
     training = training_of("linucb", env={"id": "rlrun.toys.bernoulli_bandits:BernoulliBandit"})
     training.step()
-    coefficients = training.trainee.learner.flat()[:2]
+    coefficients = training.running.trainee.learner.flat()[:2]
     assert (coefficients > 0.2).any()
     assert training.act(0) == coefficients.argmax()
     training.close()
@@ -89,18 +89,18 @@ def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, shared:
     training.step()
     training.save(tmp_path / "checkpoint")
     training.step()
-    expected = training.trainee.learner.flat().tobytes()
+    expected = training.running.trainee.learner.flat().tobytes()
     training.close()
     restored = Training.restore(tmp_path / "checkpoint")
     restored.step()
-    assert restored.trainee.learner.flat().tobytes() == expected
+    assert restored.running.trainee.learner.flat().tobytes() == expected
     restored.close()
 
 
 def test_what_several_env_slots_find_is_what_one_regression_of_all_their_pulls_says() -> None:
     training = training_of("linucb", num_envs_per_worker=3, rollout_fragment_length=4, env={"kwargs": {"pulls": 6}})
     seen: list[Any] = []
-    flow = training.flow
+    flow = training.running.flow
     for _ in range(3):
         item = next(flow)
         valid, steps = item["valid"], item.steps()
@@ -108,9 +108,9 @@ def test_what_several_env_slots_find_is_what_one_regression_of_all_their_pulls_s
     whole = RidgeRegressions(5, 10, ridge=1.0)
     for context, arm, reward in reversed(seen):
         whole.add(int(arm), context, float(reward))
-    found = training.trainee.learner.flat()[:50].reshape(5, 10)
+    found = training.running.trainee.learner.flat()[:50].reshape(5, 10)
     np.testing.assert_allclose(found, whole.coefficients(), atol=rounding_error(1))
-    assert len(seen) == training.workers.counts.env_steps
+    assert len(seen) == training.running.workers.counts.env_steps
     training.close()
 
 

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
+from rlrun import DDPPO, PPO, Training
 from rlrun.algorithms.ddppo.ddppo import DDPPOConfig
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.errors import SpecError
-from rlrun.python_api import DDPPO, PPO
+from rlrun.training import saved_state
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -24,21 +26,17 @@ ENVS = {
 }
 
 
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
 @pytest.mark.parametrize("kl_target", [None, 1e-4])
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, kl_target):
     found = []
     for algorithm_class in (PPO, DDPPO):
-        with algorithm_class(env, {**SMALL, "kl_target": kl_target}, seed=3) as algorithm:
-            results = [numbers(algorithm.train()) for _ in range(4)]
+        with Training(env, algorithm_class(**SMALL, kl_target=kl_target), seed=3) as training:
+            results = [numbers(training.step()) for _ in range(4)]
             found.append(
                 (
-                    algorithm.training.trainee.learner.flat(),
-                    algorithm.training.trainee.learner.optimizer_state(),
+                    training.running.trainee.learner.flat(),
+                    training.running.trainee.learner.optimizer_state(),
                     results,
                 )
             )
@@ -57,42 +55,42 @@ def test_with_the_local_worker_alone_it_learns_what_ppo_learns(env, kl_target):
 
 @pytest.mark.parametrize("env", ENVS.values(), ids=ENVS)
 def test_a_restored_run_goes_on_bit_for_bit(env, tmp_path):
-    with DDPPO(env, SMALL, seed=4) as algorithm:
+    with Training(env, DDPPO(**SMALL), seed=4) as training:
         for _ in range(3):
-            algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        expected = [numbers(algorithm.train()) for _ in range(3)]
-        flat = algorithm.training.trainee.learner.flat()
-    with DDPPO.restore(tmp_path / "checkpoint") as restored:
-        assert [numbers(restored.train()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+            training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(3)]
+        flat = training.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.step()) for _ in range(3)] == expected
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
 
 
 def test_what_another_run_has_learned_reaches_the_learner_beside_the_worker(tmp_path):
-    with DDPPO("CartPole-v1", SMALL, seed=1) as other:
+    with Training("CartPole-v1", DDPPO(**SMALL), seed=1) as other:
         for _ in range(2):
-            other.train()
+            other.step()
         other.save(tmp_path / "checkpoint")
-        optimizer, flat = other.training.trainee.learner.optimizer_state(), other.training.trainee.learner.flat()
-    with DDPPO("CartPole-v1", {**SMALL, "lr": 0.0}, seed=2) as algorithm:
-        algorithm.train()
-        algorithm.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
-        assert algorithm.train()["sgd_steps"] == 12
-        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
-        own = algorithm.training.trainee.learner.optimizer_state()
+        optimizer, flat = other.running.trainee.learner.optimizer_state(), other.running.trainee.learner.flat()
+    with Training("CartPole-v1", DDPPO(**{**SMALL, "lr": 0.0}), seed=2) as training:
+        training.step()
+        saved_state.adopt(training.running, read_checkpoint(tmp_path / "checkpoint"))
+        assert training.step()["sgd_steps"] == 12
+        np.testing.assert_array_equal(training.running.trainee.learner.flat(), flat)
+        own = training.running.trainee.learner.optimizer_state()
         assert own["loss/steps"] == 12.0 == optimizer["loss/steps"] + 4
         # Adam forgets its running mean of squares by a thousandth in each step.
         assert (own["loss/second"] >= optimizer["loss/second"] * 0.999**4 - 1e-12).all()
 
 
 def test_a_change_of_schedules_reaches_the_learner_beside_the_worker():
-    with DDPPO("CartPole-v1", SMALL, seed=2) as algorithm:
-        algorithm.train()
-        assert algorithm.training.reconfigure(algorithm.config.replace(lr=0.0))
-        algorithm.train()
-        flat = algorithm.training.trainee.learner.flat()
-        algorithm.train()
-        np.testing.assert_array_equal(algorithm.training.trainee.learner.flat(), flat)
+    with Training("CartPole-v1", DDPPO(**SMALL), seed=2) as training:
+        training.step()
+        assert training.reconfigure(DDPPO(training.description.algorithm.config.replace(lr=0.0)))
+        training.step()
+        flat = training.running.trainee.learner.flat()
+        training.step()
+        np.testing.assert_array_equal(training.running.trainee.learner.flat(), flat)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ def test_settings_that_leave_the_step_are_refused(settings, message):
 
 
 def test_the_plan_has_no_learner_in_the_middle():
-    plan = DDPPO("CartPole-v1", {"num_workers": 2}).training.plan().describe()
+    plan = Training("CartPole-v1", DDPPO(num_workers=2)).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",
         "zip_with_worker",

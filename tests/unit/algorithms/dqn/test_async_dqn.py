@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rlrun import DQN, AsyncDQN, Gorila, Training
 from rlrun.algorithms.dqn.async_dqn import AsyncDQNConfig
 from rlrun.algorithms.dqn.gorila import GorilaConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.flow.operators.gradients import ComputeGradients
-from rlrun.python_api import DQN, AsyncDQN, Gorila
 from tests.rounding import rounding_error
 
 LINEAR = {"num_envs_per_worker": 2, "model": {"hiddens": []}, "gamma": 0.9, "max_grad_norm": None, "compile": False}
@@ -55,9 +55,9 @@ def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_cam
     batch = SampleBatch(
         obs=obs, actions=actions, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid
     )
-    with AsyncDQN("CartPole-v1", LINEAR, seed=1) as algorithm:
-        algorithm.training.start()
-        trainee = algorithm.training.trainee
+    with Training("CartPole-v1", AsyncDQN(**LINEAR), seed=1) as training:
+        training.start()
+        trainee = training.running.trainee
         compute = ComputeGradients(trainee.learner_factory, whole_fragments=True)
         flat = trainee.learner.flat()
         target = generator.normal(size=flat.shape).astype(np.float32)
@@ -86,27 +86,27 @@ def test_its_gradient_is_that_of_n_step_returns_with_the_target_network_that_cam
 
 def test_workers_learn_with_the_target_network_of_the_driver():
     config = {**LINEAR, "rollout_fragment_length": 5, "min_env_steps_per_iteration": 40, "target_update_interval": 3}
-    with AsyncDQN("CartPole-v1", config, seed=1) as algorithm:
-        algorithm.train()
-        assert algorithm.training.trainee.learner.sgd_steps % 3
-        (compute,) = algorithm.training.workers._workers().sampler.postprocessing["default"].operators
+    with Training("CartPole-v1", AsyncDQN(**config), seed=1) as training:
+        training.step()
+        assert training.running.trainee.learner.sgd_steps % 3
+        (compute,) = training.running.workers._workers().sampler.postprocessing["default"].operators
         sent = compute._weights.learning
-        np.testing.assert_array_equal(sent.flat, algorithm.training.trainee.learner.flat())
-        np.testing.assert_array_equal(sent.target, algorithm.training.trainee.learner.target())
+        np.testing.assert_array_equal(sent.flat, training.running.trainee.learner.flat())
+        np.testing.assert_array_equal(sent.target, training.running.trainee.learner.target())
         assert np.abs(sent.flat - sent.target).max() > 0
 
 
 def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
     for algorithm_class, config in ((AsyncDQN, {**LINEAR, "min_env_steps_per_iteration": 100}), (Gorila, REPLAYED)):
-        with algorithm_class("CartPole-v1", config, seed=4) as algorithm:
+        with Training("CartPole-v1", algorithm_class(**config), seed=4) as training:
             for _ in range(2):
-                algorithm.train()
-            algorithm.save(tmp_path / algorithm_class.__name__)
-            expected = algorithm.train()
-            flat = algorithm.training.trainee.learner.flat()
-        with algorithm_class.restore(tmp_path / algorithm_class.__name__) as restored:
-            result = restored.train()
-            np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+                training.step()
+            training.save(tmp_path / algorithm_class.__name__)
+            expected = training.step()
+            flat = training.running.trainee.learner.flat()
+        with Training.restore(tmp_path / algorithm_class.__name__) as restored:
+            result = restored.step()
+            np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
         for name in ("env_steps", "sgd_steps", "episode_return_mean", "learner/grad_norm"):
             assert result[name] == expected[name]
 
@@ -114,11 +114,9 @@ def test_a_restored_run_with_the_local_worker_goes_on_bit_for_bit(tmp_path):
 def test_gorila_with_the_local_worker_alone_learns_what_dqn_learns():
     found = []
     for algorithm_class in (DQN, Gorila):
-        with algorithm_class("CartPole-v1", REPLAYED, seed=3) as algorithm:
-            results = [algorithm.train() for _ in range(4)]
-            found.append(
-                (algorithm.training.trainee.learner.flat(), algorithm.training.trainee.learner.target(), results)
-            )
+        with Training("CartPole-v1", algorithm_class(**REPLAYED), seed=3) as training:
+            results = [training.step() for _ in range(4)]
+            found.append((training.running.trainee.learner.flat(), training.running.trainee.learner.target(), results))
     (flat, target, expected), (own_flat, own_target, results) = found
     assert expected[-1]["sgd_steps"] > 80
     np.testing.assert_allclose(own_flat, flat, atol=rounding_error(16 + 80))
@@ -153,7 +151,7 @@ def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused
 
 
 def test_the_plan_tells_what_runs_on_the_workers():
-    plan = Gorila("CartPole-v1", {"num_workers": 2, "replay": {"capacity": 1000}}).training.plan().describe()
+    plan = Training("CartPole-v1", Gorila(num_workers=2, replay={"capacity": 1000})).description.plan().describe()
     assert [info.name for info in plan] == [
         "parallel_rollouts",
         "each_gradient",

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from rlrun import DQN, Training
 from rlrun.checkpoint.format import read_checkpoint
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.replay import NormalizeObservations
 from rlrun.flow.plan import plan_text
 from rlrun.flow.recipes.replays import local_replay
 from rlrun.policy.observation_filter import EPSILON
-from rlrun.python_api import DQN
 from rlrun.registry import algorithm_class
-from rlrun.training.acting import ActingPolicy
+from rlrun.training import saved_state
+from rlrun.training.acting_policy import ActingPolicy
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 SMALL = {
@@ -45,12 +47,8 @@ KINDS = {
 }
 
 
-def numbers(result):
-    return {name: value for name, value in result.items() if "time" not in name and "per_s" not in name}
-
-
-def action_values(algorithm, observations):
-    return ActingPolicy(algorithm.training.trainee).behavior().outputs(np.asarray(observations))
+def action_values(training, observations):
+    return ActingPolicy(training.running.trainee).behavior().outputs(np.asarray(observations))
 
 
 class Pictures(gymnasium.Env):
@@ -78,21 +76,21 @@ class Pictures(gymnasium.Env):
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_a_restored_run_goes_on_bit_for_bit(kind, tmp_path):
-    with DQN("CartPole-v1", {**SMALL, **kind, "num_envs_per_worker": 3}, seed=4) as algorithm:
-        first = [numbers(algorithm.train()) for _ in range(3)]
-        algorithm.save(tmp_path / "checkpoint")
-        expected = [numbers(algorithm.train()) for _ in range(3)]
-        weights = algorithm.training.trainee.learner.flat()
+    with Training("CartPole-v1", DQN(**{**SMALL, **kind, "num_envs_per_worker": 3}), seed=4) as training:
+        first = [numbers(training.step()) for _ in range(3)]
+        training.save(tmp_path / "checkpoint")
+        expected = [numbers(training.step()) for _ in range(3)]
+        weights = training.running.trainee.learner.flat()
     assert {f"learner/{metric.name}" for metric in algorithm_class("dqn").learner_metrics} <= set(first[-1])
-    with DQN.restore(tmp_path / "checkpoint") as restored:
-        assert [numbers(restored.train()) for _ in range(3)] == expected
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), weights)
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        assert [numbers(restored.step()) for _ in range(3)] == expected
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), weights)
 
 
 def test_nothing_is_learned_before_it_may_be_and_then_exactly_as_much_as_is_due():
     config = {**SMALL, "learning_starts": 120, "training_intensity": 0.3, "num_envs_per_worker": 3}
-    with DQN("CartPole-v1", config, seed=1) as algorithm:
-        results = [algorithm.train() for _ in range(6)]
+    with Training("CartPole-v1", DQN(**config), seed=1) as training:
+        results = [training.step() for _ in range(6)]
     assert results[1]["env_steps"] < 120 < results[-1]["env_steps"]
     due = [max(math.floor(0.3 * (result["env_steps"] - 120)), 0) for result in results]
     assert [result["sgd_steps"] for result in results] == due
@@ -104,59 +102,59 @@ def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was
     tmp_path,
 ):
     config = {**SMALL, "training_intensity": 0.5}
-    with DQN("CartPole-v1", config, seed=1) as behind:
-        behind.train()
+    with Training("CartPole-v1", DQN(**config), seed=1) as behind:
+        behind.step()
         behind.save(tmp_path / "checkpoint")
-    with DQN("CartPole-v1", config, seed=2) as ahead:
+    with Training("CartPole-v1", DQN(**config), seed=2) as ahead:
         for _ in range(4):
-            before = ahead.train()
+            before = ahead.step()
         assert before["minibatches_per_env_step"] == pytest.approx(0.5, abs=0.02)
-        ahead.training.adopt(read_checkpoint(tmp_path / "checkpoint"))
-        taken_over = ahead.training.trainee.clock.env_steps, ahead.training.trainee.learner.sgd_steps
+        saved_state.adopt(ahead.running, read_checkpoint(tmp_path / "checkpoint"))
+        taken_over = ahead.running.trainee.clock.env_steps, ahead.running.trainee.learner.sgd_steps
         assert taken_over < (before["env_steps"], before["sgd_steps"])
-        after = ahead.train()
+        after = ahead.step()
     steps, minibatches = after["env_steps"] - taken_over[0], after["sgd_steps"] - taken_over[1]
     assert after["minibatches_per_env_step"] == minibatches / steps
 
 
 def test_the_target_network_is_the_one_of_the_last_interval_s_end():
-    with DQN("CartPole-v1", SMALL, seed=1) as algorithm:
-        algorithm.training.start()
-        recorded, step = [algorithm.training.trainee.learner.flat()], algorithm.training.trainee.learner.step
+    with Training("CartPole-v1", DQN(**SMALL), seed=1) as training:
+        training.start()
+        recorded, step = [training.running.trainee.learner.flat()], training.running.trainee.learner.step
 
         def recording(batch, *, scheduled, objectives):
             priorities = step(batch, scheduled=scheduled, objectives=objectives)
-            recorded.append(algorithm.training.trainee.learner.flat())
+            recorded.append(training.running.trainee.learner.flat())
             return priorities
 
-        algorithm.training.trainee.learner.step = recording
+        training.running.trainee.learner.step = recording
         for _ in range(4):
-            result = algorithm.train()
+            result = training.step()
             last = result["sgd_steps"] // 7 * 7
-            np.testing.assert_array_equal(algorithm.training.trainee.learner.target(), recorded[last])
+            np.testing.assert_array_equal(training.running.trainee.learner.target(), recorded[last])
         assert last > 7
         assert len({flat.tobytes() for flat in recorded}) == len(recorded)
 
 
 def test_a_truncated_episode_s_value_goes_on_behind_the_cut():
     env = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 5}}
-    with DQN(env, {**TABULAR, "gamma": 0.8, "n_step": 2, "lr": [[0, 0.2], [1500, 1e-2]]}, seed=0) as algorithm:
-        while algorithm.train()["env_steps"] < 1500:
+    with Training(env, DQN(**TABULAR, gamma=0.8, n_step=2, lr=[[0, 0.2], [1500, 1e-2]]), seed=0) as training:
+        while training.step()["env_steps"] < 1500:
             pass
-        np.testing.assert_allclose(action_values(algorithm, [[0.0]]), 1 / (1 - 0.8), atol=0.02)
+        np.testing.assert_allclose(action_values(training, [[0.0]]), 1 / (1 - 0.8), atol=0.02)
 
 
 @pytest.mark.parametrize(
     ("kind", "values"), [({}, [0, 1]), ({"distribution": "c51", "v_min": -1, "v_max": 2, "num_atoms": 4}, [0, 1])]
 )
 def test_an_episode_that_ends_for_good_is_worth_what_it_has_paid(kind, values):
-    with DQN(
-        "rlrun.toys.known_optimum:ActionReward", {**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}, seed=0
-    ) as algorithm:
-        while algorithm.train()["env_steps"] < 1000:
+    with Training(
+        "rlrun.toys.known_optimum:ActionReward", DQN(**{**TABULAR, **kind, "lr": [[0, 0.1], [2000, 1e-3]]}), seed=0
+    ) as training:
+        while training.step()["env_steps"] < 1000:
             pass
-        np.testing.assert_allclose(action_values(algorithm, [[0.0]])[0], values, atol=0.02)
-        assert algorithm.evaluate(5).mean == 1.0
+        np.testing.assert_allclose(action_values(training, [[0.0]])[0], values, atol=0.02)
+        assert training.evaluate(5).mean == 1.0
 
 
 LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SFF", "HFH", "FFG"], "is_slippery": False}}
@@ -165,40 +163,40 @@ LAKE = {"id": "FrozenLake-v1", "kwargs": {"desc": ["SFF", "HFH", "FFG"], "is_sli
 def test_a_small_world_is_solved_to_its_values():
     """From the start it is four steps to the goal, which alone pays; a hole ends the episode with nothing."""
     config = {**TABULAR, "gamma": 0.9, "lr": [[0, 0.1], [3000, 1e-2]], "num_envs_per_worker": 4}
-    with DQN(LAKE, config, seed=0) as algorithm:
-        while algorithm.train()["env_steps"] < 3000:
+    with Training(LAKE, DQN(**config), seed=0) as training:
+        while training.step()["env_steps"] < 3000:
             pass
-        best = action_values(algorithm, [0, 1, 4, 7]).max(-1)
-        assert algorithm.evaluate(4).returns == [1.0] * 4
+        best = action_values(training, [0, 1, 4, 7]).max(-1)
+        assert training.evaluate(4).returns == [1.0] * 4
     np.testing.assert_allclose(best, 0.9 ** np.arange(3, -1, -1), atol=0.05)
 
 
 def test_images_are_learned_from():
     config = {**SMALL, "model": {"hiddens": []}, "lr": 1e-3, "gamma": 0.0, "min_env_steps_per_iteration": 200}
-    with DQN(f"{__name__}:Pictures", config, seed=0) as algorithm:
-        algorithm.train()
-        assert algorithm.training.trainee.learner.last_batch["obs"].dtype == np.uint8
-        assert algorithm.evaluate(20).mean == 5.0
+    with Training(f"{__name__}:Pictures", DQN(**config), seed=0) as training:
+        training.step()
+        assert training.running.trainee.learner.last_batch["obs"].dtype == np.uint8
+        assert training.evaluate(20).mean == 5.0
 
 
-def copy_of_the_replay(algorithm):
+def copy_of_the_replay(training):
     """Returns a replay that holds what the one of a running algorithm holds."""
-    config, state = algorithm.config, algorithm.training.flow.state()["operators"]
-    replay = local_replay(config.replay, algorithm.training.trainee, n_step=config.n_step, gamma=config.gamma)
+    config, state = training.description.algorithm.config, training.running.flow.state()["operators"]
+    replay = local_replay(config.replay, training.running.trainee, n_step=config.n_step, gamma=config.gamma)
     (kept,) = [part for place, part in state.items() if place.endswith("StoreToReplay")]
     replay.load_state(kept["operator"])
     return replay
 
 
 def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_is_raw():
-    with DQN("CartPole-v1", {**SMALL, "normalize_observations": True}, seed=1) as algorithm:
+    with Training("CartPole-v1", DQN(**SMALL, normalize_observations=True), seed=1) as training:
         for _ in range(3):
-            algorithm.train()
-        raw = copy_of_the_replay(algorithm).experience.sample(64, 0)
-        moments = algorithm.training.trainee.filters.moments["observations/"]
+            training.step()
+        raw = copy_of_the_replay(training).experience.sample(64, 0)
+        moments = training.running.trainee.filters.moments["observations/"]
         assert moments.count > 100
-        assert np.abs(algorithm.training.trainee.learner.last_batch["obs"]).mean() > 2 * np.abs(raw["obs"]).mean()
-        found = NormalizeObservations(algorithm.training.trainee)(raw)
+        assert np.abs(training.running.trainee.learner.last_batch["obs"]).mean() > 2 * np.abs(raw["obs"]).mean()
+        found = NormalizeObservations(training.running.trainee)(raw)
         for name in ("obs", "next_obs"):
             expected = (raw[name] - moments.mean) / np.sqrt(moments.variance + EPSILON)
             np.testing.assert_allclose(found[name], expected.clip(-10, 10), atol=rounding_error(4, size=10.0))
@@ -206,9 +204,9 @@ def test_what_is_drawn_is_normalised_by_the_statistics_of_now_and_what_is_kept_i
 
 
 def test_gradients_for_another_learner_are_noisy_too():
-    with DQN("CartPole-v1", {**SMALL, **RAINBOW}, seed=1) as algorithm:
-        algorithm.training.start()
-        learner = algorithm.training.trainee.learner
+    with Training("CartPole-v1", DQN(**SMALL, **RAINBOW), seed=1) as training:
+        training.start()
+        learner = training.running.trainee.learner
         size = learner.policy.parameters.range_under("sigmas.")[0]  # the standard deviations stand behind the means
         rows = np.ones((4, 1), np.float32)
         batch = SampleBatch(obs=np.ones((4, 1, 4), np.float32), actions=np.zeros((4, 1), np.int64), rewards=rows)
@@ -220,7 +218,7 @@ def test_gradients_for_another_learner_are_noisy_too():
 
 def test_the_plan_shows_where_observations_are_normalised():
     for normalizes in (False, True):
-        plan = plan_text(DQN("CartPole-v1", {"normalize_observations": normalizes}).training.plan().describe())
+        plan = plan_text(Training("CartPole-v1", DQN(normalize_observations=normalizes)).description.plan().describe())
         assert ("NormalizeObservations" in plan) == normalizes
 
 
@@ -229,9 +227,9 @@ def test_the_plan_shows_where_observations_are_normalised():
 def test_traced_and_eager_updates_agree(kind):
     learners = []
     for compiled in (False, True):
-        algorithm = DQN("CartPole-v1", {**SMALL, **kind, "compile": compiled}, seed=2)
-        algorithm.training.start()
-        learners.append(algorithm.training.trainee.learner)
+        training = Training("CartPole-v1", DQN(**{**SMALL, **kind, "compile": compiled}), seed=2)
+        training.start()
+        learners.append(training.running.trainee.learner)
     generator = np.random.default_rng(0)
     first = learners[0].flat()
     for _ in range(10):

@@ -190,17 +190,17 @@ def test_a_sequence_that_holds_nothing_changes_no_loss() -> None:
 
 
 def test_imagined_steps_enter_no_count_of_real_ones() -> None:
-    with rlrun.Dreamer("Pendulum-v1", TINY, seed=100) as algorithm:
-        result = [algorithm.train() for _ in range(2)][-1]
-        minibatches = algorithm.training.trainee.learner.sgd_steps
+    with rlrun.Training("Pendulum-v1", rlrun.Dreamer(**TINY), seed=100) as training:
+        result = [training.step() for _ in range(2)][-1]
+        minibatches = training.running.trainee.learner.sgd_steps
     assert result["env_steps"] == 128  # 8 fragments of 8 steps of 2 envs
     assert minibatches == int(0.05 * (result["env_steps"] - 40))
 
 
 def test_without_a_discount_no_step_is_taken_for_an_end() -> None:
-    with rlrun.Dreamer("Pendulum-v1", {**TINY, "gamma": 0.0}, seed=100) as algorithm:
-        algorithm.train()
-        learner = algorithm.training.trainee.learner
+    with rlrun.Training("Pendulum-v1", rlrun.Dreamer(**TINY, gamma=0.0), seed=100) as training:
+        training.step()
+        learner = training.running.trainee.learner
         assert learner.last_batch is not None
         batch = SampleBatch(learner.last_batch, **learner.policy.draws(np.random.default_rng(0), 4, 8))
         assert learner.evaluate(continues, batch).min() == 1  # no episode of Pendulum terminates
@@ -227,19 +227,19 @@ def test_a_trial_keeps_a_picture_of_its_dreams_that_its_report_shows(tmp_path: P
 
 @pytest.mark.parametrize("env", ["Pendulum-v1", LAKE])
 def test_a_resumed_run_goes_on_to_the_last_bit(env: Any, tmp_path: Path) -> None:
-    with rlrun.Dreamer(env, TINY, seed=100) as one:
-        one.train()
-        one.train()
+    with rlrun.Training(env, rlrun.Dreamer(**TINY), seed=100) as one:
+        one.step()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()
-        weights, slow = one.training.trainee.learner.flat(), one.training.trainee.learner.target()
-    with rlrun.Dreamer.restore(checkpoint) as other:
-        result = other.train()
+        expected = one.step()
+        weights, slow = one.running.trainee.learner.flat(), one.running.trainee.learner.target()
+    with rlrun.Training.restore(checkpoint) as other:
+        result = other.step()
         assert result["learner/world_model/loss"] == expected["learner/world_model/loss"]
         assert result["episode_return_mean"] == expected["episode_return_mean"]
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
         assert slow is not None
-        np.testing.assert_array_equal(other.training.trainee.learner.target(), slow)
+        np.testing.assert_array_equal(other.running.trainee.learner.target(), slow)
 
 
 MOVES = {(0, 1): 2, (0, 2): 1, (2, 2): 3, (2, 3): 0}

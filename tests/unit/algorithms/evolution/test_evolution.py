@@ -22,6 +22,7 @@ from rlrun.config import SpecError
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.rollout.rewards import RewardSettings
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.training.training import Training
 from tests.rounding import rounding_error
@@ -41,7 +42,7 @@ def training_of(name: str, env: str = "CartPole-v1", **settings: Any) -> Trainin
 def parameters(training: Training, iterations: int) -> bytes:
     for _ in range(iterations):
         training.step()
-    return training.trainee.learner.flat().tobytes()
+    return training.running.trainee.learner.flat().tobytes()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -106,7 +107,7 @@ def test_a_restored_run_goes_on_as_if_there_had_been_no_break(name: str, tmp_pat
 
 def test_a_step_of_ars_follows_the_best_pairs_over_the_deviation_of_their_returns() -> None:
     training = training_of("ars", lr=0.5)
-    trainee = training.trainee
+    trainee = training.running.trainee
     before = trainee.learner.flat()
     returns = np.array([1.0, 2.0, 9.0, 5.0, 0.0, 3.0, 4.0, 6.0])
     FollowBestPairs(trainee, 2)(Returns(7, np.arange(8, dtype=np.int32), returns))
@@ -119,15 +120,15 @@ def test_a_step_of_ars_follows_the_best_pairs_over_the_deviation_of_their_return
 
 def test_ars_stays_where_all_returns_are_equal() -> None:
     training = training_of("ars")
-    before = training.trainee.learner.flat()
-    FollowBestPairs(training.trainee, 4)(Returns(0, np.arange(8, dtype=np.int32), np.full(8, 10.0)))
-    np.testing.assert_array_equal(training.trainee.learner.flat(), before)
+    before = training.running.trainee.learner.flat()
+    FollowBestPairs(training.running.trainee, 4)(Returns(0, np.arange(8, dtype=np.int32), np.full(8, 10.0)))
+    np.testing.assert_array_equal(training.running.trainee.learner.flat(), before)
     training.close()
 
 
 def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> None:
     training = training_of("es", lr=0.01, weight_decay=0.0)
-    trainee = training.trainee
+    trainee = training.running.trainee
     before = trainee.learner.flat()
     FollowRanks(trainee, 0.0)(Returns(2, np.arange(8, dtype=np.int32), np.array([1e6, 0, 1, 2, 3, 4, 5, 6])))
     ranks = np.array([3.5, -3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5]).reshape(4, 2) / 7
@@ -141,7 +142,7 @@ def test_the_first_step_of_es_goes_by_the_learning_rate_to_where_ranks_say() -> 
 
 def test_weight_decay_pulls_parameters_to_zero_where_ranks_say_nothing() -> None:
     training = training_of("es", lr=0.01)
-    trainee = training.trainee
+    trainee = training.running.trainee
     before = trainee.learner.flat()
     FollowRanks(trainee, 0.005)(Returns(0, np.arange(8, dtype=np.int32), np.zeros(8)))
     moved = trainee.learner.flat() - before
@@ -153,11 +154,11 @@ def test_weight_decay_pulls_parameters_to_zero_where_ranks_say_nothing() -> None
 @pytest.mark.parametrize("hiddens", [(4,), (256, 256)])
 def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_network(hiddens: tuple[int, ...]) -> None:
     training = training_of("es", num_pairs=64, model={"hiddens": list(hiddens)}, normalize_observations=False)
-    trainee = training.trainee
+    trainee = training.running.trainee
     env = EnvConfig(id="CartPole-v1")
     common = WorkerConfig(env, 16, 1, 3, {"default": trainee.policy.behavior()}, {"default": RewardSettings(0.99)})
     worker = EvaluationWorker(EvaluationConfig(**vars(common), candidates=MirroredPairs(64)))
-    worker.set_weights({"default": trainee.weights()})
+    worker.follow(Orders({"default": trainee.weights()}))
     rollout = worker.sample()
     assert len(pickle.dumps(rollout)) <= 64 * 128
     worker.close()
@@ -167,7 +168,7 @@ def test_an_evaluation_takes_at_most_64_bytes_on_the_way_back_whatever_the_netwo
 def test_observations_are_normalised_by_all_that_was_acted_on_in_earlier_generations() -> None:
     training = training_of("ars")
     result = training.step()
-    (moments,) = training.trainee.filters.moments.values()
+    (moments,) = training.running.trainee.filters.moments.values()
     assert moments.count == result["env_steps"]
     training.close()
 
@@ -212,7 +213,7 @@ def test_settings_of_losses_are_refused_with_the_reason() -> None:
 def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
     # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
     env = {"id": "rlrun.toys.two_lanes:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
-    with rlrun.ES(env, {"num_pairs": 4, "num_envs_per_worker": 3}, seed=3) as algorithm:
-        result = algorithm.train()
+    with rlrun.Training(env, rlrun.ES(num_pairs=4, num_envs_per_worker=3), seed=3) as training:
+        result = training.step()
     assert result["episode_return_mean"] > 10.0
     assert result["episode_columns/cost_mean"] == pytest.approx(0.2 * (result["episode_return_mean"] - 10.0))

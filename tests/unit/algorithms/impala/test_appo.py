@@ -27,9 +27,9 @@ SMALL = {
 def test_the_graph_of_whole_fragments_that_would_be_compiled_does_what_the_update_does() -> None:
     flats = []
     for is_compiled in (False, True):
-        with rlrun.APPO("CartPole-v1", {**SMALL, "compile": is_compiled}) as algorithm:
+        with rlrun.Training("CartPole-v1", rlrun.APPO(**SMALL, compile=is_compiled)) as training:
             for _ in range(2):
-                algorithm.train()
-            assert algorithm.training.trainee.learner.update_executor == ("compiled" if is_compiled else "eager")
-            flats.append(algorithm.training.trainee.learner.flat())
+                training.step()
+            assert training.running.trainee.learner.update_executor == ("compiled" if is_compiled else "eager")
+            flats.append(training.running.trainee.learner.flat())
     np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(64))

@@ -21,6 +21,7 @@ from rlrun.errors import UsageError
 from rlrun.policy.weights import Weights
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from tests.rounding import rounding_error
 
@@ -35,8 +36,8 @@ SMALL: dict[str, Any] = {
 }
 
 
-def made(**settings: Any) -> rlrun.MAML:
-    return rlrun.MAML(GOALS, {**SMALL, **settings}, seed=100)
+def made(**settings: Any) -> rlrun.Training:
+    return rlrun.Training(GOALS, rlrun.MAML(**{**SMALL, **settings}), seed=100)
 
 
 def worker_of(algorithm: MAML, policy: AdaptablePolicy, worker_index: int = 1) -> AdaptingWorker:
@@ -53,14 +54,14 @@ def worker_of(algorithm: MAML, policy: AdaptablePolicy, worker_index: int = 1) -
 
 
 def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_policy() -> None:
-    with made() as algorithm:
-        meta, spaces = algorithm.training.policies.first, algorithm.training.trainee.spaces
+    with made() as training:
+        meta, spaces = training.description.policies.first, training.running.trainee.spaces
     assert isinstance(meta, MAML)
     policy = meta.policy(spaces, 1)
     assert isinstance(policy, AdaptablePolicy)
     worker = worker_of(meta, policy)
     flat = policy.parameters.gather(policy.module)
-    worker.set_weights({DEFAULT_POLICY: Weights(7, flat.numpy())})
+    worker.follow(Orders({DEFAULT_POLICY: Weights(7, flat.numpy())}))
     goals = []
     for fragment in range(2):
         rollout = worker.sample()
@@ -86,7 +87,7 @@ def test_a_fragment_is_one_task_whose_second_half_was_acted_by_the_adapted_polic
             torch.testing.assert_close(logp, rows["logp"], rtol=near, atol=near)
     assert np.abs(goals[0] - goals[1]).max() > 0.01
     again = worker_of(meta, policy)
-    again.set_weights({DEFAULT_POLICY: Weights(7, flat.numpy())})
+    again.follow(Orders({DEFAULT_POLICY: Weights(7, flat.numpy())}))
     assert again.load_state(pickle.loads(pickle.dumps(worker.state()))) == 0
     expected, found = worker.sample().batches[DEFAULT_POLICY], again.sample().batches[DEFAULT_POLICY]
     for name, column in expected.items():
@@ -121,8 +122,8 @@ def test_a_row_is_a_task_with_its_phases_episodes_and_steps_one_behind_the_other
 
 @pytest.mark.parametrize("settings", [{}, {"inner_steps": 2}])
 def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, Any]) -> None:
-    with made(num_epochs=1, **settings) as algorithm:
-        result = algorithm.train()
+    with made(num_epochs=1, **settings) as training:
+        result = training.step()
     assert abs(result["learner/kl"]) < 1e-6
     assert result["learner/clip_fraction"] == 0
     assert result["env_steps"] == 8 * 3 * 2 * (settings.get("inner_steps", 1) + 1)
@@ -131,17 +132,17 @@ def test_the_learner_finds_the_adapted_policies_that_acted(settings: dict[str, A
 def test_full_and_first_order_meta_gradients_lead_elsewhere() -> None:
     found = []
     for first_order in (False, True):
-        with made(first_order=first_order) as algorithm:
-            algorithm.train()
-            found.append(algorithm.training.trainee.learner.flat())
+        with made(first_order=first_order) as training:
+            training.step()
+            found.append(training.running.trainee.learner.flat())
     assert not np.array_equal(*found)
 
 
 def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning() -> None:
     """Who knows nothing of the goal does best to stay, which costs 1/6 a step: 1.33 in eight."""
     learns = {"num_envs_per_worker": 8, "tasks_per_update": 6, "lr": 1e-2, "num_epochs": 3, "max_grad_norm": None}
-    with made(**learns) as algorithm:
-        results = [algorithm.train() for _ in range(12)][-6:]
+    with made(**learns) as training:
+        results = [training.step() for _ in range(12)][-6:]
     after = np.mean([result["adaptation/return_after"] for result in results])
     assert after > -0.9
     assert after > np.mean([result["adaptation/return_before"] for result in results]) + 0.3
@@ -149,13 +150,13 @@ def test_one_step_of_adaptation_leads_to_the_goal_after_a_little_meta_learning()
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
     with made() as one:
-        one.train()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()["adaptation/return_after"]
-        weights = one.training.trainee.learner.flat()
-    with rlrun.MAML.restore(checkpoint) as other:
-        assert other.train()["adaptation/return_after"] == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        expected = one.step()["adaptation/return_after"]
+        weights = one.running.trainee.learner.flat()
+    with rlrun.Training.restore(checkpoint) as other:
+        assert other.step()["adaptation/return_after"] == expected
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
 @pytest.mark.parametrize("length", [8, 21])
@@ -163,26 +164,26 @@ def test_only_steps_of_chosen_episodes_are_env_steps_so_that_a_resumed_run_count
     tmp_path: Path, length: int
 ) -> None:
     env = {"id": "CartPole-v1", "max_episode_steps": 8}
-    with rlrun.MAML(env, {**SMALL, "rollout_fragment_length": length}, seed=100) as one:
-        one.train()
+    with rlrun.Training(env, rlrun.MAML(**{**SMALL, "rollout_fragment_length": length}), seed=100) as one:
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()
-    with rlrun.MAML.restore(checkpoint) as other:
-        found = other.train()
+        expected = one.step()
+    with rlrun.Training.restore(checkpoint) as other:
+        found = other.step()
     assert found["env_steps"] == expected["env_steps"] == 2 * 2 * 2 * 3 * 8  # iterations, tasks, phases, slots, steps
 
 
 def test_numbers_of_step_infos_are_recorded_in_chosen_episodes_too() -> None:
     lanes = {"id": "rlrun.toys.two_lanes:TwoLanes", "columns": ["cost"]}
-    with rlrun.MAML(lanes, {**SMALL, "rollout_fragment_length": 40}, seed=100) as algorithm:
-        result = algorithm.train()
+    with rlrun.Training(lanes, rlrun.MAML(**{**SMALL, "rollout_fragment_length": 40}), seed=100) as training:
+        result = training.step()
     assert np.isfinite(result["adaptation/return_after"])
     assert result["episode_columns/cost_mean"] > 0.0
 
 
 def test_observations_may_be_trees_with_a_mask_and_actions_of_several_parts() -> None:
-    with rlrun.MAML("rlrun.toys.masked_envs:MaskedConsole", SMALL, seed=100) as algorithm:
-        assert np.isfinite(algorithm.train()["adaptation/return_after"])
+    with rlrun.Training("rlrun.toys.masked_envs:MaskedConsole", rlrun.MAML(**SMALL), seed=100) as training:
+        assert np.isfinite(training.step()["adaptation/return_after"])
 
 
 def test_a_world_of_many_agents_is_refused() -> None:

@@ -31,12 +31,12 @@ DYNAMICS: dict[str, Any] = {
 
 
 @pytest.fixture
-def mbpo() -> Iterator[Callable[..., rlrun.MBPO]]:
+def mbpo() -> Iterator[Callable[..., rlrun.Training]]:
     """Makes MBPO on Pendulum with small networks; settings of the model come as `dynamics`."""
     with ExitStack() as stack:
 
-        def make(dynamics: dict[str, Any] | None = None, **settings: Any) -> rlrun.MBPO:
+        def make(dynamics: dict[str, Any] | None = None, **settings: Any) -> rlrun.Training:
             config = {**SMALL, **settings, "dynamics": {**DYNAMICS, **(dynamics or {})}}
-            return stack.enter_context(rlrun.MBPO("Pendulum-v1", config, seed=100))
+            return stack.enter_context(rlrun.Training("Pendulum-v1", rlrun.MBPO(**config), seed=100))
 
         yield make

@@ -17,11 +17,11 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.replay.replay_buffer import ReplayBuffer
 from tests.rounding import rounding_error
 
-Make = Callable[..., rlrun.MBPO]
+Make = Callable[..., rlrun.Training]
 
 
-def branch_of(algorithm: rlrun.MBPO) -> BranchRollouts:
-    config, trainee = algorithm.config, algorithm.training.trainee
+def branch_of(training: rlrun.Training) -> BranchRollouts:
+    config, trainee = training.description.algorithm.config, training.running.trainee
     replay = ReplayBuffer(config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
     fit = FitModel(trainee, replay, config.dynamics, learning_starts=0)
     imagined, clip = ModelReplay(2, seed=1), config.clip_rewards
@@ -76,12 +76,12 @@ def test_a_reward_by_rule_is_clipped_as_collected_ones_are(mbpo: Make) -> None:
 
 
 def test_imagined_transitions_count_as_nothing_that_was_collected_and_grow_with_the_schedule(mbpo: Make) -> None:
-    algorithm = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
-    result = algorithm.train()
+    training = mbpo({"terminated": "never"}, rollout_length=[[60, 1], [120, 3.9]], rollout_rounds=2)
+    result = training.step()
     assert result["env_steps"] == 60
     assert result["model_steps"] == 2 * 40  # behind 40 and 60 steps
     assert result["minibatches_per_env_step"] == pytest.approx(0.5 * 20 / 60)
-    result = algorithm.train()
+    result = training.step()
     assert result["env_steps"] == 120
     assert result["model_steps"] == 40 * (1 + 1 + 1 + 2 + 3)  # lengths 1.97, 2.93 and 3.9 behind 80, 100 and 120
     assert result["model_replay/steps"] == 40 * (2 + 3)

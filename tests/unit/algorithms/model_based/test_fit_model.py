@@ -18,7 +18,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.replay.replay_buffer import ReplayBuffer
 from tests.rounding import rounding_error
 
-Make = Callable[..., rlrun.MBPO]
+Make = Callable[..., rlrun.Training]
 
 # Actions of the env are twice those of the policy, as Pendulum's bounds are 2.
 STATE = np.array([[0.9, 0.2, 0.0], [-0.1, 0.8, 0.3], [0.0, 0.1, 0.7]])
@@ -40,16 +40,21 @@ def linear_quadratic(number: int, seed: int, scale: float = 1.0) -> SampleBatch:
     )
 
 
-def fit_of(algorithm: rlrun.MBPO) -> FitModel:
-    replay = ReplayBuffer(algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
-    return FitModel(algorithm.training.trainee, replay, algorithm.config.dynamics, learning_starts=0)
+def fit_of(training: rlrun.Training) -> FitModel:
+    replay = ReplayBuffer(training.description.algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
+    return FitModel(
+        training.running.trainee,
+        replay,
+        training.description.algorithm.config.dynamics,
+        learning_starts=0,
+    )
 
 
-def means_of(trainee: Trainee, transitions: SampleBatch, algorithm: rlrun.MBPO) -> np.ndarray[Any, Any]:
+def means_of(trainee: Trainee, transitions: SampleBatch, training: rlrun.Training) -> np.ndarray[Any, Any]:
     """Returns what all members expect of transitions, in the targets' units, [N members, rows, K]."""
-    form = transition_form(trainee.spaces, algorithm.config.dynamics)
+    form = transition_form(trainee.spaces, training.description.algorithm.config.dynamics)
     inputs = form.inputs(transitions["obs"][:, 0], 2 * transitions["actions"][:, 0])[:, None]
-    members = algorithm.config.dynamics.num_members
+    members = training.description.algorithm.config.dynamics.num_members
     shape = (len(inputs), members)
     batch = SampleBatch(
         inputs=np.broadcast_to(inputs, (*shape, form.num_inputs)).copy(),
@@ -77,23 +82,23 @@ LEARNS = {
 def test_the_error_of_a_step_of_a_linear_quadratic_system_is_near_its_noise_and_members_differ_elsewhere(
     mbpo: Make,
 ) -> None:
-    algorithm = mbpo(LEARNS, dynamics_lr=1e-2)
-    trainee = algorithm.training.trainee
-    fit = fit_of(algorithm).fit(linear_quadratic(1200, seed=1))
+    training = mbpo(LEARNS, dynamics_lr=1e-2)
+    trainee = training.running.trainee
+    fit = fit_of(training).fit(linear_quadratic(1200, seed=1))
     seen = linear_quadratic(500, seed=2)
     truth = np.concatenate([seen["next_obs"] - seen["obs"], seen["rewards"][..., None]], axis=-1)[:, 0]
-    predicted = means_of(trainee, seen, algorithm)[fit.elites].mean(0)
+    predicted = means_of(trainee, seen, training)[fit.elites].mean(0)
     assert np.square(predicted - truth).mean() <= 1.2 * NOISE**2
-    far = means_of(trainee, linear_quadratic(500, seed=3, scale=4.0), algorithm).std(0).mean()
-    assert far > 3 * means_of(trainee, seen, algorithm).std(0).mean()
+    far = means_of(trainee, linear_quadratic(500, seed=3, scale=4.0), training).std(0).mean()
+    assert far > 3 * means_of(trainee, seen, training).std(0).mean()
 
 
 def test_elites_are_the_members_of_least_held_out_error_who_went_back_to_where_they_were_best(mbpo: Make) -> None:
-    algorithm = mbpo({"max_epochs": 6})
-    trainee, transitions = algorithm.training.trainee, linear_quadratic(200, seed=1)
-    fit = fit_of(algorithm).fit(transitions)
+    training = mbpo({"max_epochs": 6})
+    trainee, transitions = training.running.trainee, linear_quadratic(200, seed=1)
+    fit = fit_of(training).fit(transitions)
     held_out = are_held_out(transitions["indices"], 0.2)
-    form = transition_form(trainee.spaces, algorithm.config.dynamics)
+    form = transition_form(trainee.spaces, training.description.algorithm.config.dynamics)
     columns = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards")}
     targets = form.targets(columns["obs"], columns["next_obs"], columns["rewards"])
     rows = SampleBatch(
@@ -110,28 +115,28 @@ def test_elites_are_the_members_of_least_held_out_error_who_went_back_to_where_t
 
 
 def test_fits_recur_from_the_first_time_on_and_begin_anew_where_a_replay_was_not_saved(mbpo: Make) -> None:
-    algorithm = mbpo({"fit_interval": 20})
-    replay = ReplayBuffer(algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
-    fit = FitModel(algorithm.training.trainee, replay, algorithm.config.dynamics, learning_starts=10)
+    training = mbpo({"fit_interval": 20})
+    replay = ReplayBuffer(training.description.algorithm.config.replay, num_workers=1, n_step=1, gamma=0.99, seed=0)
+    fit = FitModel(training.running.trainee, replay, training.description.algorithm.config.dynamics, learning_starts=10)
     assert [steps for steps in range(0, 80, 5) if fit.is_due(steps)] == [10, 30, 50, 70]
     assert [steps for steps in range(0, 40, 5) if fit.is_due(steps)] == [10, 30]
 
 
 def test_a_fit_without_progress_ends_when_its_patience_does(mbpo: Make) -> None:
-    algorithm = mbpo({"patience": 4, "max_epochs": 50}, dynamics_lr=0.0)
-    assert fit_of(algorithm).fit(linear_quadratic(100, seed=1)).epochs == 4
+    training = mbpo({"patience": 4, "max_epochs": 50}, dynamics_lr=0.0)
+    assert fit_of(training).fit(linear_quadratic(100, seed=1)).epochs == 4
 
 
 def test_a_fit_with_progress_ends_after_the_most_epochs(mbpo: Make) -> None:
-    algorithm = mbpo({"patience": 1, "max_epochs": 3}, dynamics_lr=1e-2)
-    assert fit_of(algorithm).fit(linear_quadratic(300, seed=1)).epochs == 3
+    training = mbpo({"patience": 1, "max_epochs": 3}, dynamics_lr=1e-2)
+    assert fit_of(training).fit(linear_quadratic(300, seed=1)).epochs == 3
 
 
 def test_moments_are_of_what_is_learned_from_and_what_does_not_vary_is_not_scaled(mbpo: Make) -> None:
-    algorithm = mbpo()
-    trainee, transitions = algorithm.training.trainee, linear_quadratic(100, seed=1)
+    training = mbpo()
+    trainee, transitions = training.running.trainee, linear_quadratic(100, seed=1)
     transitions["rewards"][:] = 1.0
-    fit_of(algorithm).fit(transitions)
+    fit_of(training).fit(transitions)
     learned = ~are_held_out(transitions["indices"], 0.2)
     inputs = np.concatenate([transitions["obs"], 2 * transitions["actions"]], axis=-1)[learned, 0]
     changes = (transitions["next_obs"] - transitions["obs"])[learned, 0]
@@ -145,11 +150,11 @@ def test_moments_are_of_what_is_learned_from_and_what_does_not_vary_is_not_scale
 
 
 def test_a_fit_moves_nothing_of_the_agent(mbpo: Make) -> None:
-    algorithm = mbpo()
-    learner = algorithm.training.trainee.learner
+    training = mbpo()
+    learner = training.running.trainee.learner
     start, size = learner.policy.parameters.range_under(AGENT)
     before = learner.flat()
-    fit_of(algorithm).fit(linear_quadratic(60, seed=1))
+    fit_of(training).fit(linear_quadratic(60, seed=1))
     changed = learner.flat() != before
     assert not changed[start : start + size].any()
     assert changed.any()

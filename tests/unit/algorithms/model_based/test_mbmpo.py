@@ -47,17 +47,17 @@ SMALL: dict[str, Any] = {
 NEAR = rounding_error(3 + 8)  # inputs of both layers
 
 
-def made(**settings: Any) -> rlrun.MBMPO:
-    return rlrun.MBMPO("CartPole-v1", {**SMALL, **settings}, seed=100)
+def made(**settings: Any) -> rlrun.Training:
+    return rlrun.Training("CartPole-v1", rlrun.MBMPO(**{**SMALL, **settings}), seed=100)
 
 
 def half_end(obs: Any, actions: Any, next_obs: Any) -> Any:
     return np.arange(len(obs)) % 2 == 0
 
 
-def replay_of(algorithm: rlrun.MBMPO) -> ReplayBuffer:
+def replay_of(training: rlrun.Training) -> ReplayBuffer:
     rng = np.random.default_rng(1)
-    replay = ReplayBuffer(algorithm.config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
+    replay = ReplayBuffer(training.description.algorithm.config.replay, num_workers=1, n_step=1, gamma=0.9, seed=0)
     replay.add(
         0,
         SampleBatch(
@@ -72,17 +72,17 @@ def replay_of(algorithm: rlrun.MBMPO) -> ReplayBuffer:
     return replay
 
 
-def imagination_of(algorithm: rlrun.MBMPO) -> ImagineTasks:
-    trainee = algorithm.training.trainee
+def imagination_of(training: rlrun.Training) -> ImagineTasks:
+    trainee = training.running.trainee
     return ImagineTasks(
         trainee,
-        FitModel(trainee, replay_of(algorithm), algorithm.config.dynamics, learning_starts=0),
+        FitModel(trainee, replay_of(training), training.description.algorithm.config.dynamics, learning_starts=0),
         inner_steps=1,
         inner_lr=0.5,
         episodes=4,
         length=6,
         gamma=0.9,
-        clip_rewards=algorithm.config.clip_rewards,
+        clip_rewards=training.description.algorithm.config.clip_rewards,
     )
 
 
@@ -96,10 +96,10 @@ def log_probs(policy: AdaptablePolicy, acting: np.ndarray[Any, Any], batch: Samp
 
 
 def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies_act_in_the_second() -> None:
-    with made() as algorithm:
-        trainee = algorithm.training.trainee
+    with made() as training:
+        trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
-        batch = imagination_of(algorithm)(0)
+        batch = imagination_of(training)(0)
         assert batch["valid"].shape == (6, 3 * 2 * 4)
         acting = trainee.learner.acting_flat()
         for task in range(3):
@@ -113,8 +113,8 @@ def test_a_batch_holds_the_phases_of_each_task_side_by_side_and_adapted_policies
 
 
 def test_nothing_counts_behind_an_episodes_end() -> None:
-    with made(dynamics={**DYNAMICS, "terminated": f"{__name__}:half_end"}) as algorithm:
-        valid = imagination_of(algorithm)(0)["valid"]
+    with made(dynamics={**DYNAMICS, "terminated": f"{__name__}:half_end"}) as training:
+        valid = imagination_of(training)(0)["valid"]
     np.testing.assert_array_equal(valid[0], True)
     assert not (valid[1:] & ~valid[:-1]).any()
     # Rows of a step are tasks within episodes: 12 of 3 tasks, of which each second ends at once, and all others never.
@@ -122,15 +122,15 @@ def test_nothing_counts_behind_an_episodes_end() -> None:
 
 
 def test_imagined_rewards_by_a_rule_are_clipped_as_collected_ones_are() -> None:
-    with made(dynamics={**DYNAMICS, "reward": "one_a_step"}, clip_rewards=0.5) as algorithm:
-        np.testing.assert_array_equal(imagination_of(algorithm)(0)["rewards"], 0.5)
+    with made(dynamics={**DYNAMICS, "reward": "one_a_step"}, clip_rewards=0.5) as training:
+        np.testing.assert_array_equal(imagination_of(training)(0)["rewards"], 0.5)
 
 
 def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model() -> None:
     env = EnvConfig(id="CartPole-v1")
     shared = {name: SMALL[name] for name in ("model", "num_epochs", "compile")}
-    with made() as algorithm:
-        rows = task_rows(imagination_of(algorithm)(0), 8)
+    with made() as training:
+        rows = task_rows(imagination_of(training)(0), 8)
     ours = AlgorithmLearnerFactory(MBMPO(MBMPO.Config.parse(SMALL)), env, 1, "eager")()
     theirs = AlgorithmLearnerFactory(MAML(MAML.Config.parse(shared)), env, 1, "eager")()
     before, scheduled = ours.flat(), {"lr": 1e-2, "clip_param": 0.2, "dynamics_lr": 1e-3}
@@ -144,8 +144,13 @@ def test_a_batch_of_tasks_moves_the_agent_as_it_moves_maml_and_leaves_the_model(
 
 
 def test_so_many_updates_follow_each_fit() -> None:
-    with made() as algorithm:
-        fit = FitModel(algorithm.training.trainee, replay_of(algorithm), algorithm.config.dynamics, learning_starts=0)
+    with made() as training:
+        fit = FitModel(
+            training.running.trainee,
+            replay_of(training),
+            training.description.algorithm.config.dynamics,
+            learning_starts=0,
+        )
         updates = BehindFits(fit, 2)
         assert isinstance(updates.next_item(), Pending)
         fit.num_fits = 2
@@ -154,10 +159,10 @@ def test_so_many_updates_follow_each_fit() -> None:
 
 
 def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_other() -> None:
-    with made() as algorithm:
-        trainee = algorithm.training.trainee
+    with made() as training:
+        trainee = training.running.trainee
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", trainee.policy).agent)
-        batch = imagination_of(algorithm)(0)
+        batch = imagination_of(training)(0)
         send = SendAdapted(trainee, every=2, inner_steps=1, inner_lr=0.5, episodes=4)
         sent = []
         for _ in range(8):
@@ -173,8 +178,8 @@ def test_workers_collect_with_policies_that_are_adapted_to_one_task_after_the_ot
 
 
 def test_env_steps_are_those_that_were_collected() -> None:
-    with made() as algorithm:
-        result = algorithm.train()
+    with made() as training:
+        result = training.step()
         assert result["env_steps"] < 60
         assert result["model_steps"] > 100
         assert result["learner/dynamics/loss"] != 0
@@ -182,20 +187,22 @@ def test_env_steps_are_those_that_were_collected() -> None:
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
     with made() as one:
-        one.train()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()
-        weights = one.training.trainee.learner.flat()
-    with rlrun.MBMPO.restore(checkpoint) as other:
-        result = other.train()
+        expected = one.step()
+        weights = one.running.trainee.learner.flat()
+    with rlrun.Training.restore(checkpoint) as other:
+        result = other.step()
         for name in ("adaptation/return_after", "episode_return_mean", "model_steps", "dynamics/holdout_error"):
             assert result[name] == expected[name]
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
 def test_continuous_actions_are_adapted_too() -> None:
-    with rlrun.MBMPO("Pendulum-v1", {**SMALL, "dynamics": {**DYNAMICS, "reward": None}}, seed=100) as algorithm:
-        assert np.isfinite(algorithm.train()["adaptation/return_after"])
+    with rlrun.Training(
+        "Pendulum-v1", rlrun.MBMPO(**{**SMALL, "dynamics": {**DYNAMICS, "reward": None}}), seed=100
+    ) as training:
+        assert np.isfinite(training.step()["adaptation/return_after"])
 
 
 def test_the_number_of_tasks_is_that_of_the_networks() -> None:

@@ -31,8 +31,8 @@ SMALL: dict[str, Any] = {
 SCHEDULED = {"lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 1e-3, "dynamics_lr": 1e-3}
 
 
-def made(env: str = "Pendulum-v1", **settings: Any) -> rlrun.MBPO:
-    return rlrun.MBPO(env, {**SMALL, **settings}, seed=100)
+def made(env: str = "Pendulum-v1", **settings: Any) -> rlrun.Training:
+    return rlrun.Training(env, rlrun.MBPO(**{**SMALL, **settings}), seed=100)
 
 
 def minibatch() -> SampleBatch:
@@ -65,21 +65,21 @@ def test_a_minibatch_moves_the_agent_as_it_moves_sac_and_leaves_the_model() -> N
 
 
 def test_workers_are_sent_the_actor_and_nothing_else() -> None:
-    with made() as algorithm, rlrun.SAC("Pendulum-v1", {"model": SMALL["model"]}, seed=100) as sac:
-        weights = algorithm.training.trainee.weights().acting
-        np.testing.assert_array_equal(weights, sac.training.trainee.weights().acting)
+    with made() as training, rlrun.Training("Pendulum-v1", rlrun.SAC(model=SMALL["model"]), seed=100) as sac:
+        weights = training.running.trainee.weights().acting
+        np.testing.assert_array_equal(weights, sac.running.trainee.weights().acting)
 
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
     with made() as one:
-        one.train()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = one.train()
-        learner = one.training.trainee.learner
+        expected = one.step()
+        learner = one.running.trainee.learner
         parts = learner.flat(), learner.target(), *learner.optimizer_state().values()
-    with rlrun.MBPO.restore(checkpoint) as other:
-        result = other.train()
-        again = other.training.trainee.learner
+    with rlrun.Training.restore(checkpoint) as other:
+        result = other.step()
+        again = other.running.trainee.learner
         for name in ("model_steps", "dynamics/holdout_error", "learner/critics/loss", "sgd_steps"):
             assert result[name] == expected[name]
         for part, same in zip(parts, (again.flat(), again.target(), *again.optimizer_state().values()), strict=True):
@@ -88,20 +88,20 @@ def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
 
 def test_a_run_whose_replay_is_not_saved_collects_and_imagines_anew(tmp_path: Path) -> None:
     with made(replay={"save_in_checkpoints": False}) as one:
-        one.train()
+        one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-    with rlrun.MBPO.restore(checkpoint) as other:
-        assert other.train()["model_replay/steps"] > 0
+    with rlrun.Training.restore(checkpoint) as other:
+        assert other.step()["model_replay/steps"] > 0
 
 
 def test_choices_are_learned_with_ends_that_are_predicted() -> None:
-    with made("CartPole-v1") as algorithm:
-        assert np.isfinite(algorithm.train()["dynamics/holdout_error"])
+    with made("CartPole-v1") as training:
+        assert np.isfinite(training.step()["dynamics/holdout_error"])
 
 
 def test_without_a_temperature_that_is_learned_nobody_asks_for_it() -> None:
-    with made(learn_alpha=False, initial_alpha=0.1) as algorithm:
-        assert "learner/alpha/alpha" not in algorithm.train()
+    with made(learn_alpha=False, initial_alpha=0.1) as training:
+        assert "learner/alpha/alpha" not in training.step()
 
 
 @pytest.mark.parametrize(

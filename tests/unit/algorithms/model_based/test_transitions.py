@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
-from rlrun.dynamics import rules
 
+from rlrun.algorithms.model_based import rules
 from rlrun.algorithms.model_based.dynamics_config import DynamicsConfig
 from rlrun.algorithms.model_based.transitions import by_rule, transition_form
 from rlrun.envs.spaces import Spaces

@@ -269,11 +269,11 @@ def test_a_restored_team_goes_on_bit_for_bit(spaces: Spaces) -> None:
         whole.step()
         content = whole.content({})
         whole.step()
-        expected = whole.trainee.learner.flat()
+        expected = whole.running.trainee.learner.flat()
     with Training(world, MADDPG(config), seed=3) as resumed:
         resumed.load(content)
         resumed.step()
-        np.testing.assert_array_equal(resumed.trainee.learner.flat(), expected)
+        np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
 @KINDS
@@ -284,10 +284,10 @@ def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
     for executor in ("numpy", "eager"):
         with Training(EnvConfig(**game), MADDPG(config), seed=1, announce=pytest.fail) as training:
             training.update_executor = executor
-            first = training.trainee.learner.flat()
-            while training.trainee.learner.sgd_steps < 20:
+            first = training.running.trainee.learner.flat()
+            while training.running.trainee.learner.sgd_steps < 20:
                 training.step()
-            found.append(training.trainee.learner.flat())
+            found.append(training.running.trainee.learner.flat())
     assert np.abs(found[0] - first).max() > 1e-3
     np.testing.assert_allclose(found[0], found[1], atol=rounding_error(16 + 20))
 

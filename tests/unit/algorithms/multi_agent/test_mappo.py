@@ -241,7 +241,7 @@ SMALL = {"train_batch_size": 60, "minibatch_size": 30, "num_epochs": 2, "num_env
 def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the_closing_one() -> None:
     with Training(GAME, MAPPO(MAPPOConfig(**SMALL)), seed=1) as training:
         training.step()
-        trainee = training.trainee
+        trainee = training.running.trainee
         policy, flat = trainee.policy, torch.from_numpy(trainee.learner.flat())
         own = policy.behavior()
         own.load(Weights(0, flat.numpy()))
@@ -261,5 +261,5 @@ def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the
 def test_ippo_sees_no_state_and_learns_where_there_is_none() -> None:
     with Training(GAME, IPPO(IPPOConfig(**SMALL)), seed=1) as training:
         result = training.step()
-        assert training.trainee.policy.behavior().world_columns == ()
+        assert training.running.trainee.policy.behavior().world_columns == ()
     assert np.isfinite(result["policies/default/learner/value_loss"])

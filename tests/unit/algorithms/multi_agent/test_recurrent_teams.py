@@ -27,6 +27,7 @@ from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
 from rlrun.worlds.world_view import WorldView
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 AGENTS = ("a", "b")
@@ -239,9 +240,9 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
     config = VDNConfig.parse({**SMALL, "model": model, "num_envs_per_worker": 3, "rollout_fragment_length": 120})
     with Training(POLES, VDN(config), seed=2) as training:
         training.step()
-        training.workers.request(0)
-        (rollout,) = training.workers.arrived()
-        trainee = training.trainee
+        training.running.workers.request(0)
+        (rollout,) = training.running.workers.arrived()
+        trainee = training.running.trainee
         _, team = Team(trainee, "sum")((0, rollout.batches["default"]))
         policy = trainee.policy
         views = policy.parameters.views(torch.from_numpy(trainee.learner.flat()))
@@ -270,10 +271,6 @@ def test_what_is_learned_from_remembers_at_each_step_what_acted_though_members_d
     np.testing.assert_allclose(values[present], expected[present], atol=rounding_error(4 + 8 + 2 * 6 * WIDTH))
 
 
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if not name.startswith("time") and "per_s" not in name}
-
-
 RESUMED: dict[str, dict[str, Any]] = {
     "qmix": {
         **TEAM,
@@ -297,11 +294,11 @@ def test_a_restored_team_with_memory_goes_on_bit_for_bit(name: str) -> None:
             whole.step()
         content = whole.content({})
         expected = [numbers(whole.step()) for _ in range(2)]
-        stored = whole.trainee.learner.flat()
+        stored = whole.running.trainee.learner.flat()
     with Training(RECALL, algorithm, seed=3) as resumed:
         resumed.load(content)
         assert [numbers(resumed.step()) for _ in range(2)] == expected
-        np.testing.assert_array_equal(resumed.trainee.learner.flat(), stored)
+        np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), stored)
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
@@ -320,7 +317,7 @@ def test_mappo_with_memory_finds_the_log_probs_that_its_workers_recorded_with_bo
         assert result["policies/default/learner/kl"] == pytest.approx(0.0, abs=1e-7)
         assert result["policies/default/learner/entropy"] < 0.68  # that of two actions alike is 0.69
         assert np.isfinite(result["policies/default/learner/value_loss"])
-        assert training.trainee.policy.value_network.module.spec.core is None
+        assert training.running.trainee.policy.value_network.module.spec.core is None
 
 
 def test_what_has_no_memory_says_what_has() -> None:
@@ -349,5 +346,5 @@ def test_the_graph_of_a_team_with_memory_that_would_be_compiled_does_what_the_up
         with Training(RECALL, QMIX(QMIXConfig.parse({**short, "compile": is_compiled})), seed=2) as training:
             training.step()
             assert training.update_executor == ("compiled" if is_compiled else "eager")
-            flats.append(training.trainee.learner.flat())
+            flats.append(training.running.trainee.learner.flat())
     np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(32))

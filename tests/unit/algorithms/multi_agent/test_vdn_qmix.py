@@ -19,6 +19,7 @@ from rlrun.learner.local_learner import LocalLearner
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world_view import WorldView
+from tests.results import numbers
 from tests.rounding import rounding_error
 
 ACTIONS, MEMBERS = 2, 2
@@ -152,29 +153,27 @@ SMALL = {
 }
 
 
-def numbers(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if not name.startswith("time") and "per_s" not in name}
-
-
 def test_a_restored_team_goes_on_bit_for_bit_with_its_replay() -> None:
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as whole:
         for _ in range(3):
             whole.step()
         content = whole.content({})
         expected = [numbers(whole.step()) for _ in range(2)]
-        stored = whole.trainee.learner.flat()
+        stored = whole.running.trainee.learner.flat()
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as resumed:
         resumed.load(content)
         assert [numbers(resumed.step()) for _ in range(2)] == expected
-        np.testing.assert_array_equal(resumed.trainee.learner.flat(), stored)
+        np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), stored)
 
 
 def test_only_the_members_network_travels_to_workers() -> None:
     with Training(GAME, QMIX(QMIXConfig.parse(SMALL)), seed=3) as training:
         training.step()
-        policy = training.trainee.policy
-        assert len(training.trainee.weights().acting) == sum(p.numel() for p in policy.module.agents.parameters())
-        assert policy.parameters.size > len(training.trainee.weights().acting)
+        policy = training.running.trainee.policy
+        assert len(training.running.trainee.weights().acting) == sum(
+            p.numel() for p in policy.module.agents.parameters()
+        )
+        assert policy.parameters.size > len(training.running.trainee.weights().acting)
 
 
 def test_a_team_learns_beside_a_policy_that_learns_from_the_same_state() -> None:

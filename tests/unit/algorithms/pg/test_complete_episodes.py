@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlrun.algorithms.pg import complete_episodes
 from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import TrainingFailed
-from rlrun.flow.operators import complete_episodes
 from tests.rounding import rounding_error
 
 T, B = 4, 3

@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 import torch
 
+from rlrun import QTOpt, Training
 from rlrun.algorithms.qtopt.policy import NOISE, CriticsPolicy
 from rlrun.algorithms.qtopt.qtopt import QTOptConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError, UsageError
 from rlrun.nn.model_config import ModelConfig
-from rlrun.python_api import QTOpt
 from tests.rounding import rounding_error
 
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
@@ -23,9 +23,9 @@ SMALL = {
 }
 
 
-def policy_and_flat(algorithm):
-    policy = algorithm.training.trainee.learner.policy
-    return policy, algorithm.training.trainee.learner.flat()
+def policy_and_flat(training):
+    policy = training.running.trainee.learner.policy
+    return policy, training.running.trainee.learner.flat()
 
 
 def minibatch(generator, rows):
@@ -41,9 +41,9 @@ def minibatch(generator, rows):
 
 
 def test_it_acts_as_its_first_critic_values_actions():
-    with QTOpt(PENDULUM, {**SMALL, "cem_samples": 64, "cem_elites": 6}, seed=1) as algorithm:
-        algorithm.training.start()
-        policy, flat = policy_and_flat(algorithm)
+    with Training(PENDULUM, QTOpt(**{**SMALL, "cem_samples": 64, "cem_elites": 6}), seed=1) as training:
+        training.start()
+        policy, flat = policy_and_flat(training)
         flat = flat * 3
         behavior = policy.behavior()
         start, size = policy.acting_range
@@ -64,9 +64,9 @@ def test_it_acts_as_its_first_critic_values_actions():
 
 def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the_first_one_chooses():
     generator = np.random.default_rng(4)
-    with QTOpt(PENDULUM, SMALL, seed=1) as algorithm:
-        algorithm.training.start()
-        policy, flat = policy_and_flat(algorithm)
+    with Training(PENDULUM, QTOpt(**SMALL), seed=1) as training:
+        training.start()
+        policy, flat = policy_and_flat(training)
         batch = minibatch(generator, 6)
         batch[NOISE] = generator.standard_normal((6, 1, 2, 16, 1)).astype(np.float32)
         views, target_views = (
@@ -74,7 +74,7 @@ def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the
         )
         tensors = batch.map(torch.from_numpy)
         outputs = policy.outputs(views, tensors, target_views)
-        loss = algorithm.training.algorithm.loss(outputs, tensors, {})
+        loss = training.description.algorithm.loss(outputs, tensors, {})
         next_actions = outputs.target_greedy_actions(tensors["next_obs"], tensors[NOISE])
         assert next_actions.shape == (6, 1, 1)
         next_values = outputs.target_values(tensors["next_obs"], next_actions).numpy()
@@ -90,22 +90,22 @@ def test_its_targets_are_the_lesser_of_two_target_critics_at_the_action_that_the
 def test_traced_updates_are_those_of_eager_ones():
     flats = []
     for compiled in (False, True):
-        with QTOpt(PENDULUM, {**SMALL, "compile": compiled}, seed=2) as algorithm:
-            result = algorithm.train()
-            flats.append(algorithm.training.trainee.learner.flat())
+        with Training(PENDULUM, QTOpt(**{**SMALL, "compile": compiled}), seed=2) as training:
+            result = training.step()
+            flats.append(training.running.trainee.learner.flat())
     assert result["sgd_steps"] >= 30
     np.testing.assert_allclose(flats[1], flats[0], atol=rounding_error(12 + 30))
 
 
 def test_a_restored_run_goes_on_bit_for_bit(tmp_path):
-    with QTOpt(PENDULUM, SMALL, seed=4) as algorithm:
-        algorithm.train()
-        algorithm.save(tmp_path / "checkpoint")
-        expected = algorithm.train()
-        flat = algorithm.training.trainee.learner.flat()
-    with QTOpt.restore(tmp_path / "checkpoint") as restored:
-        result = restored.train()
-        np.testing.assert_array_equal(restored.training.trainee.learner.flat(), flat)
+    with Training(PENDULUM, QTOpt(**SMALL), seed=4) as training:
+        training.step()
+        training.save(tmp_path / "checkpoint")
+        expected = training.step()
+        flat = training.running.trainee.learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        result = restored.step()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), flat)
     for name in ("env_steps", "sgd_steps", "learner/loss"):
         assert result[name] == expected[name]
 
@@ -132,7 +132,7 @@ def test_images_are_acted_on_in_torch():
 
 def test_actions_without_bounds_to_look_between_are_refused():
     with pytest.raises(UsageError, match="a policy of critics acts in a Box of floats"):
-        QTOpt("CartPole-v1", SMALL, seed=1).training.start()
+        Training("CartPole-v1", QTOpt(**SMALL), seed=1).start()
 
 
 def test_more_elites_than_samples_are_refused():

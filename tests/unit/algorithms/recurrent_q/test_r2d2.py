@@ -140,12 +140,14 @@ def test_what_stands_in_cells_without_a_step_changes_no_gradient(algorithm: R2D2
 
 def test_the_stored_memory_is_that_of_the_episode_since_its_start() -> None:
     config = {"replay": {"burn_in": 2, "length": 4, "stride": 1}, "num_envs_per_worker": 2, "epsilon": 0.3}
-    with rlrun.R2D2("CartPole-v1", {**config, "rollout_fragment_length": 60, "learning_starts": 10_000}) as algorithm:
-        algorithm.training.start()
-        algorithm.training.workers.request(0)
-        (rollout,) = algorithm.training.workers.arrived()
+    with rlrun.Training(
+        "CartPole-v1", rlrun.R2D2(**{**config, "rollout_fragment_length": 60, "learning_starts": 10_000})
+    ) as training:
+        training.start()
+        training.running.workers.request(0)
+        (rollout,) = training.running.workers.arrived()
         fragment = rollout.batches["default"]
-        policy = algorithm.training.trainee.learner.policy
+        policy = training.running.trainee.learner.policy
         rows = {name: torch.from_numpy(fragment[name][:60].swapaxes(0, 1).copy()) for name in ("obs", "episode_starts")}
         assert rows["episode_starts"].sum() > 2
         for t in (1, 17, 59):
@@ -164,15 +166,15 @@ def test_a_resumed_run_learns_and_acts_the_same_to_the_last_bit(tmp_path: Any) -
         "target_update_interval": 3,
         "compile": False,
     }
-    with rlrun.R2D2("CartPole-v1", config, seed=3) as one:
+    with rlrun.Training("CartPole-v1", rlrun.R2D2(**config), seed=3) as one:
         for _ in range(3):
-            one.train()
+            one.step()
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected = [one.train() for _ in range(2)]
-        weights = one.training.trainee.learner.flat()
-    with rlrun.R2D2.restore(checkpoint) as other:
-        found = [other.train() for _ in range(2)]
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        expected = [one.step() for _ in range(2)]
+        weights = one.running.trainee.learner.flat()
+    with rlrun.Training.restore(checkpoint) as other:
+        found = [other.step() for _ in range(2)]
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
     names = ("env_steps", "sgd_steps", "episode_return_mean", "learner/loss", "learner/q_mean")
     assert [[result[name] for name in names] for result in found] == [
         [result[name] for name in names] for result in expected
@@ -188,9 +190,9 @@ def test_with_a_gru_it_learns_from_sequences_with_half_the_recurrent_state() -> 
         "min_env_steps_per_iteration": 200,
         "compile": False,
     }
-    with rlrun.R2D2("CartPole-v1", config) as algorithm:
-        result = algorithm.train()
-        learner = algorithm.training.trainee.learner
+    with rlrun.Training("CartPole-v1", rlrun.R2D2(**config)) as training:
+        result = training.step()
+        learner = training.running.trainee.learner
         assert result["sgd_steps"] > 0
         assert "gru_inputs.weight" in learner.policy.parameters.named(learner.flat())
         assert learner.last_batch["state"].shape[1] == 8
@@ -199,12 +201,12 @@ def test_with_a_gru_it_learns_from_sequences_with_half_the_recurrent_state() -> 
 
 def test_other_families_say_that_they_take_no_core() -> None:
     with pytest.raises(SpecError, match=r"config\.model\.core"):
-        rlrun.DQN("CartPole-v1", {"model": {"core": "lstm"}})
+        rlrun.Training("CartPole-v1", rlrun.DQN(model={"core": "lstm"}))
 
 
 def test_a_network_of_ones_own_is_refused() -> None:
     with pytest.raises(SpecError, match="'module' cannot be set here: recurrent networks are built by rlrun"):
-        rlrun.R2D2("CartPole-v1", {"model": {"module": "my_lab.net:Net"}})
+        rlrun.Training("CartPole-v1", rlrun.R2D2(model={"module": "my_lab.net:Net"}))
 
 
 def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:

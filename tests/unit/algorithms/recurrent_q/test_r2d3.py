@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlrun import R2D2, R2D3, Training
 from rlrun.errors import UsageError
-from rlrun.python_api import R2D2, R2D3
 
-SHOWN = str(Path(__file__).parents[3] / "configs/mountaincar/demonstrations.npz")
+SHOWN = str(Path(__file__).parents[4] / "configs/mountaincar/demonstrations.npz")
 CONFIG: dict[str, Any] = {
     "model": {"core_width": 8, "hiddens": [8]},
     "replay": {"burn_in": 4, "length": 8, "stride": 4, "capacity": 2000},
@@ -25,37 +25,37 @@ CONFIG: dict[str, Any] = {
 NAMES = ("env_steps", "sgd_steps", "learner/loss", "learner/q_mean", "learner/grad_norm")
 
 
-def rows_of(algorithm: R2D2, iterations: int) -> list[list[Any]]:
-    return [[result[name] for name in NAMES] for result in (algorithm.train() for _ in range(iterations))]
+def rows_of(training: Training, iterations: int) -> list[list[Any]]:
+    return [[result[name] for name in NAMES] for result in (training.step() for _ in range(iterations))]
 
 
 def test_without_any_share_of_demonstrations_it_is_r2d2_to_the_last_bit() -> None:
     with (
-        R2D2("MountainCar-v0", CONFIG, seed=2) as plain,
-        R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN, "demonstration_ratio": 0.0}, seed=2) as shown,
-        R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN, "demonstration_ratio": 0.5}, seed=2) as mixed,
+        Training("MountainCar-v0", R2D2(**CONFIG), seed=2) as plain,
+        Training("MountainCar-v0", R2D3(**CONFIG, demonstrations=SHOWN, demonstration_ratio=0.0), seed=2) as shown,
+        Training("MountainCar-v0", R2D3(**CONFIG, demonstrations=SHOWN, demonstration_ratio=0.5), seed=2) as mixed,
     ):
         assert rows_of(plain, 2) == rows_of(shown, 2)
-        np.testing.assert_array_equal(plain.training.trainee.learner.flat(), shown.training.trainee.learner.flat())
-        mixed.train(), mixed.train()
-        assert not np.array_equal(plain.training.trainee.learner.flat(), mixed.training.trainee.learner.flat())
+        np.testing.assert_array_equal(plain.running.trainee.learner.flat(), shown.running.trainee.learner.flat())
+        mixed.step(), mixed.step()
+        assert not np.array_equal(plain.running.trainee.learner.flat(), mixed.running.trainee.learner.flat())
 
 
 def test_a_resumed_run_draws_the_same_demonstrations(tmp_path: Path) -> None:
-    with R2D3("MountainCar-v0", {**CONFIG, "demonstrations": SHOWN}, seed=1) as one:
+    with Training("MountainCar-v0", R2D3(**CONFIG, demonstrations=SHOWN), seed=1) as one:
         rows_of(one, 2)
         checkpoint = one.save(tmp_path / "checkpoint")
-        expected, weights = rows_of(one, 2), one.training.trainee.learner.flat()
-    with R2D3.restore(checkpoint, trust=True) as other:
+        expected, weights = rows_of(one, 2), one.running.trainee.learner.flat()
+    with Training.restore(checkpoint, trust=True) as other:
         assert rows_of(other, 2) == expected
-        np.testing.assert_array_equal(other.training.trainee.learner.flat(), weights)
+        np.testing.assert_array_equal(other.running.trainee.learner.flat(), weights)
 
 
 def test_a_checkpoint_can_be_evaluated_where_the_demonstrations_are_not(tmp_path: Path) -> None:
     config = {**CONFIG, "demonstrations": "elsewhere/shown.npz"}
-    with R2D3("MountainCar-v0", config) as one:
+    with Training("MountainCar-v0", R2D3(**config)) as one:
         checkpoint = one.save(tmp_path / "checkpoint")
-    with R2D3.restore(checkpoint, trust=True) as other:
+    with Training.restore(checkpoint, trust=True) as other:
         assert other.evaluate(1).returns == [-200.0]
         with pytest.raises(UsageError, match="no demonstrations at elsewhere"):
-            other.train()
+            other.step()

@@ -59,7 +59,7 @@ def test_a_result_past_several_rungs_counts_for_the_furthest_one():
 
 def test_every_trial_stops_at_the_limit_and_is_told_so_again():
     rule = asha()
-    assert rule.on_result("a", 64, 10).reason == "asha: has come to 64 env steps, its limit"
+    assert rule.on_result("a", 64, 10).reason == "asha: has reached 64 env steps, its limit"
     assert rule.on_result("a", 64, 10).verdict == "stop"
 
 

@@ -74,7 +74,7 @@ def test_reasons_say_the_rung_and_what_the_best_have():
     assert waits.reason == "hyperband: waits at 2 env steps, where 1 of 2 trials are"
     assert rule.on_result("b", 2, 12.5).verdict == "continue"
     assert rule.released()["a"].reason == "hyperband: 10 at the rung of 2 env steps; the best of 2 trials has 12.5"
-    assert rule.on_result("b", 4, 13).reason == "hyperband: has come to 4 env steps, its limit"
+    assert rule.on_result("b", 4, 13).reason == "hyperband: has reached 4 env steps, its limit"
     rule = hyperband("abcdefghi", name="bohb", measure=Measure("learner/loss", "min", "iteration"))
     reasons = [rule.on_result(trial, 1, -score).reason for score, trial in enumerate("abcdefghi")]
     assert reasons[8] == "bohb: 8 at the rung of iteration 1; the best 3 of 9 trials have 2 or less"

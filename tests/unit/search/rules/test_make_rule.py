@@ -20,7 +20,7 @@ def test_asha_takes_its_limit_from_the_stop_and_two_rungs_before_it():
     rule = rule_of("asha")
     assert isinstance(rule, Asha)
     assert rule.rungs == ((10_000, 40_000),)
-    assert rule.on_result("a", 160_000, 1).reason == "asha: has come to 160,000 env steps, its limit"
+    assert rule.on_result("a", 160_000, 1).reason == "asha: has reached 160,000 env steps, its limit"
 
 
 def test_asha_takes_every_setting():

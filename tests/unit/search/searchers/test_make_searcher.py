@@ -34,7 +34,7 @@ def experiment(folder: Path, kind: str = "optuna", mode: str = "max") -> Experim
     return load_experiments([folder / "spec.yaml"])[0]
 
 
-@pytest.mark.parametrize("kind", ["optuna", "hyperopt", "bohb"])
+@pytest.mark.parametrize("kind", ["optuna", "bohb"])
 def test_suggestions_become_trials_that_the_config_accepts(kind: str, tmp_path: Path) -> None:
     spec = experiment(tmp_path, kind)
     searcher = make_searcher(spec, tmp_path)
@@ -52,13 +52,12 @@ def test_suggestions_become_trials_that_the_config_accepts(kind: str, tmp_path: 
 
 
 def test_the_run_directory_holds_the_journal_and_optunas_study(tmp_path: Path) -> None:
-    for kind in ("optuna", "hyperopt", "bohb"):
+    for kind in ("optuna", "bohb"):
         (tmp_path / kind).mkdir()
         make_searcher(experiment(tmp_path, kind), tmp_path / kind).suggest(0)
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*")} == {
         "optuna/search.jsonl",
         "optuna/optuna.log",
-        "hyperopt/search.jsonl",
         "bohb/search.jsonl",
     }
 
@@ -81,18 +80,13 @@ def test_a_spec_whose_mode_has_changed_is_another_search(tmp_path: Path) -> None
         make_searcher(experiment(tmp_path, mode="min"), tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["optuna", "hyperopt"])
-def test_a_missing_package_is_told_with_the_pip_command(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = experiment(tmp_path, kind)
-    monkeypatch.setitem(sys.modules, kind, None)
-    for call in (lambda: check_installed(kind), lambda: make_searcher(spec, tmp_path)):
+def test_a_missing_package_is_told_with_the_pip_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = experiment(tmp_path)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for call in (lambda: check_installed("optuna"), lambda: make_searcher(spec, tmp_path)):
         with pytest.raises(UsageError) as raised:
             call()
-        assert str(raised.value) == (
-            f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'"
-        )
+        assert str(raised.value) == "searcher optuna: the package optuna is not installed: pip install 'rlrun[optuna]'"
     assert not (tmp_path / "search.jsonl").exists()
 
 
@@ -102,7 +96,7 @@ def test_nothing_heavy_is_imported_before_something_is_suggested(tmp_path: Path)
         "import sys; from rlrun.spec.load import load_experiments; from rlrun.search.searchers import make_searcher\n"
         f"spec, = load_experiments([{str(tmp_path / 'spec.yaml')!r}])\n"
         "make_searcher.check_installed(spec.searcher.kind)\n"
-        "print(sorted({'optuna', 'hyperopt', 'torch', 'ray', 'scipy'} & sys.modules.keys()))"
+        "print(sorted({'optuna', 'torch', 'ray', 'scipy'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,87 @@
+"""Runs one piece of the multi-agent benchmark with rlrun; `run.py` starts it in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count, cycle
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from benchmarks.multi_agent.line import ACTIONS, OBSERVED, Line
+from benchmarks.ours import train_in_window, training_of
+from benchmarks.peers import Measurement, answer, in_window
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.spaces import Spaces
+from rlrun.worlds.make import make_world
+from rlrun.worlds.world import World, WorldStep
+
+
+class LineWorld(World):
+    """The benchmark's world for rlrun."""
+
+    def __init__(self, num_agents: int) -> None:
+        self.line = Line(num_agents)
+        self.possible_agents = self.line.agents
+        self._spaces = Spaces(Box(-np.inf, np.inf, (OBSERVED,), np.float32), Discrete(ACTIONS))
+
+    def spaces(self, agent: str) -> Spaces:
+        """Returns the spaces that all agents have."""
+        return self._spaces
+
+    def reset(self, seed: int) -> Mapping[str, Any]:
+        """Begins an episode."""
+        return self.line.reset(seed)
+
+    def step(self, actions: Mapping[str, Any]) -> WorldStep:
+        """Moves all agents."""
+        observations, rewards, cut_off = self.line.step(dict(actions))
+        truncateds = dict.fromkeys(self.line.agents, True) if cut_off else {}
+        return WorldStep(observations, rewards, {}, truncateds, {}, cut_off)
+
+
+def sampled(work: Measurement) -> Measurement:
+    """Collects fragments without learning, and returns how many steps of agents the window held."""
+    with training_of(work, work["config"]) as training:
+        training.start()
+        workers = training.running.workers
+
+        def fragment() -> int:
+            workers.request(0)
+            (rollout,) = workers.arrived()
+            return int(np.count_nonzero(rollout.batches["default"]["valid"]))
+
+        (_, *steps), clocks = in_window(work, fragment)
+        return {"env_steps": sum(steps), **clocks}
+
+
+def stepped(work: Measurement) -> Measurement:
+    """Steps a world alone, with actions that are drawn before, and returns how many steps of agents that were."""
+    world = make_world(EnvConfig.parse(work["world"]))
+    spaces = {agent: world.spaces(agent).action for agent in world.possible_agents}
+    for space in spaces.values():
+        space.seed(work["seed"])
+    drawn = cycle([{agent: space.sample() for agent, space in spaces.items()} for _ in range(1000)])
+    seeds, shown = count(1), world.reset(0)
+
+    def step() -> int:
+        nonlocal shown
+        actions, number = next(drawn), len(shown)
+        found = world.step({agent: actions[agent] for agent in shown})
+        shown = world.reset(next(seeds)) if found.ended else found.observations
+        return number
+
+    (_, *steps), clocks = in_window(work, step)
+    return {"env_steps": sum(steps), **clocks}
+
+
+def measured(work: Measurement) -> Measurement:
+    """Runs a piece of work."""
+    if work["does"] == "train":
+        return train_in_window(work, work["config"], counted="agent_steps")
+    return sampled(work) if work["does"] == "sample" else stepped(work)
+
+
+if __name__ == "__main__":
+    answer(measured)

@@ -1,0 +1,70 @@
+"""Measures worlds of many agents: next to RLlib, next to single agents, and next to PettingZoo's own steps.
+
+    python -m benchmarks.multi_agent.run [--only crowd,array,pettingzoo] [--repeats N] [--set window_s=S] [--json FILE]
+
+crowd       PPO, one policy for 64 agents in each of 8 worlds of dicts, with RLlib and with rlrun on the same world
+array       sampling in 512 slots: an array world of 256 x 2 CartPoles next to 512 CartPoles of one agent
+pettingzoo  sampling in simple_spread next to stepping the world alone, without any policy
+
+Rates are agents' steps a second in a window after the warm-up; imports and compilation do not count. One thread each.
+On a machine that is busy otherwise look at the ratio by CPU time. In `crowd` both sides have the same world, network,
+batch, minibatch and passes; RLlib's venv is made under `.bench/` at the first call.
+"""
+
+from __future__ import annotations
+
+from benchmarks.peers import RLLIB, Measurement, Side, Work, benchmark
+
+AGENTS, FRAGMENT = 64, {"rollout_fragment_length": 32}
+PPO: Measurement = {
+    "num_envs_per_worker": 8,
+    "train_batch_size": 16_384,
+    "minibatch_size": 512,
+    "num_epochs": 2,
+    "lr": 3e-4,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "model": {"hiddens": [64, 64]},
+}
+ORDER: Measurement = {"algorithm": "ppo", "config": PPO, "warm_up_s": 3.0, "window_s": 15.0}
+CROWD: Measurement = {
+    **ORDER,
+    "does": "train",
+    "world": {"world": "benchmarks.multi_agent.rlrun:LineWorld", "kwargs": {"num_agents": AGENTS}},
+    "num_agents": AGENTS,
+}
+SAMPLE: Measurement = {**ORDER, "does": "sample"}
+ALONE = {"env": "CartPole-v1", "config": {**PPO, **FRAGMENT, "num_envs_per_worker": 512}}
+IN_WORLDS = {
+    "world": {"world": "rlrun.toys.cartpoles:CartPoleArrays", "kwargs": {"num_agents": 2, "reborn": True}},
+    "config": {**PPO, **FRAGMENT, "num_envs_per_worker": 256},
+}
+SPREAD: Measurement = {
+    **SAMPLE,
+    "world": {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3}},
+    "config": {**PPO, **FRAGMENT},
+}
+OURS = "multi_agent.rlrun"
+WORKS = (
+    Work(
+        "crowd",
+        f"PPO, one policy for {AGENTS} agents in each of 8 worlds",
+        CROWD,
+        (Side(RLLIB, "multi_agent.rllib", peer=RLLIB), Side("rlrun", OURS, aim=10.0)),
+    ),
+    Work(
+        "array",
+        "sampling in 512 slots",
+        SAMPLE,
+        (Side("512 CartPoles", OURS, ALONE), Side("256 x 2 in array worlds", OURS, IN_WORLDS, 0.9)),
+    ),
+    Work(
+        "pettingzoo",
+        "simple_spread of PettingZoo, 3 agents in each of 8 worlds",
+        SPREAD,
+        (Side("the world alone", OURS, {"does": "step"}), Side("rlrun samples", OURS)),
+    ),
+)
+
+if __name__ == "__main__":
+    benchmark(str(__doc__), WORKS, ("torch", "pettingzoo", "gymnasium", "numpy"), repeats=2)

@@ -1,0 +1,101 @@
+"""Measures DQN, SAC and TD3 with Stable-Baselines3, RLlib and rlrun, in turn, on the same work, one thread each.
+
+    python -m benchmarks.off_policy.run [--only dqn,dqn8,sac,td3,apex] [--repeats N] [--set window_s=S] [--json FILE]
+
+dqn   DQN on CartPole-v1, 1 env, an update of a minibatch of 64 for every 4 env steps, 64 x 64
+dqn8  the same with 8 envs and the same ratio of updates to env steps
+sac   SAC on Pendulum-v1, 256 x 256, a minibatch of 256 and an update for every env step
+td3   TD3 likewise
+apex  Ape-X DQN on CartPole-v1 with 2 workers: how long the learner waits for data (rlrun alone)
+
+All sides have the same networks, minibatches, capacities and ratios of updates to env steps, which are counted on each.
+Rates are env steps per second in a window that begins when a side has learned for the warm-up; imports and compilation
+do not count. On a machine that is busy otherwise look at the ratio by CPU time.
+
+What is not the same: rlrun's DQN is double, as RLlib's, with one more pass over each minibatch than the one of
+Stable-Baselines3. RLlib's replay is prioritized ("rlrun, prioritized" has the same). In rlrun the row in which an
+episode begins again does not count as an env step. rlrun's updates are compiled, as by default in any long run; the
+others' are not, as by default. The venvs of the others are made under `.bench/` at the first call, with the torch that
+rlrun runs with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.peers import RLLIB, SB3, Measurement, Side, Work, benchmark
+
+DQN: Measurement = {
+    "algorithm": "dqn",
+    "env": "CartPole-v1",
+    "num_envs": 1,
+    "fragment": 4,
+    "batch": 64,
+    "training_intensity": 0.25,
+    "hiddens": [64, 64],
+    "capacity": 50_000,
+    "learning_starts": 1000,
+    "lr": 5e-4,
+    "gamma": 0.99,
+    "target_interval_steps": 500,
+    "min_env_steps": 1000,
+    "warm_up_s": 3.0,
+    "window_s": 15.0,
+}
+SAC: Measurement = {
+    **DQN,
+    "algorithm": "sac",
+    "env": "Pendulum-v1",
+    "fragment": 1,
+    "batch": 256,
+    "training_intensity": 1.0,
+    "hiddens": [256, 256],
+    "learning_starts": 100,
+    "lr": 3e-4,
+    "tau": 0.005,
+    "min_env_steps": 50,
+}
+
+
+def rlrun(name: str, aim: float | None, **config: Any) -> Side:
+    """Returns rlrun's side, with some settings of its own."""
+    return Side(name, "off_policy.rlrun", {"config": config}, aim)
+
+
+STABLE, RAY = Side(SB3, "off_policy.sb3", peer=SB3), Side(RLLIB, "off_policy.rllib", peer=RLLIB)
+PRIORITIZED = rlrun("rlrun, prioritized", None, replay={"capacity": DQN["capacity"], "prioritized": True})
+WORKS = (
+    Work(
+        "dqn",
+        "DQN, CartPole-v1, 1 env, minibatch 64, an update every 4 steps",
+        DQN,
+        (STABLE, rlrun("rlrun", 5.0), PRIORITIZED, RAY),
+    ),
+    Work(
+        "dqn8",
+        "DQN, CartPole-v1, 8 envs, minibatch 64, two updates every 8 steps",
+        {**DQN, "num_envs": 8, "fragment": 1},
+        (STABLE, rlrun("rlrun", 5.0), PRIORITIZED),
+    ),
+    Work(
+        "sac",
+        "SAC, Pendulum-v1, 256 x 256, minibatch 256, an update every step",
+        SAC,
+        (STABLE, rlrun("rlrun", 2.0), RAY),
+    ),
+    Work(
+        "td3",
+        "TD3, Pendulum-v1, 256 x 256, minibatch 256, an update every step",
+        {**SAC, "algorithm": "td3", "lr": 1e-3},
+        (STABLE, rlrun("rlrun", 2.0)),
+    ),
+    Work(
+        "apex",
+        "Ape-X, CartPole-v1, 2 workers",
+        {**DQN, "algorithm": "apex", "fragment": 50, "num_envs": 8},
+        (rlrun("rlrun", None, num_workers=2),),
+    ),
+)
+
+if __name__ == "__main__":
+    benchmark(str(__doc__), WORKS, ("torch", "gymnasium", "numpy"), repeats=2)

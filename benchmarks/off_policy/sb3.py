@@ -1,0 +1,75 @@
+"""Runs one piece of the off-policy benchmark with Stable-Baselines3; `run.py` starts it in its own venv.
+
+Stable-Baselines3 is used as its users would for speed: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
+one thread, no logging. It knows nothing of rlrun, so that it can run where rlrun is not installed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stable_baselines3 import DQN, SAC, TD3
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+from benchmarks.peers import Measurement, answer, between, mark
+
+ENDLESS = 1_000_000_000
+
+
+class Window(BaseCallback):  # type: ignore[misc]  # stable_baselines3 is not type-checked
+    """Notes clocks, env steps and updates when the window begins, and ends training when it is over."""
+
+    def __init__(self, work: Measurement) -> None:
+        super().__init__()
+        self.work = work
+        self.learns_since: float | None = None
+        self.marks: list[Measurement] = []
+
+    def _on_step(self) -> bool:
+        now = time.perf_counter()
+        if self.num_timesteps <= self.work["learning_starts"]:
+            return True
+        self.learns_since = self.learns_since or now
+        if now >= self.learns_since + self.work["warm_up_s"] + len(self.marks) * self.work["window_s"]:
+            self.marks.append(mark(env_steps=self.num_timesteps, updates=self.model._n_updates))
+        return len(self.marks) < 2
+
+
+def make_model(work: Measurement) -> Any:
+    """Returns the model of a piece of work, with the network, batch and ratio of updates that rlrun has."""
+    kind = {"dqn": DQN, "sac": SAC, "td3": TD3}[work["algorithm"]]
+    # An update for every `1 / intensity` steps; SB3 counts calls of the vector env.
+    steps = max(round(1 / work["training_intensity"] / work["num_envs"]), 1)
+    settings: dict[str, Any] = {
+        "learning_rate": work["lr"],
+        "buffer_size": work["capacity"],
+        "learning_starts": work["learning_starts"],
+        "batch_size": work["batch"],
+        "gamma": work["gamma"],
+        "train_freq": steps,
+        "gradient_steps": round(work["training_intensity"] * steps * work["num_envs"]),
+        "policy_kwargs": {"net_arch": work["hiddens"]},
+    }
+    if work["algorithm"] == "dqn":
+        settings |= {
+            "target_update_interval": work["target_interval_steps"],
+            "exploration_initial_eps": 0.05,
+            "exploration_final_eps": 0.05,
+        }
+    else:
+        settings |= {"tau": work["tau"]}
+    envs = make_vec_env(work["env"], n_envs=work["num_envs"], seed=work["seed"])
+    return kind("MlpPolicy", envs, seed=work["seed"], device="cpu", verbose=0, **settings)
+
+
+def measured(work: Measurement) -> Measurement:
+    """Trains through warm-up and window, and returns what the window held."""
+    window = Window(work)
+    make_model(work).learn(ENDLESS, callback=window)
+    return between(*window.marks)
+
+
+if __name__ == "__main__":
+    answer(measured)

@@ -1,0 +1,156 @@
+"""Compares population-based training with random search: as many env steps, the same ranges, several seeds of each.
+
+    python -m benchmarks.pbt.run [--spec FILE ...] [--seeds N] [--json FILE]
+
+Each seed is a population on one side; on the other it is as many trials, each with settings drawn once from the ranges
+in which the population may move. What counts is the evaluation of the final policy. The best of either is the one with
+the best return in training at the end, so that nobody is chosen by what is then reported.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.peers import ROOT, parser_of, print_row, spread, surroundings, write_json
+from rlrun.launch.run import run
+from rlrun.runs.events import RunEvent, TrialEvent
+from rlrun.runs.run_directory import RunDirectory
+from rlrun.runs.trial_result import TrialResult
+from rlrun.trial.trial_directory import TrialDirectory
+
+SPECS = tuple(sorted((ROOT / "configs" / "pbt").glob("*.yaml")))
+FINAL, TRAINING = "evaluation/episode_return_mean", "episode_return_mean"
+
+Groups = list[list[dict[str, Any]]]
+"""For each seed the last rows of its trials."""
+
+
+def main() -> None:
+    """Compares the specs, one after the other."""
+    parser = parser_of(str(__doc__))
+    parser.add_argument("--spec", type=Path, nargs="+", default=SPECS, help="specs with a scheduler pbt or pb2")
+    parser.add_argument("--seeds", type=int, default=5, help="populations, and random searches of the same size")
+    options = parser.parse_args()
+    surroundings(("torch", "ray", "gymnasium"))
+    found = {str(spec): compared(spec, options.seeds) for spec in options.spec}
+    write_json(options.json, found)
+
+
+def compared(spec: Path, seeds: int) -> dict[str, Groups]:
+    """Runs both sides of a spec, prints how they did and returns the last rows."""
+    ((name, entry),) = yaml.safe_load(spec.read_text()).items()
+    found: dict[str, Groups] = {}
+    print(f"\n{spec.stem}: final evaluation, median over {seeds} seeds (range)", flush=True)
+    print_row("", "best of each", "median of each", "worst of each", "env steps", "minutes", width=26, name_width=14)
+    sides = {"population": [{name: {**entry, "seeds": seeds}}], "random search": random_searches(name, entry, seeds)}
+    for side, experiments in sides.items():
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            trials = run(experiments, runs_dir=directory, executor="ray", watch=Failures())
+            found[side] = grouped(trials)
+        minutes = (time.monotonic() - began) / 60
+        steps = sum(row["env_steps"] for group in found[side] for row in group)
+        values = [[statistic(group) for group in found[side]] for statistic in (best, middle, worst)]
+        cells = [f"{statistics.median(own):.1f} {spread(own)}" for own in values]
+        print_row(side, *cells, f"{steps:,}", f"{minutes:.1f}", width=26, name_width=14)
+    print_verdict(found)
+    return found
+
+
+def random_searches(name: str, entry: dict[str, Any], seeds: int) -> list[dict[str, Any]]:
+    """Returns for each seed an experiment that draws once what the population changes, for as many trials."""
+    searches = []
+    for seed in range(seeds):
+        search = copy.deepcopy(entry)
+        (settings,) = search.pop("scheduler").values()
+        ranges = settings.get("mutations") or {
+            path: {"loguniform" if path in settings.get("log_scale", ()) else "uniform": bounds}
+            for path, bounds in settings["bounds"].items()
+        }
+        for path, space in ranges.items():
+            *outer, last = path.split(".")
+            place = search.setdefault("config", {})
+            for key in outer:
+                place = place.setdefault(key, {})
+            place[last] = space
+        searches.append({f"{name}-random-{seed}": {**search, "seeds": [seed]}})
+    return searches
+
+
+def grouped(trials: Sequence[TrialResult]) -> Groups:
+    """Returns the last rows by seed: the population's, or the one that all trials of a random search have.
+
+    Raises:
+        SystemExit: If a trial has failed.
+    """
+    groups: dict[int, list[dict[str, Any]]] = {}
+    for trial in trials:
+        if trial.status != "TERMINATED":
+            raise SystemExit(f"{trial.name} ended as {trial.status}: {trial.error}")
+        spec = RunDirectory.open(trial.directory.parent).trial(trial.name)
+        seed = spec.seed if spec.population is None else spec.population
+        record = TrialDirectory(trial.directory).read_record()
+        params = {} if record is None else record.params
+        groups.setdefault(seed, []).append({**trial.last_result, "trial": trial.name, "params": params})
+    return list(groups.values())
+
+
+def best(group: Sequence[dict[str, Any]]) -> float:
+    """Returns the final evaluation of the trial that did best in training."""
+    chosen = max(group, key=lambda row: row[TRAINING] if row[TRAINING] is not None else float("-inf"))
+    return float(chosen[FINAL])
+
+
+def middle(group: Sequence[dict[str, Any]]) -> float:
+    """Returns the median of the final evaluations."""
+    return float(statistics.median(row[FINAL] for row in group))
+
+
+def worst(group: Sequence[dict[str, Any]]) -> float:
+    """Returns the least of the final evaluations."""
+    return float(min(row[FINAL] for row in group))
+
+
+def print_verdict(found: dict[str, Groups]) -> None:
+    """Prints in how many seeds the population beats random search, by measures of growing severity."""
+    population, search = found["population"], found["random search"]
+    trials = [row[FINAL] for group in search for row in group]
+    members = [row[FINAL] for group in population for row in group]
+    usual = statistics.median(trials)
+    passed = {
+        f"its best member is above {usual:.1f}, the median of all random trials": [
+            best(group) > usual for group in population
+        ],
+        "its median member is, too": [middle(group) > usual for group in population],
+        "its best member is no worse than the best of the random search with its seed": [
+            best(group) >= best(other) for group, other in zip(population, search, strict=True)
+        ],
+    }
+    print(f"of {len(population)} populations:")
+    for words, verdicts in passed.items():
+        print(f"  {sum(verdicts)}: {words}")
+    wins = sum(member > trial for member in members for trial in trials)
+    draws = sum(member == trial for member in members for trial in trials)
+    share = (wins + draws / 2) / (len(members) * len(trials))
+    print(f"any of their members beats any random trial with probability {share:.2f}", flush=True)
+
+
+class Failures:
+    """Says at once when a trial fails."""
+
+    def __call__(self, event: RunEvent) -> None:
+        """Prints the error."""
+        if isinstance(event, TrialEvent) and event.status == "ERROR":
+            print(f"{event.trial}: {event.error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

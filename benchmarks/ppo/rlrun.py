@@ -1,0 +1,58 @@
+"""Runs one piece of the benchmark's work with rlrun; `run.py` starts it in a process of its own.
+
+Training goes through `rlrun.run`, as `rlrun train` does: with result files, checkpoints and everything else that is on
+by default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.ours import run_iterations
+from benchmarks.peers import Measurement, answer, between, mark
+from rlrun import PPO
+from rlrun.flow.operators.advantages import ComputeAdvantages
+from rlrun.flow.policy_workers import PolicyWorkers
+from rlrun.rollout.rollout import DEFAULT_POLICY
+
+
+def entry_of(work: Measurement) -> dict[str, Any]:
+    """Returns the entry of a spec file for a piece of work."""
+    config = {
+        "lr": work["lr"],
+        "num_envs_per_worker": work["num_envs"],
+        "train_batch_size": work["num_envs"] * work["fragment"],
+        "minibatch_size": work["minibatch"],
+        "num_epochs": work["epochs"],
+        "gamma": work["gamma"],
+        "gae_lambda": work["gae_lambda"],
+        "model": {"hiddens": list(work["hiddens"]), "activation": "tanh"} if work["hiddens"] else {},
+    }
+    env = {"id": work["env"], "preset": "atari"} if work["env"].startswith("ALE/") else work["env"]
+    return {"algorithm": "ppo", "env": env, "config": config}
+
+
+def sampled(work: Measurement) -> Measurement:
+    """Collects fragments with their advantages, as one flow that learns nothing."""
+    config = {**entry_of(work)["config"], "num_epochs": 1, "compile": False}
+    with PPO(work["env"], config, seed=work["seed"]) as ppo:
+        ppo.train()  # starts everything
+        workers = ppo.training.workers
+        # A view of its own: the one of the training delivers its fragments to the dataflow that learns.
+        fragments = PolicyWorkers(workers, DEFAULT_POLICY).rollouts()
+        rollouts = fragments.for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))
+        for _ in range(work["warm_up"]):
+            next(rollouts)
+        began = mark(env_steps=workers.counts.env_steps)
+        for _ in range(work["iterations"]):
+            next(rollouts)
+        return between(began, mark(env_steps=workers.counts.env_steps))
+
+
+def measured(work: Measurement) -> Measurement:
+    """Runs a piece of work."""
+    return sampled(work) if work["kind"] == "sampling" else run_iterations(entry_of(work), work)
+
+
+if __name__ == "__main__":
+    answer(measured)

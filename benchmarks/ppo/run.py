@@ -1,0 +1,131 @@
+"""Measures PPO with Stable-Baselines3 and with rlrun, in turn, on the same work, one thread each.
+
+    python -m benchmarks.ppo.run [--only A1,A2,...] [--repeats N] [--set iterations=N] [--json FILE]
+
+A1            CartPole-v1 with 64 x 64 nets and small minibatches, which cost more calls than products
+A2            the same with large minibatches
+sampling      the same without any learning
+wide          CartPole-v1 with larger nets, where both spend their time in the same products
+half_cheetah  MuJoCo's HalfCheetah-v5, with small and with larger nets
+pong          Atari Pong as SB3 and rlrun preprocess it, with the convolutional net of DQN's paper
+solve         CartPole-v1 from Enter to a mean return of 475
+
+Both run the same env, network, batch, minibatches and epochs, several times in alternation, so that what else the
+machine does falls on both. Rates are env steps per second after warm-up: the first iterations, with imports and the
+compilation of rlrun's update, do not count. On a machine that is busy otherwise look at the ratio by CPU time. The wall
+times of `solve` count everything from Enter on; rlrun starts each spec once with an empty cache of compiled updates,
+which then serves the repetitions.
+
+Stable-Baselines3 gets a venv of its own under `.bench/`, made at the first call, with the torch, gymnasium, NumPy,
+MuJoCo and ALE that rlrun runs with. Two differences are left between the two: Stable-Baselines3 standardises advantages
+per minibatch, rlrun per batch; and the row in which rlrun begins an episode again does not count as an env step of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import ROOT, SB3, Measurement, Side, Work, benchmark, compared_times, python_of, timed
+
+CARTPOLE, CHEETAH, SMALL = "CartPole-v1", "HalfCheetah-v5", (64, 64)
+FIRST_RESULT = re.compile(r"env steps, return")
+
+
+def order(
+    num_envs: int,
+    fragment: int,
+    minibatch: int,
+    epochs: int,
+    warm_up: int,
+    iterations: int,
+    env: str = CARTPOLE,
+    hiddens: tuple[int, ...] = SMALL,
+    **more: Any,
+) -> Measurement:
+    """Returns what both sides are told to do.
+
+    Args:
+        num_envs: B, parallel envs.
+        fragment: T, steps of each env per iteration.
+        minibatch: Steps in a minibatch.
+        epochs: Passes over a batch.
+        warm_up: Iterations that do not count.
+        iterations: Iterations that do.
+        env: The env's id.
+        hiddens: Widths of the dense layers; for images those after the encoder.
+        more: What else is told.
+    """
+    shared = {"kind": "train", "lr": 3e-4, "gamma": 0.99, "gae_lambda": 0.95, "env": env, "hiddens": hiddens}
+    batch = {"num_envs": num_envs, "fragment": fragment, "minibatch": minibatch, "epochs": epochs}
+    return {**shared, **batch, "warm_up": warm_up, "iterations": iterations, **more}
+
+
+def work(part: str, title: str, aim: float, told: Measurement, topic: str = "ppo") -> Work:
+    """Returns a piece of work for the two sides `sb3` and `rlrun` of a topic."""
+    ours = Side("rlrun", f"{topic}.rlrun", aim=aim)
+    return Work(part, title, told, (Side(SB3, f"{topic}.sb3", peer=SB3), ours))
+
+
+A1 = order(8, 256, 64, 10, 2, 20)
+SAMPLING: Measurement = {"kind": "sampling"}
+WORKS = (
+    work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", 10.0, A1),
+    work("A2", "A2: 32 envs x 128, minibatch 1024, 4 epochs", 7.0, order(32, 128, 1024, 4, 3, 40)),
+    work("sampling", "sampling and advantages only, 8 envs", 10.0, order(8, 256, 64, 1, 2, 20, **SAMPLING)),
+    work("sampling", "sampling and advantages only, 64 envs", 10.0, order(64, 256, 64, 1, 2, 12, **SAMPLING)),
+    work("wide", "CartPole, A1 with 256 x 256", 5.0, order(8, 256, 64, 10, 2, 8, hiddens=(256, 256))),
+    work("wide", "CartPole, 1024 x 1024, minibatch 256", 1.5, order(8, 256, 256, 4, 1, 4, hiddens=(1024, 1024))),
+    work("half_cheetah", "HalfCheetah, A1's batches, 64 x 64", 6.0, order(8, 256, 64, 10, 2, 10, CHEETAH)),
+    work("half_cheetah", "HalfCheetah, 256 x 256", 4.0, order(8, 256, 64, 10, 2, 6, CHEETAH, (256, 256))),
+    work("pong", "Pong, minibatch 256, 4 epochs", 1.5, order(8, 128, 256, 4, 1, 4, "ALE/Pong-v5", ())),
+)
+
+
+def solve(repeats: int) -> Measurement:
+    """Measures the wall time from Enter to the first result and to a mean return of 475, process start included."""
+    from benchmarks.ppo.rlrun import entry_of
+
+    shipped = ROOT / "configs" / "cartpole" / "ppo.yaml"
+    with tempfile.TemporaryDirectory() as directory:
+        cache, spec = Path(directory) / "cache", Path(directory) / "spec.yaml"
+        entry = {**entry_of(A1), "env": CARTPOLE, "stop": {"env_steps": 300_000}}
+        spec.write_text(json.dumps({"bench": entry}))
+        ours: dict[str, Callable[[int], Measurement]] = {
+            "rlrun, settings of A1": lambda seed: rlrun_solved(spec, seed, cache),
+            "rlrun, configs/cartpole/ppo.yaml": lambda seed: rlrun_solved(shipped, seed, cache),
+        }
+        before = {f"{name}, very first run": [side(0)] for name, side in ours.items()}
+        sides = {f"{SB3}, settings of A1": sb3_solved, **ours}
+        return compared_times("solve", "CartPole-v1 until 475", sides, repeats, before=before)
+
+
+def sb3_solved(seed: int) -> Measurement:
+    """Runs Stable-Baselines3 until the return is reached."""
+    words = json.dumps({**A1, "kind": "solve", "seed": seed, "wanted_return": 475.0, "max_env_steps": 300_000})
+    found = timed([python_of(SB3), "-m", "benchmarks.ppo.sb3", words], is_there)
+    return {**found, **json.loads(found["said"])}
+
+
+def rlrun_solved(spec: Path, seed: int, cache: Path) -> Measurement:
+    """Runs the command that a user types; 475 is one more of the spec's stop criteria."""
+    with tempfile.TemporaryDirectory() as runs:
+        command = [sys.executable, "-m", "rlrun", "train", "-f", str(spec), "--seed", str(seed), "--runs-dir", runs]
+        found = timed([*command, "--set", "stop.episode_return_mean=475"], is_there, cache)
+        (results,) = Path(runs).glob("*/*/result.json")
+        last = json.loads(results.read_text().splitlines()[-1])
+    return {**found, "env_steps": last["env_steps"], "episode_return": last["episode_return_mean"] or 0.0}
+
+
+def is_there(text: str) -> bool:
+    """Whether a first result was printed."""
+    return FIRST_RESULT.search(text) is not None
+
+
+if __name__ == "__main__":
+    benchmark(str(__doc__), WORKS, ("torch", "gymnasium", "numpy"), others={"solve": solve})

@@ -1,0 +1,54 @@
+"""Measures QMIX next to a plain one (`plain_qmix.py`), in turn, on the same worlds, one thread each.
+
+    python -m benchmarks.qmix.run [--only two_step,simple_spread] [--repeats N] [--set window_s=S] [--json FILE]
+
+two_step       the two-step game of QMIX's paper: 2 agents, a world that costs next to nothing
+simple_spread  PettingZoo's simple_spread: 3 agents, a state of 54 numbers, a world that takes most of rlrun's time
+
+All sides have the same networks (64 x 64, a mixer of 32), double Q-learning, Adam, a minibatch of 128 transitions and
+an update for every 4 env steps, which are counted on each. That is 32 transitions learned from for each env step, as in
+PyMARL, which learns from 32 episodes after each episode. The plain one has one copy of the world, as PyMARL has; rlrun
+is measured with one and with eight. Rates are steps of the world a second, in a window after the warm-up; imports and
+compilation do not count. On a machine that is busy otherwise look at the ratio by CPU time. rlrun's updates are
+compiled, as by default in any long run; the plain one's are not.
+"""
+
+from __future__ import annotations
+
+from benchmarks.peers import Measurement, Side, Work, benchmark
+from benchmarks.qmix.plain_qmix import DEFAULTS
+
+ORDER: Measurement = {
+    **DEFAULTS,
+    "algorithm": "qmix",
+    "training_intensity": 1 / DEFAULTS["update_every"],
+    "fragment": 4,
+    "min_env_steps": 1000,
+    "warm_up_s": 2.0,
+    "window_s": 10.0,
+    "config": {
+        "optimizer": "adam",
+        "team_reward": "once",
+        "mixer_hidden": DEFAULTS["mixer_hidden"],
+        "target_update_interval": DEFAULTS["target_interval"],
+        "epsilon": 0.05,
+    },
+}
+INDICATOR = [{"id": "rlrun.worlds.wrappers:AgentIndicator"}]
+SPREAD = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3, "max_cycles": 25}, "wrappers": INDICATOR}
+TWO_STEP = {"world": "rlrun.toys.matrix_games:TwoStepGame", "wrappers": INDICATOR}
+SIDES = (
+    Side("plain PyTorch", "qmix.plain", {"epsilon": 0.05}),
+    Side("rlrun", "off_policy.rlrun", {"num_envs": 8}, 3.0),
+    Side("rlrun, one copy", "off_policy.rlrun", {"num_envs": 1}),
+)
+WORKS = tuple(
+    Work(part, f"QMIX, {title}, minibatch 128, an update every 4 steps", {**ORDER, "part": part, "world": world}, SIDES)
+    for part, title, world in (
+        ("two_step", "the two-step game", TWO_STEP),
+        ("simple_spread", "simple_spread with 3 agents", SPREAD),
+    )
+)
+
+if __name__ == "__main__":
+    benchmark(str(__doc__), WORKS, ("torch", "mpe2", "pettingzoo", "numpy"))

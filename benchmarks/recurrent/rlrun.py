@@ -1,0 +1,25 @@
+"""Runs one piece of recurrent PPO with rlrun; `run.py` starts it in a process of its own."""
+
+from __future__ import annotations
+
+from benchmarks.ours import run_iterations
+from benchmarks.peers import Measurement, answer
+from benchmarks.ppo.rlrun import entry_of
+
+POSITIONS = {"id": "rlrun.envs.partial_view:PartialView", "kwargs": {"numbers": [0, 2]}}
+
+RUN_ENV_STEPS = 100_000
+"""Env steps that a measured run is said to have ahead, which decides how its updates are computed."""
+
+
+def measured(work: Measurement) -> Measurement:
+    """Runs a piece of work."""
+    entry = entry_of(work)
+    model = {**entry["config"]["model"], "core": "lstm", "core_width": work["core_width"]}
+    config = {**entry["config"], "seq_len": work["sequence"], "model": model}
+    env = {"id": work["env"], "wrappers": [POSITIONS]}
+    return run_iterations({**entry, "env": env, "config": config, "stop": {"env_steps": RUN_ENV_STEPS}}, work)
+
+
+if __name__ == "__main__":
+    answer(measured)

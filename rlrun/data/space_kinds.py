@@ -1,0 +1,102 @@
+"""Kinds of spaces: how an element of each is held in an array, and what its numbers mean to a network.
+
+Dict and Tuple are trees of other spaces. Each other kind is one entry of `KINDS`, the only place that knows it:
+batches, checks of observations and the way into a network follow from the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+
+Meaning = Literal["numbers", "choices", "bits"]
+
+
+def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Returns shape and type of a space's elements as Gymnasium declares them."""
+    return tuple(space.shape or ()), np.dtype(space.dtype)
+
+
+def as_array(space: Space[Any], element: Any) -> NDArray[Any]:
+    """Returns an element that is an array, or becomes one as it is.
+
+    Raises:
+        ValueError: Its rows differ in length.
+    """
+    try:
+        return np.asarray(element)
+    except ValueError:
+        raise ValueError("ragged: its rows differ in length") from None
+
+
+class SpaceKind(NamedTuple):
+    """One kind of spaces.
+
+    Attributes:
+        meaning: What the array's numbers are: `numbers` enter a network as they are, scaled or as an image, `choices`
+            as one-hot or learned vectors, `bits` as 0 and 1.
+        bounds: Gives a space's least and largest values, [*shape] or one for all.
+        form: Gives shape and type of the array that holds one element.
+        array: Turns an element, as envs return it, into that array; a ValueError says what it is instead.
+    """
+
+    meaning: Meaning
+    bounds: Callable[[Any], tuple[Any, Any]]
+    form: Callable[[Any], tuple[tuple[int, ...], np.dtype[Any]]] = own_form
+    array: Callable[[Any, Any], NDArray[Any]] = as_array
+
+
+KINDS: dict[type[Space[Any]], SpaceKind] = {
+    Box: SpaceKind("numbers", lambda space: (space.low, space.high)),
+    Discrete: SpaceKind("choices", lambda space: (space.start, space.start + space.n - 1)),
+    MultiDiscrete: SpaceKind("choices", lambda space: (space.start, space.start + space.nvec - 1)),
+    MultiBinary: SpaceKind("bits", lambda space: (0, 1)),
+}
+
+
+def kind_of(space: Any) -> SpaceKind | None:
+    """Returns the kind of a space that is neither a Dict nor a Tuple; None if it is unknown."""
+    return KINDS.get(type(space)) or next((kind for own, kind in KINDS.items() if isinstance(space, own)), None)
+
+
+def known_kind(space: Space[Any]) -> SpaceKind:
+    """Returns the kind of a space that was checked when its env was made."""
+    kind = kind_of(space)
+    assert kind is not None, space
+    return kind
+
+
+def kinds_in_words() -> str:
+    """Returns the names of all kinds."""
+    return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
+
+
+def space_tree(space: Space[Any]) -> Any:
+    """Returns the parts of nested Dicts and Tuples in a tree of their structure; another space by itself."""
+    if isinstance(space, Dict):
+        return {key: space_tree(part) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(space_tree(part) for part in space)
+    return space
+
+
+def batched(space: Space[Any], *elements: Any) -> Any:
+    """Returns elements of a space as a batch, a tree of arrays [N, ...], in their own number types."""
+    return map_tree(
+        lambda part, *own: np.stack([known_kind(part).array(part, one) for one in own]), space_tree(space), *elements
+    )
+
+
+def choice_ranges(space: Space[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns how many values each choice of a space of choices has, and the least of them, in a row."""
+    kind = known_kind(space)
+    shape, _ = kind.form(space)
+    low, high = (np.broadcast_to(bound, shape).ravel().astype(np.int64) for bound in kind.bounds(space))
+    return tuple((high - low + 1).tolist()), tuple(low.tolist())

@@ -1,0 +1,322 @@
+"""A fragment of one policy's slots, from its first row to its closing one: which row a step fills, and what closes it.
+
+With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
+has a cursor, and a step stays open until its agent is shown the next observation or ends. What it is given until then
+is its reward. A step that is still open at the end of a fragment is carried into the next one, with what was recorded
+of it and the version of the weights that chose it.
+
+A fragment takes T steps of the worlds with either clock, so that no slot has more than T rows.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.data.sample_batch import ACTS, CLOSING_COLUMNS, EPISODE_STEPS, SampleBatch
+from rlrun.data.tree import leaves, map_tree
+from rlrun.data.views import NOT_SHOWN
+from rlrun.rollout.slot_owners import SlotOwners
+from rlrun.rollout.slot_rows import RowBuffers, RowForm
+from rlrun.worlds.vector_world import SlotRows
+
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+Closed = tuple[SampleBatch, Flags, tuple[Indices, Indices]]
+"""The batch of a fragment, which of its rows are filled, and rows and slots of observations to be placed again."""
+
+NO_ROW = -1
+
+
+@dataclass(frozen=True)
+class CarriedSteps:
+    """Steps that were open when their fragment closed.
+
+    Attributes:
+        slots: In which slots, [B].
+        columns: All that was recorded of each, by name, leaves [N, ...].
+    """
+
+    slots: Flags
+    columns: dict[str, Any]
+
+    @classmethod
+    def none(cls, slots: int) -> CarriedSteps:
+        """Returns that no step is open in any of B slots."""
+        return cls(np.zeros(slots, np.bool_), {})
+
+
+class SlotFragment(ABC):
+    """One fragment while it is recorded.
+
+    Args:
+        form: What its rows are like.
+        owners: Whose episodes go on in the slots.
+        states: States of the worlds at its beginning, [W, ...], where worlds have states.
+        carried: The steps that the last fragment left open.
+
+    Attributes:
+        owners: Whose episodes go on in the slots.
+        acted: In which steps of the worlds each slot's agent acted, [T, B].
+        rewards: What it was given in each, [T, B].
+        columns: Numbers of its infos in each, by name, [T, B].
+        closes: Which slots have an observation in the closing row, [B].
+        carried: The steps that the last fragment left open; once this one is closed, those that it leaves open.
+        inference_s: Seconds in which the policy acted.
+    """
+
+    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
+        shape = form.length, form.slots
+        self.owners = owners
+        self.acted, self._terminateds, self._truncateds = np.zeros((3, *shape), np.bool_)
+        self.rewards = np.zeros(shape)
+        self.columns = {name: np.zeros(shape) for name in form.columns}
+        self.closes: Flags = np.zeros(form.slots, np.bool_)
+        self.carried = carried
+        self.inference_s = 0.0
+        self._form = form
+        self._behavior = form.behavior
+        self._buffers = RowBuffers(form, states)
+        self._in_step: Flags = np.zeros(form.slots, np.bool_)
+        owners.begin_fragment()
+
+    @property
+    def ends(self) -> Flags:
+        """In which steps each slot's episode ended, [T, B]."""
+        ended: Flags = self._terminateds | self._truncateds
+        return ended
+
+    @abstractmethod
+    def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
+        """Acts, and records the step; returns actions for the worlds, [B, ...].
+
+        The policy is asked about final observations too: what it makes of them closes the steps before.
+        """
+
+    def take(self, t: int, rows: SlotRows) -> bool:
+        """Takes what a step gave; returns whether it ended somebody's episode."""
+        self.rewards[t], self._terminateds[t], self._truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
+        for name, column in self.columns.items():
+            column[t] = rows.columns[name]
+        self._behavior.take_rewards(self.rewards[t])
+        ended = rows.terminateds | rows.truncateds
+        self.owners.just_ended = ended & self._in_step
+        return bool(ended.any())
+
+    @abstractmethod
+    def step_of(self, row: int, slot: int) -> int:
+        """Returns how many steps the worlds had taken in this fragment when a slot's row was shown."""
+
+    @abstractmethod
+    def actions_by_step(self) -> NDArray[Any]:
+        """Returns the actions by the steps of the worlds in which they were taken, [T, B, ...]."""
+
+    @abstractmethod
+    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
+        """Closes the fragment.
+
+        Args:
+            rows: What the slots show after its last step.
+            states: The states of the worlds then, [W, ...].
+
+        Returns:
+            The batch, which rows are filled [T, B], and the rows and slots of final observations that are in the
+            closing row alone.
+        """
+
+    def _show_closing_row(self, rows: SlotRows, states: NDArray[Any] | None) -> Flags:
+        """Records what the slots see after the last step; returns which see something, [B]."""
+        shown: Flags = rows.acts | self.owners.just_ended
+        self._buffers.show(self._form.length, shown, rows.observations, states)
+        self._behavior.close_fragment(self._buffers.batch, rows.starts, shown)
+        return shown
+
+    def _batch(self, columns: Mapping[str, NDArray[np.float64]], **rows: NDArray[Any]) -> SampleBatch:
+        """Returns the batch with numbers of infos by name, and further columns of its rows, each [T, B]."""
+        batch = self._buffers.batch
+        batch.update(obs=self._buffers.observed, **rows)
+        batch.update({name: column.astype(np.float32) for name, column in columns.items()})
+        return batch
+
+
+class StepFragment(SlotFragment):
+    """A fragment with a row for each step of the worlds."""
+
+    @override
+    def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
+        self.acted[t] = rows.acts
+        self._in_step = self.acted[t]
+        self._buffers.filled[t] = shown = rows.acts | self.owners.just_ended
+        if shown.all():
+            self._buffers.show_all(t, rows.observations, states)
+            acting = None
+        elif shown.any():
+            self._buffers.show(t, shown, rows.observations, states)
+            acting = shown
+        else:
+            return self._form.idle
+        asked = time.perf_counter()
+        actions = self._behavior.act(rows.observations, noise, self._buffers.batch, t, rows.starts, acting)
+        self.inference_s += time.perf_counter() - asked
+        return actions
+
+    @override
+    def step_of(self, row: int, slot: int) -> int:
+        return row
+
+    @override
+    def actions_by_step(self) -> NDArray[Any]:
+        actions: NDArray[Any] = self._buffers.batch["actions"]
+        return actions
+
+    @override
+    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
+        self.closes = self._show_closing_row(rows, states)
+        if ACTS in self._behavior.world_columns:
+            self._buffers.batch[ACTS] = np.concatenate([self.acted, rows.acts[None]])
+        batch = self._batch(
+            self.columns,
+            rewards=self.rewards,
+            terminateds=self._terminateds,
+            truncateds=self._truncateds,
+            valid=self.acted,
+            weights_version=np.full(self.acted.shape, self._behavior.weights_version, np.int32),
+        )
+        nowhere = np.zeros(0, np.int64)
+        return batch, self._buffers.filled, (nowhere, nowhere)
+
+
+class DecisionFragment(SlotFragment):
+    """A fragment with a row for each decision of a slot's agent.
+
+    A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is. What
+    was carried fills row 0.
+    """
+
+    def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
+        super().__init__(form, owners, states, carried)
+        slots, shape = form.slots, (form.length, form.slots)
+        self._next = np.zeros(slots, np.int64)
+        self._open = np.full(slots, NO_ROW, np.int64)
+        self._open_at = np.full(shape, NO_ROW, np.int64)
+        self._row_rewards = np.zeros(shape)
+        self._row_columns = {name: np.zeros(shape) for name in self.columns}
+        self._valid = np.zeros(shape, np.bool_)
+        self._versions = np.full(shape, form.behavior.weights_version, np.int32)
+        if carried.slots.any():
+            self._put(carried)
+
+    def _put(self, carried: CarriedSteps) -> None:
+        """Puts steps that were carried into row 0 of their slots."""
+        slots = carried.slots.nonzero()[0]
+        self._next[slots], self._open[slots] = 1, 0
+        self._valid[0, slots] = self._buffers.filled[0, slots] = True
+        for name, column in self._recorded().items():
+            for leaf, kept in zip(leaves(column), leaves(carried.columns[name]), strict=True):
+                leaf[0, slots] = kept
+
+    def _recorded(self) -> dict[str, Any]:
+        """Returns all that is recorded of a step, by name."""
+        return {
+            **self._buffers.batch,
+            "obs": self._buffers.observed,
+            "rewards": self._row_rewards,
+            "weights_version": self._versions,
+            **self._row_columns,
+        }
+
+    @override
+    def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
+        self.acted[t] = rows.acts
+        self._open[self.owners.just_ended] = NO_ROW
+        shown = rows.acts | self.owners.just_ended
+        slots = shown.nonzero()[0]
+        actions = self._form.idle
+        if len(slots):
+            own, batch = self._next[slots], self._buffers.batch
+            asked = time.perf_counter()
+            actions = self._behavior.act(rows.observations, noise, batch, t, rows.starts, shown, own)
+            self.inference_s += time.perf_counter() - asked
+            self._buffers.show(own, slots, rows.observations, states)
+            self._buffers.filled[own, slots] = True
+            self._next[slots] += 1
+            acting = rows.acts.nonzero()[0]
+            self._open[acting] = self._next[acting] - 1
+            self._valid[self._open[acting], acting] = True
+        self._open_at[t] = self._open
+        self._in_step = self._open != NO_ROW
+        return actions
+
+    @override
+    def step_of(self, row: int, slot: int) -> int:
+        # A row in which nobody acts holds a final observation: it was shown one step after the end. A step that is
+        # carried is in the closing row, and was shown when its agent last acted.
+        if row == self._form.length and not self.carried.slots[slot]:
+            return row
+        own = self._open[slot] if row == self._form.length else row
+        at: list[int] = (self.acted[:, slot] & (self._open_at[:, slot] == own)).nonzero()[0].tolist()
+        if at:
+            return at[0]
+        began = self.step_of(row - 1, slot) if row else NO_ROW
+        ends = self.ends[:, slot]
+        return next((t + 1 for t in range(max(began, 0), len(ends)) if row and ends[t]), 0)
+
+    @override
+    def actions_by_step(self) -> NDArray[Any]:
+        recorded = self._buffers.batch["actions"]
+        actions: NDArray[Any] = np.zeros_like(recorded)
+        at, slots = self.acted.nonzero()
+        actions[at, slots] = recorded[self._open_at[at, slots], slots]
+        return actions
+
+    @override
+    def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
+        at, slots = (self._open_at != NO_ROW).nonzero()
+        own = self._open_at[at, slots]
+        np.add.at(self._row_rewards, (own, slots), self.rewards[at, slots])
+        for name, column in self._row_columns.items():
+            np.add.at(column, (own, slots), self.columns[name][at, slots])
+        terminateds: Flags = np.zeros(self.rewards.shape, np.bool_)
+        truncateds = terminateds.copy()
+        np.logical_or.at(terminateds, (own, slots), self._terminateds[at, slots])
+        np.logical_or.at(truncateds, (own, slots), self._truncateds[at, slots])
+        shown = self._show_closing_row(rows, states)
+        self._carry(rows.acts)
+        self.closes = shown | self.carried.slots
+        batch = self._batch(
+            self._row_columns,
+            rewards=self._row_rewards,
+            terminateds=terminateds,
+            truncateds=truncateds,
+            valid=self._valid,
+            weights_version=self._versions,
+        )
+        finals = (self.owners.just_ended & (self._next < self._form.length)).nonzero()[0]
+        return batch, self._buffers.filled, (self._next[finals], finals)
+
+    def _carry(self, acts: Flags) -> None:
+        """Takes the steps that are open out of the fragment; what they saw closes it in their slots."""
+        carries = (self._open != NO_ROW) & ~self.owners.just_ended & ~acts
+        slots = carries.nonzero()[0]
+        self.carried = CarriedSteps.none(self._form.slots)
+        if not len(slots):
+            return
+        own, batch, columns = self._open[slots], self._buffers.batch, self._recorded()
+        kept = {name: map_tree(lambda leaf: leaf[own, slots], column) for name, column in columns.items()}
+        self.carried = CarriedSteps(carries, kept)
+        self._valid[own, slots] = self._buffers.filled[own, slots] = False
+        for name in CLOSING_COLUMNS:
+            if name in columns:
+                for leaf, values in zip(leaves(columns[name]), leaves(kept[name]), strict=True):
+                    leaf[-1, slots] = values
+        if EPISODE_STEPS in batch:
+            batch[EPISODE_STEPS][own, slots] = NOT_SHOWN

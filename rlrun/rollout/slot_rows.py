@@ -1,0 +1,106 @@
+"""What a row of a policy's batch holds: what a slot is shown, and what its policy records of acting on that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import CLOSING_COLUMNS, WORLD_STATE, SampleBatch
+from rlrun.data.tree import leaves, map_tree
+from rlrun.envs.spaces import empty_batch
+from rlrun.rollout.recorder import record_row
+from rlrun.rollout.worker_behavior import WorkerBehavior
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What the rows of a policy's fragments are like.
+
+    Attributes:
+        behavior: The policy that acts.
+        space: Space of observations.
+        length: T.
+        slots: B.
+        columns: Names of the numbers that are read from agents' infos.
+    """
+
+    behavior: WorkerBehavior
+    space: gymnasium.Space[Any]
+    length: int
+    slots: int
+    columns: Sequence[str]
+
+    @cached_property
+    def idle(self) -> Any:
+        """Actions for the worlds where nobody acts, [B, ...]."""
+        return self.behavior.env_actions(self.blank_fragment()["actions"][0])
+
+    def blank_fragment(self) -> SampleBatch:
+        """Returns the columns of a fragment in which nobody acts, all zeros but values, which are NaN."""
+        batch = self.behavior.allocate_fragment(self.length, self.slots)
+        for name, column in batch.items():
+            if name not in CLOSING_COLUMNS:
+                for leaf in leaves(column):
+                    leaf.fill(0)
+        return batch
+
+
+class RowBuffers:
+    """The rows of one fragment, [T + 1, B, ...]; the last one closes it. Rows that nobody fills stay zeros.
+
+    Args:
+        form: What they are like.
+        states: States of the worlds [W, ...], where worlds have states.
+
+    Attributes:
+        batch: What acting records, by column.
+        observed: Observations, leaves [T + 1, B, ...].
+        filled: Which rows hold an observation, [T, B].
+    """
+
+    def __init__(self, form: RowForm, states: NDArray[Any] | None) -> None:
+        length, slots = form.length, form.slots
+        self.batch = form.blank_fragment()
+        self.observed = map_tree(
+            lambda leaf: np.zeros((length + 1, *leaf.shape), leaf.dtype), empty_batch(form.space, slots)
+        )
+        self.filled: Flags = np.zeros((length, slots), np.bool_)
+        self._world_states: NDArray[Any] | None = None
+        if WORLD_STATE in form.behavior.world_columns:
+            assert states is not None  # the policy was built for a world that has states
+            self._slots_in_a_world = slots // len(states)
+            self._world_states = np.zeros((length + 1, slots, *states.shape[1:]), states.dtype)
+            self.batch[WORLD_STATE] = self._world_states
+
+    def show_all(self, t: int, observations: Any, states: NDArray[Any] | None) -> None:
+        """Records what all slots see in row t: observations, leaves [B, ...], and states of the worlds [W, ...]."""
+        record_row(self.observed, t, observations)
+        if self._world_states is not None:
+            self._world_states[t] = self._of_slots(states)
+
+    def show(self, rows: Any, slots: Any, observations: Any, states: NDArray[Any] | None) -> None:
+        """Records what some slots see.
+
+        Args:
+            rows: The row, or a row for each of them.
+            slots: Which slots, [B] or numbers of slots.
+            observations: Of all slots, leaves [B, ...].
+            states: The worlds' states, [W, ...].
+        """
+        for leaf, observed in zip(leaves(self.observed), leaves(observations), strict=True):
+            leaf[rows, slots] = observed[slots]
+        if self._world_states is not None:
+            self._world_states[rows, slots] = self._of_slots(states)[slots]
+
+    def _of_slots(self, states: NDArray[Any] | None) -> NDArray[Any]:
+        """Returns the worlds' states [W, ...] for each slot, [B, ...]."""
+        assert states is not None
+        return np.repeat(states, self._slots_in_a_world, axis=0)

@@ -1,0 +1,109 @@
+"""Acting with a trainee's present weights, apart from the rollout workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlrun.data.space_kinds import batched
+from rlrun.data.tree import map_tree
+from rlrun.errors import UsageError
+from rlrun.functional.seeding import generator
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.policy.behavior import BehaviorPolicy
+
+
+class ActingPolicy:
+    """A behavior policy of its own with a trainee's present weights and filters.
+
+    Args:
+        trainee: Whose policy acts.
+
+    Attributes:
+        trainee: Whose policy acts.
+    """
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+        self._behavior: BehaviorPolicy | None = None
+        self._sgd_steps = -1
+        self._draws = generator(trainee.seed, "act")
+
+    def refresh(self) -> None:
+        """Has the next call load the weights anew, as they were changed by something else than SGD."""
+        self._sgd_steps = -1
+
+    def behavior(self) -> BehaviorPolicy:
+        """Returns the behavior policy with the present weights."""
+        learner = self.trainee.learner
+        if self._behavior is None:
+            self._behavior = self.trainee.policy.behavior()
+        if self._sgd_steps != learner.sgd_steps:
+            self._behavior.load(self.trainee.weights())
+            self._sgd_steps = learner.sgd_steps
+        return self._behavior
+
+    def search(self, simulations: int) -> None:
+        """Has it search before it acts from now on.
+
+        Args:
+            simulations: Simulations of each search; 0 for none.
+
+        Raises:
+            UsageError: It knows no game that it could search in.
+        """
+        try:
+            self.behavior().search(simulations)
+        except UsageError as error:
+            raise UsageError(f"policy {self.trainee.name}: {error}") from None
+
+    def act(
+        self, observation: Any, explore: bool = False, *, episode_start: bool = False, prev_reward: float = 0.0
+    ) -> Any:
+        """Returns the action for one observation.
+
+        Args:
+            observation: What the env shows.
+            explore: Whether the action is drawn instead of the likeliest one.
+            episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
+            prev_reward: What the env gave for the action before, which only views show.
+        """
+        batch = batched(self.trainee.spaces.observation, observation)
+        behavior = self.behavior()
+        behavior.take_rewards(np.array([prev_reward], np.float64))
+        behavior.begin_episodes(np.array([episode_start]))
+        actions = behavior.actions(batch, self._draws if explore else None)
+        return map_tree(lambda leaf: leaf[0], actions)
+
+    def act_from(
+        self,
+        memory: Mapping[str, Any] | None,
+        observation: Any,
+        explore: bool = False,
+        *,
+        prev_reward: float = 0.0,
+        prev_action: Any = None,
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory after it.
+
+        The memory is plain data: the recurrent state, and the last observations, actions and rewards that
+        `model.views` show. So any number of episodes can go on side by side.
+
+        Args:
+            memory: What this returned for the observation before; None at an episode's start.
+            observation: What the env shows.
+            explore: Whether the action is drawn instead of the likeliest one.
+            prev_reward: What the env gave for the action before.
+            prev_action: What the env was given, if that was not the action that this returned.
+        """
+        behavior = self.behavior()
+        if memory is not None:
+            behavior.load_memory(memory)
+            if prev_action is not None:
+                behavior.take_actions(map_tree(lambda leaf: np.asarray(leaf)[None], prev_action))
+        action = self.act(observation, explore=explore, episode_start=memory is None, prev_reward=prev_reward)
+        return action, behavior.memory()

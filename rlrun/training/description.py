@@ -1,0 +1,209 @@
+"""What can be said of a training where nothing runs: dataflow, metrics, networks, and whether it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from rlrun.algorithm import Algorithm
+from rlrun.config import ConfigModel
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import hangs_fail_after
+from rlrun.envs.make import check_env, check_same_spaces
+from rlrun.envs.presets import with_preset
+from rlrun.errors import UsageError
+from rlrun.league.league import LEAGUE_METRICS
+from rlrun.league.matches import Matches
+from rlrun.nn.network_spec import chosen_by_observation
+from rlrun.nn.observation_leaves import described_leaves
+from rlrun.policy.action_masks import policy_leaves
+from rlrun.training.assembly import assemble, policies_in_world
+from rlrun.training.learner_factory import made_policy, silent
+from rlrun.training.metric_table import metric_table
+from rlrun.training.policies import Policies
+from rlrun.worlds.make import spaces_of_policies
+
+if TYPE_CHECKING:
+    from rlrun.algorithm_config import AlgorithmConfig
+    from rlrun.envs.spaces import Spaces
+    from rlrun.flow.flow import Flow
+    from rlrun.metric import Metric
+
+
+_ANY_ENV = EnvConfig(id="CartPole-v1")
+"""An env of which nothing is made."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is trained: policies, in an env or a world of many agents.
+
+    Attributes:
+        env: The environment, or the world of many agents.
+        policies: What learns, and how.
+        seed: Root seed.
+    """
+
+    env: EnvConfig
+    policies: Policies
+    seed: int = 0
+
+    @classmethod
+    def of(cls, env: EnvConfig | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:
+        """Returns what a user means, with what the env's preset stands for.
+
+        Args:
+            env: The environment, or the world of many agents: an id, a mapping or a config.
+            learns: The algorithm with its settings; or of a world the policies with theirs.
+            seed: Root seed.
+
+        Raises:
+            SpecError: With everything that is wrong in `env`.
+        """
+        world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
+        if isinstance(learns, Policies):
+            return cls(world, learns, seed)
+        if world.preset is not None:
+            check_env(world)
+            written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
+            world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
+        return cls(world, Policies.alone(learns), seed)
+
+    @property
+    def algorithm(self) -> Algorithm[Any]:
+        """The first policy's algorithm: the only one where an env has one agent."""
+        return self.policies.first
+
+    def plan(self) -> Flow[Any]:
+        """Returns the dataflow for printing; it is not to be pulled."""
+        return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
+
+    def metrics(self) -> list[Metric]:
+        """Returns what results report, declared."""
+        # What an algorithm reports does not depend on its env, so that nothing has to be made.
+        algorithms = self.policies.sampling_together()
+        learned = {
+            policy: (algorithm, Description(_ANY_ENV, Policies.alone(algorithm)).plan())
+            for policy, algorithm in algorithms.items()
+        }
+        table = metric_table(learned, has_many_agents=self.env.has_many_agents)
+        return [*table, *(LEAGUE_METRICS if self.policies.seats else ())]
+
+    def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
+        """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
+
+        Args:
+            spaces: Of each policy.
+
+        Raises:
+            UsageError: A part of an observation cannot enter a network.
+        """
+        lines = []
+        told_apart = self.policies.told_apart(self.env)
+        for policy, own in spaces.items():
+            prefix = f"policy {policy}: " if policy in told_apart else ""
+            lines += [f"{prefix}{line}" for line in _network(self.policies.algorithms[policy].config, own)]
+        return lines
+
+    def spaces(self) -> dict[str, Spaces]:
+        """Returns each policy's spaces; makes an env, or a world, to ask it.
+
+        Raises:
+            EnvironmentUnusable: It cannot be made here.
+            EnvError: Its own code raised.
+        """
+        with self.hangs_fail():
+            return self._spaces_in(self.env)
+
+    def _spaces_in(self, env: EnvConfig) -> dict[str, Spaces]:
+        found = spaces_of_policies(env, self.policies.agent_mapping())
+        return {policy: found[policy] for policy in self.policies.algorithms}
+
+    def matches(self) -> Matches:
+        """Returns what plays games between the two sides of this world.
+
+        Raises:
+            UsageError: The env has one agent, or its agents are not two sides.
+        """
+        world = self.env.in_evaluation()
+        if not world.has_many_agents:
+            raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
+        return Matches(world, self.policies.agent_mapping(), self.policies.seats)
+
+    def check(self) -> None:
+        """Makes the env and the policy once, and nothing else.
+
+        Raises:
+            UsageError: The algorithm cannot learn in this env.
+            EnvironmentUnusable: The env cannot be made here.
+            EnvError: The env's own code raised.
+        """
+        with self.hangs_fail():
+            world = policies_in_world(self.env, self.policies.agent_mapping(), self.policies.slots)
+            for policy, algorithm in self.policies.algorithms.items():
+                made_policy(algorithm, world.spaces[policy], world.views.get(policy), self.seed)
+            self.plan()  # refuses algorithms that cannot learn side by side
+
+    def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
+        """Makes sure that the policies can be judged in another env than the one that they are trained in.
+
+        Args:
+            env: The other env.
+            trained: The spaces that each policy is trained with.
+
+        Raises:
+            UsageError: They do not fit it.
+        """
+        if env == self.env:
+            return
+        if env.has_many_agents is not self.env.has_many_agents:
+            kind = "is a world of many agents" if env.has_many_agents else "has one agent"
+            raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
+        told_apart = self.policies.told_apart(env)
+        with self.hangs_fail():
+            for policy, spaces in self._spaces_in(env).items():
+                whose = f"env {env.id}, policy {policy}" if policy in told_apart else f"env {env.id}"
+                check_same_spaces(whose, spaces, trained[policy])
+
+    def hangs_fail(self) -> AbstractContextManager[None]:
+        """Has an env's own code that hangs in this process fail after `worker_timeout_s`."""
+        return hangs_fail_after(self.policies.sampling.worker_timeout_s)
+
+
+def _as_written(config: ConfigModel) -> dict[str, Any]:
+    """Returns the settings that somebody has set, as plain data."""
+    return config.model_dump(mode="json", exclude_unset=True)
+
+
+def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
+    """Returns in lines what a policy's network comes to for its spaces; none of a policy without one."""
+    if "model" in config.refused:
+        return []
+    if config.model.module is not None:
+        return [f"observations: as they are, to {config.model.module}"]
+    leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
+    found = chosen_by_observation(config.model, leaves).items()
+    chosen = [f"{name} {value}" for name, value in found if config.learns_values or name != "shared_value"]
+    parts = [f"observations{f' {path}' if path else ''}: {how}" for path, how in described_leaves(leaves)]
+    told = nothing_to_normalize(config, spaces)
+    return ([f"model: {', '.join(chosen)}"] if chosen else []) + parts + ([told] if told else [])
+
+
+def nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
+    """Returns a sentence where `normalize_observations` has no effect, "" where it has one.
+
+    Args:
+        config: The settings.
+        spaces: What the policy acts on.
+    """
+    if "model" in config.refused or config.model.module is not None or not config.normalize_observations:
+        return ""
+    described = described_leaves(policy_leaves(*spaces, config.model, normalize_observations=True))
+    if described != described_leaves(policy_leaves(*spaces, config.model, normalize_observations=False)):
+        return ""
+    return (
+        "normalize_observations: there is nothing to normalise, since no part of an observation enters as a vector of "
+        "numbers; where one should, set its encode_as: vector under model.observations"
+    )

@@ -1,0 +1,118 @@
+"""Games of what is trained against others, in a world of two sides."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rlrun.errors import UsageError
+from rlrun.functional.seeding import child_seed
+from rlrun.league.matches import SIDES, Matches, other_side
+from rlrun.league.scripted_opponent import ScriptedPlayer
+from rlrun.rollout.evaluation import ActsInWorld
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.league.ratings import Outcomes
+    from rlrun.policy.behavior import BehaviorPolicy
+    from rlrun.training.acting import Acting
+    from rlrun.training.description import Description
+
+
+class Games:
+    """The games that the policies of a training can play.
+
+    Sides are `first` and `second`: those of the agents that the mapping tells apart. A policy plays those that the
+    mapping gives it.
+
+    Args:
+        description: What is trained.
+        acting: Its policies.
+    """
+
+    def __init__(self, description: Description, acting: Acting) -> None:
+        self._description = description
+        self._acting = acting
+
+    def play(
+        self,
+        opponent: Games | str,
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        explore: bool = False,
+        policy: str = "",
+        opponent_policy: str = "",
+    ) -> dict[str, Outcomes]:
+        """Returns how games against an opponent ended in this world, by the side that one's own policy played.
+
+        Args:
+            opponent: The games of another training, or package.module:Name of a scripted opponent.
+            episodes: How many games, as many on each side; rounded up to an even number where there are two.
+            seed: Seed of the games.
+            explore: Whether policies draw their actions. In a world without chance two that do not play the same game
+                again and again.
+            policy: Which policy plays; "" for the first of each side that learns.
+            opponent_policy: Which policy of the other training plays, likewise.
+
+        Raises:
+            UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
+        """
+        pairs: dict[str, tuple[ActsInWorld, ActsInWorld]] = {}
+        for side in SIDES:
+            mine = self._playing(side, policy)
+            spaces = self._matches.spaces[other_side(side)]
+            other: ActsInWorld | None
+            if isinstance(opponent, str):
+                example = np.asarray(spaces.action.sample())
+                other = ScriptedPlayer(opponent, example.dtype, example.shape, child_seed(seed, "script"))
+            else:
+                other = opponent._playing(other_side(side), opponent_policy, spaces)
+            if mine is not None and other is not None:
+                pairs[side] = mine, other
+        if not pairs:
+            raise UsageError("both policies are of one side, and never meet")
+        games = -(-episodes // len(pairs))
+        return {
+            side: self._matches.play(mine, other, games, seed, sides=(side,), explore=explore)[side]
+            for side, (mine, other) in pairs.items()
+        }
+
+    def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
+        """Returns what plays a side of this world, with the present weights.
+
+        Args:
+            side: `first` or `second`, as in `play`.
+            policy: Which policy plays; "" for the first of that side that learns.
+
+        Raises:
+            UsageError: There is no such policy, none plays that side, or the world does not have two sides.
+        """
+        found = self._playing(side, policy)
+        if found is None:
+            raise UsageError(f"no policy that learns plays the {side} side of {self._description.env.id}")
+        return found
+
+    @cached_property
+    def _matches(self) -> Matches:
+        return self._description.matches()
+
+    def _playing(self, side: str, policy: str, spaces: Spaces | None = None) -> BehaviorPolicy | None:
+        """Returns what plays a side: the policy that is named, or the first that learns there; None if there is none.
+
+        Raises:
+            UsageError: There is no policy of this name, or its spaces are others than `spaces`.
+        """
+        candidates = [policy] if policy else self._description.policies.trained
+        found = {name: self._acting.policy(name) for name in candidates}
+        playing = [own for name, own in found.items() if side in self._matches.sides_of(name)]
+        if not playing:
+            return None
+        if spaces is not None and playing[0].trainee.spaces != spaces:
+            raise UsageError(
+                f"the policies cannot play one another: one has {playing[0].trainee.spaces}, and agents on that side "
+                f"have {spaces}"
+            )
+        return playing[0].behavior()

@@ -1,0 +1,148 @@
+"""The result of an iteration: counts, episodes, times, and what learners and operators report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlrun.metric import of_policy
+from rlrun.training.episode_metrics import AgentMetrics, EpisodeMetrics
+
+if TYPE_CHECKING:
+    from rlrun.flow.flow import Flow
+    from rlrun.league.league import League
+    from rlrun.rollout.worker_set import WorkerSet
+    from rlrun.training.branch import Branch
+
+
+class IterationResults:
+    """Makes the flat result of each iteration.
+
+    Args:
+        workers: The rollout workers.
+        branches: What is trained, by policy.
+        flow: The dataflow of all of them.
+        announce: Called with a sentence on what nobody will have meant.
+        agents: The possible agents of a world of many; none where every env has one.
+        league: The frozen opponents of a world with seats; None where there are no seats.
+
+    Attributes:
+        episodes: The last episodes.
+        agents: Those of each policy's agents in a world; None where every env has one agent.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerSet,
+        branches: Mapping[str, Branch],
+        flow: Flow[Any],
+        *,
+        announce: Callable[[str], None],
+        agents: Sequence[str],
+        league: League | None,
+    ) -> None:
+        self._workers = workers
+        self._branches = branches
+        self._flow = flow
+        self._league = league
+        self._seats = () if league is None else tuple(league.seats)
+        self.episodes = EpisodeMetrics(announce)
+        self.agents = AgentMetrics((*branches, *self._seats), agents, announce) if agents else None
+        self._seconds: dict[str, float] = {}
+        self._waited_s = 0.0
+
+    def begin(self) -> None:
+        """Begins an iteration."""
+        for branch in self._branches.values():
+            branch.trainee.clock.begin_iteration()
+        self._waited_s = self._flow.waited_s
+
+    def take_episodes(self) -> None:
+        """Takes the episodes that have ended since the last call, of worlds those of their agents too."""
+        counts = self._workers.counts
+        self.episodes.add(counts.take_episodes())
+        if self.agents is not None:
+            for policy in (*self._branches, *self._seats):
+                self.agents.add(policy, counts.take_agent_episodes(policy))
+
+    def result(self, iteration: int, seconds: float, *, since_last_s: float, time_total_s: float) -> dict[str, Any]:
+        """Returns the result of the iteration that has just ended.
+
+        Args:
+            iteration: Its number.
+            seconds: Seconds that it took.
+            since_last_s: Seconds since the iteration before that count into it.
+            time_total_s: Seconds of all iterations.
+        """
+        counts = self._workers.counts
+        first, *_ = (branch.trainee for branch in self._branches.values())
+        times = {"time_this_iter_s": since_last_s + seconds, "time_total_s": time_total_s}
+        counted = {
+            "iteration": iteration,
+            "env_steps": counts.env_steps,
+            "agent_steps": counts.env_steps if self.agents is None else counts.agent_steps.total(),
+            "sgd_steps": sum(branch.trainee.learner.sgd_steps for branch in self._branches.values()),
+            **self.episodes.result(),
+            **self._returns_in_place_of_the_worlds(),
+            "env_steps_per_s": first.clock.env_steps_this_iteration / seconds,
+        }
+        ending = {
+            **self._take_operator_seconds(),
+            "time/learner_wait_share": (self._flow.waited_s - self._waited_s) / seconds,
+        }
+        restarts = {"worker_restarts": self._workers.worker_restarts}
+        if self.agents is None:
+            (branch,) = self._branches.values()
+            lag, learned = _learned(branch)
+            version = {"weights_version": branch.trainee.learner.weights_version}
+            return {**counted, **lag, **times, **version, **restarts, **learned, **ending}
+        return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
+
+    def count_from_here(self) -> None:
+        """Has the next result count minibatches and env steps from here, as the counters have just been set."""
+        self._flow.metrics()
+
+    def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
+        """Returns the returns of agents where the world's own episodes do not end; {} where they do, or still may."""
+        endless = self._workers.counts.endless
+        if self.agents is None or self.episodes.episodes or endless is None or not endless.is_told:
+            return {}
+        return self.agents.of_policies(self._branches)
+
+    def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
+        """Returns what a world's result says of each policy and each agent."""
+        counts = self._workers.counts
+        result: dict[str, Any] = {
+            "missing_final_observations": counts.missing_finals,
+            "dropped_rewards": counts.dropped_rewards,
+        }
+        for policy, branch in self._branches.items():
+            lag, learned = _learned(branch)
+            own = {
+                "agent_steps": counts.agent_steps[policy],
+                "sgd_steps": branch.trainee.learner.sgd_steps,
+                **agents.of_policy(policy),
+                **lag,
+                "weights_version": branch.trainee.learner.weights_version,
+                **learned,
+            }
+            result.update({of_policy(policy, name): value for name, value in own.items()})
+        league = {} if self._league is None else self._league.metrics()
+        return {**result, **agents.of_agents(), **league}
+
+    def _take_operator_seconds(self) -> dict[str, float]:
+        """Returns the seconds of each operator since the last call, and of waiting for workers."""
+        before, now = self._seconds, {timing.path: timing.seconds for timing in self._flow.timings()}
+        now["waiting"] = self._flow.waited_s
+        self._seconds = now
+        return {f"time/{path}_s": seconds - before.get(path, 0.0) for path, seconds in now.items()}
+
+
+def _learned(branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns a trainee's lag, and what its learner and its operators report."""
+    trainee = branch.trainee
+    return dict(trainee.lag.take()), {
+        **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},
+        **{f"learner/{name}": trainee.clock.value(name) for name in trainee.clock.schedules},
+        **({} if branch.flow is None else branch.flow.metrics()),
+    }

@@ -1,0 +1,299 @@
+"""What a checkpoint holds of a training that runs, taken from it and loaded into it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.checkpoint.format import Content
+from rlrun.envs.spaces import empty_batch
+from rlrun.errors import CheckpointError, UsageError
+from rlrun.functional.saved_numbers import as_count
+from rlrun.rollout.worker import Orders
+from rlrun.training import checkpointing
+
+if TYPE_CHECKING:
+    from rlrun.league.league import League
+    from rlrun.training.branch import Branch
+    from rlrun.training.policies import Policies
+    from rlrun.training.running_training import RunningTraining
+
+
+def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[str, Any]) -> Content:
+    """Returns everything that a checkpoint of this moment holds.
+
+    Args:
+        running: What runs.
+        spec: What the checkpoint says of how it was made.
+        about: What its manifest says of that besides.
+
+    Raises:
+        UsageError: It was restored for acting alone.
+    """
+    trainee = running.trainee
+    return Content(
+        manifest={
+            "observation_space": str(trainee.spaces.observation),
+            "action_space": str(trainee.spaces.action),
+            **about,
+            **_spaces_in_words(running),
+            "iteration": running.iteration,
+            "env_steps": running.workers.counts.env_steps,
+            "sgd_steps": sum(own.learner.sgd_steps for own in running.trainees),
+        },
+        spec=spec,
+        tensors={stem: named for own in running.trainees for stem, named in checkpointing.trainee_tensors(own).items()},
+        state=sections(running),
+    )
+
+
+def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
+    """Returns what a manifest says of the spaces of each policy of a world."""
+    if running.results.agents is None:
+        return {}
+    return {
+        "policies": {
+            policy: {"observation_space": str(own.observation), "action_space": str(own.action)}
+            for policy, own in running.spaces().items()
+        }
+    }
+
+
+def sections(running: RunningTraining) -> dict[str, Any]:
+    """Returns a checkpoint's sections.
+
+    Raises:
+        UsageError: It was restored for acting alone.
+    """
+    running.demand_whole()
+    workers, results, league = running.workers.state(), running.results, running.league
+    own = {
+        "iteration": running.iteration,
+        "time_total_s": running.time_total_s,
+        "episodes": results.episodes.state(),
+        "unsaved": list(dict.fromkeys([*running.flow.unsaved(), *workers["unsaved"]])),
+    }
+    if running.curriculum is not None:
+        own["curriculum"] = running.curriculum.kwargs
+    if results.agents is not None:
+        own["agents"] = results.agents.state()
+        own["flow"] = running.flow.state(without=tuple(running.flows().values()))  # of what joins the branches
+        own["shared"] = [flow.state() for flow in running.shared_flows]
+    return {
+        "training": checkpointing.section("training", own),
+        "workers": checkpointing.section("workers", workers),
+        **({} if league is None else {"league": checkpointing.section("league", league.state())}),
+        "trainees": {
+            policy: checkpointing.trainee_sections(branch.trainee, _flow_state(branch))
+            for policy, branch in running.branches.items()
+        },
+    }
+
+
+def _flow_state(branch: Branch) -> dict[str, Any]:
+    return {} if branch.flow is None else branch.flow.state(without=branch.shared)
+
+
+def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the policies that a checkpoint lacks, or that learned by another algorithm.
+
+    None means that nothing differs, neither policies nor the agents that they act for.
+
+    Args:
+        policies: The policies of today.
+        spec: What the checkpoint says of how it was made.
+
+    Raises:
+        CheckpointError: Its policies cannot be read.
+    """
+    if policies.is_alone and not spec.get("policies"):
+        return None
+    try:
+        before = checkpointing.saved_policies(spec)
+    except (KeyError, TypeError, AttributeError, UsageError) as error:
+        raise CheckpointError(f"the checkpoint's policies cannot be read: {error}") from error
+    kinds = {policy: type(algorithm) for policy, algorithm in before.algorithms.items()}
+    new = {policy for policy, algorithm in policies.algorithms.items() if kinds.get(policy) is not type(algorithm)}
+    same_roles = before.roles == policies.roles
+    if not new and same_roles and list(kinds) == list(policies.algorithms):
+        return None
+    return frozenset(new)
+
+
+def load(
+    running: RunningTraining, content: Content, new: frozenset[str] | None = None, *, for_training: bool = True
+) -> None:
+    """Restores a training to where a checkpoint left off.
+
+    Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
+    Where policies have changed since, new ones begin as they are, all worlds begin new episodes, and a dataflow is
+    continued if it is still the same.
+
+    Args:
+        running: What runs.
+        content: The checkpoint.
+        new: The policies that it lacks, or that learned by another algorithm; empty where policies act for other
+            agents than they did. None where nothing differs.
+        for_training: Whether it is to be trained on; else workers and dataflow are left out, and no worker starts.
+
+    Raises:
+        CheckpointError: It does not fit this env or network.
+    """
+    saved = checkpointing.sections_of(content)
+    state = checkpointing.section_state(saved, "training")
+    owned = {
+        policy: _load_what_was_learned(running, content, saved, policy)
+        for policy in running.branches
+        if new is None or policy not in new
+    }
+    for policy, own in owned.items():
+        learner = checkpointing.section_state(own, "learner")
+        with checkpointing.refusing("section of its learner"):
+            running.branches[policy].trainee.learner.load_state(learner)
+    _load_counts(running, saved, new or ())
+    with checkpointing.refusing("section of its training"):
+        running.iteration, running.time_total_s = as_count(state["iteration"]), float(state["time_total_s"])
+        running.unsaved = tuple(state.get("unsaved", ()))  # earlier checkpoints did not say
+    running.is_restored_in_part = content.format_version == 1
+    running.results.count_from_here()
+    if running.league is not None:
+        _load_league(running.league, saved, is_new=new is not None and "league" not in saved)
+    running.is_for_training = for_training
+    if not for_training:
+        running.act_with_present_weights()
+        return
+    if running.curriculum is not None:
+        running.curriculum.kwargs = dict(state.get("curriculum", {}))  # none where there was no curriculum before
+        running.workers.order(Orders(env_kwargs=running.curriculum.kwargs))
+    running.broadcast()
+    if content.format_version == 1:
+        return
+    if new is None:
+        _load_places(running, saved, state, owned)
+    else:
+        _begin_new_worlds(running, owned, new)
+
+
+def _load_places(
+    running: RunningTraining,
+    saved: Mapping[str, Any],
+    state: Mapping[str, Any],
+    owned: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Restores the places of the envs, and the dataflow."""
+    workers = checkpointing.section_state(saved, "workers")
+    flows = {policy: checkpointing.section_state(own, "flow") for policy, own in owned.items()}
+    with checkpointing.refusing("section of its workers"):
+        running.env_slots_restarted = running.workers.load_state(workers)
+    with checkpointing.refusing("section of its flow"):
+        for policy, branch in running.branches.items():
+            if branch.flow is not None:
+                branch.flow.load_state(flows[policy], without=branch.shared)
+        if running.results.agents is not None:
+            running.flow.load_state(state["flow"], without=tuple(running.flows().values()))
+            for flow, own in zip(running.shared_flows, state["shared"], strict=True):
+                flow.load_state(own)
+
+
+def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str, Any]], new: Collection[str]) -> None:
+    """Goes on with other policies than before: with the dataflow of those whose dataflow is the same."""
+    running.env_slots_restarted = running.env_slots
+    told = [f"policy {policy} begins anew" for policy in new]
+    for policy, own in owned.items():
+        flow, shared = running.branches[policy].flow, running.branches[policy].shared
+        if flow is None:
+            continue
+        try:
+            flow.load_state(checkpointing.section_state(own, "flow"), without=shared)
+        except CheckpointError:  # it was saved by another plan
+            told.append(f"the dataflow of policy {policy} begins anew")
+    running.unsaved = (*running.unsaved, *sorted(told))
+
+
+def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> None:
+    """Goes on with a league, or begins one with the weights that were just loaded."""
+    league.clear()
+    if is_new:
+        return
+    state = checkpointing.section_state(saved, "league")
+    with checkpointing.refusing("section of its league"):
+        league.load_state(state)
+
+
+def load_weights(running: RunningTraining, content: Content) -> None:
+    """Loads only the policies and their filters, to start another run from them.
+
+    Args:
+        running: What runs.
+        content: A checkpoint of the other run.
+
+    Raises:
+        CheckpointError: It does not fit this env or network.
+    """
+    saved = checkpointing.sections_of(content)
+    for policy, branch in running.branches.items():
+        own = checkpointing.trainee_sections_of(saved, policy)
+        checkpointing.load_policy(branch.trainee, content)
+        _load_filters(running, own, policy)
+    if running.league is not None:
+        running.league.clear()
+    running.broadcast()
+
+
+def adopt(running: RunningTraining, content: Content) -> None:
+    """Adopts what another run of the algorithm has learned: weights, optimizer, filters, counters, returns.
+
+    Its own envs and draws go on where they are, and its iterations and seconds are counted on.
+
+    Args:
+        running: What runs.
+        content: A checkpoint of the other run.
+
+    Raises:
+        CheckpointError: It does not fit this env or network.
+    """
+    saved = checkpointing.sections_of(content)
+    for policy, branch in running.branches.items():
+        own = _load_what_was_learned(running, content, saved, policy)
+        with checkpointing.refusing("section of its learner"):
+            branch.trainee.learner.adopt_state(checkpointing.section_state(own, "learner"))
+    _load_counts(running, saved)
+    running.results.count_from_here()
+    running.broadcast()
+
+
+def _load_what_was_learned(
+    running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str
+) -> Mapping[str, Any]:
+    """Loads what a restored trainee and one that adopts another have in common; returns its sections."""
+    trainee = running.branches[policy].trainee
+    own = checkpointing.trainee_sections_of(saved, policy)
+    checkpointing.load_policy(trainee, content)
+    checkpointing.load_optimizer(trainee, content)
+    _load_filters(running, own, policy)
+    return own
+
+
+def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collection[str] = ()) -> None:
+    """Loads what was counted of envs and episodes, but of policies that are new."""
+    workers, training = (checkpointing.section_state(saved, owner) for owner in ("workers", "training"))
+    counts, results = running.workers.counts, running.results
+    with checkpointing.refusing("section of its workers"):
+        counts.env_steps = as_count(workers["env_steps"])
+        if results.agents is not None:
+            counts.load_agent_steps(workers)
+            for policy in new:
+                counts.agent_steps.pop(policy, None)
+    with checkpointing.refusing("section of its training"):
+        results.episodes.load_state(training["episodes"])
+        if results.agents is not None:
+            results.agents.load_state(training["agents"], new)
+
+
+def _load_filters(running: RunningTraining, own: Mapping[str, Any], policy: str) -> None:
+    trainee, acting = running.branches[policy].trainee, running.acting[policy]
+    with checkpointing.refusing("section of its filters"):
+        trainee.filters.load_state(checkpointing.section_state(own, "filters"))
+        acting.refresh()
+        if trainee.filters.moments:  # raises where they are of other observations
+            acting.behavior().filtered(empty_batch(trainee.spaces.observation, 1))

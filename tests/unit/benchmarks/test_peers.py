@@ -1,0 +1,48 @@
+"""What the benchmarks share: parts by name, requirements of venvs, windows, and ratios."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from itertools import count
+
+import pytest
+
+from benchmarks import peers
+
+
+def test_a_part_that_is_not_there_ends_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = peers.parser_of("Measures.", ["fast", "slow", "slow", "ways"], unasked=["ways"])
+    assert parser.parse_args([]).only == ["fast", "slow"]
+    assert parser.parse_args(["--only", "ways,fast"]).only == ["ways", "fast"]
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(["--only", "quick,slow"])
+    assert ended.value.code == 2
+    assert "there is no part quick; there are fast, slow, ways" in capsys.readouterr().err
+
+
+def test_a_package_without_a_version_has_the_one_that_rlrun_runs_with() -> None:
+    assert peers.same_version("gymnasium[box2d,mujoco]") == f"gymnasium[box2d,mujoco]=={version('gymnasium')}"
+    names = {peers.bare_name(package) for packages in peers.VENVS.values() for package in packages}
+    assert {"gymnasium", "ray", "torch", "stable-baselines3"} <= names
+
+
+def test_a_window_begins_with_what_the_last_step_of_the_warm_up_returned() -> None:
+    numbers = count()
+    found, clocks = peers.in_window({"warm_up_s": 0.0, "window_s": 0.01}, lambda: next(numbers))
+    assert found == list(range(len(found)))
+    assert set(clocks) == {"seconds", "cpu_seconds"}
+    assert peers.in_window({"warm_up_s": 0.0, "window_s": 0.0}, lambda: next(numbers))[0] == [found[-1] + 1]
+
+
+def test_counts_and_clocks_between_two_marks_are_differences() -> None:
+    first, last = {"seconds": 1.0, "env_steps": 100}, {"seconds": 3.0, "env_steps": 700}
+    assert peers.rates([peers.between(first, last)]) == [300.0]
+
+
+def test_turns_alternate_and_each_has_its_fastest_stretch() -> None:
+    said: list[str] = []
+    ticks = iter([0.0, 4.0, 4.0, 10.0, 10.0, 12.0, 12.0, 20.0])
+    turns = {"one": lambda: said.append("one"), "other": lambda: said.append("other")}
+    found = peers.fastest(turns, stretches=2, calls=2, clock=lambda: next(ticks))
+    assert said == ["one", "one", "other", "other"] * 2
+    assert found == {"one": 1.0, "other": 3.0}

@@ -1,0 +1,68 @@
+"""An algorithm is a value that is made from settings by name, or from a parsed config."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import pytest
+
+import rlrun
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import SpecError, UsageError
+
+
+def test_settings_by_name_are_parsed_as_those_of_a_spec_are() -> None:
+    made = PPO(lr=[[0, 1e-3], [500, 0.0]], train_batch_size=1e3, model={"hiddens": [8]})
+    written = {"lr": [[0, 1e-3], [500, 0.0]], "train_batch_size": 1e3, "model": {"hiddens": [8]}}
+    assert made.config == PPOConfig.parse(written)
+    assert made.config.train_batch_size == 1000
+
+
+def test_a_parsed_config_will_do_in_their_place() -> None:
+    config = PPOConfig(lr=1e-3)
+    assert PPO(config).config is config
+    assert PPO().config == PPOConfig()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lrr": 1e-3}, "config.lrr: unknown key 'lrr'; did you mean 'lr'?"),
+        ({"learning_rate": 1e-3}, "config.learning_rate: 'learning_rate' is 'lr' here"),
+        ({"gamma": 2}, "config.gamma: must be a number >= 0 and <= 1, not 2"),
+        ({"config": {"lr": 1e-3}}, "config.config: unknown key 'config'"),
+    ],
+)
+def test_a_wrong_setting_is_explained_as_in_a_spec(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=f"^{re.escape(message)}"):
+        PPO(**settings)
+
+
+@pytest.mark.parametrize("former", [("CartPole-v1",), ({"lr": 1e-3},), (EnvConfig(id="CartPole-v1"),)])
+def test_an_env_in_the_place_of_settings_is_answered_with_what_to_write(former: tuple[object, ...]) -> None:
+    written = re.escape('rlrun.Training("CartPole-v1", PPO(lr=1e-3))')
+    with pytest.raises(UsageError, match=written):
+        PPO(*former)
+    with pytest.raises(UsageError, match=written):
+        PPO(*former, {"lr": 1e-3}, seed=1)
+
+
+def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:
+    sent = pickle.loads(pickle.dumps(PPO(lr=1e-3)))
+    assert sent.config == PPOConfig(lr=1e-3)
+
+
+def test_a_training_runs_until_so_many_env_steps_of_the_whole_run() -> None:
+    algorithm = PPO(train_batch_size=64, minibatch_size=32, num_epochs=1, model={"hiddens": [4]}, compile=False)
+    with rlrun.Training("CartPole-v1", algorithm) as training:
+        assert training.iteration == 0
+        results = training.train(env_steps=150)
+        assert [result["iteration"] for result in results] == [1, 2, 3]
+        assert results[1]["env_steps"] < 150 <= results[2]["env_steps"]
+        assert training.train(env_steps=150) == []
+        assert [result["iteration"] for result in training.train(env_steps=results[2]["env_steps"] + 1)] == [4]
+    planning = rlrun.Training("FrozenLake-v1", rlrun.ValueIteration())
+    with pytest.raises(UsageError, match=r"^value_iteration takes no env steps: call step\(\)"):
+        planning.train(env_steps=100)

@@ -14,7 +14,7 @@ RUNS_TRIALS = ("train", "resume", "regress")
 
 def run() -> None:
     """Imports the command line and runs it; SIGTERM and SIGHUP end it as Ctrl-C does."""
-    announce: Callable[[int], None] = _announce_nothing
+    announce: Callable[[int], object] = _announce_nothing
     try:
         try:
             listen()
@@ -38,7 +38,7 @@ def _announce_nothing(exit_code: int) -> None:
     """Nobody waits for this process but the caller."""
 
 
-def _go_on_in_child() -> Callable[[int], None]:
+def _go_on_in_child() -> Callable[[int], object]:
     """Goes on in a child of this process; returns what tells the parent the exit code."""
     from rlrun.waiting_parent import SilentEnd, go_on_in_child
 

@@ -1,4 +1,4 @@
-"""A config class as YAML: every setting with its default and what it means as a comment."""
+"""Prints a config class as YAML: every setting with its default, and its docstring as a comment."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 def commented_yaml(model: type[ConfigModel]) -> str:
     """Returns every field of a config class as YAML with its default and its docstring as a comment.
 
-    The text parses back to the defaults. A required field stands as a comment, since it has no default.
+    The text parses back to the defaults. A required field has no default and is commented out.
     """
     return "\n".join(_field_lines(model, indent="")) + "\n"
 
 
 def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
-    """Yields a few settings with their defaults and comments, for a text in which they stand indented."""
+    """Yields a few settings with their defaults and comments, indented for the text that they become part of."""
     for name in names:
         field = model.model_fields[name]
         yield from _comment_lines(field, indent)
@@ -33,7 +33,7 @@ def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -
 
 
 def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:
-    """Yields the lines of a config class, or of one section with values of its own."""
+    """Yields the lines of a config class, or of a section, whose values may differ from its class's defaults."""
     for name, field in model.model_fields.items():
         if indent == "" and name != next(iter(model.model_fields)):
             yield ""
@@ -60,7 +60,7 @@ def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
 
 
 def _flow_yaml(value: Any) -> str:
-    """Writes a value on one line as YAML 1.2; texts that could be read as something else are quoted."""
+    """Returns a value in YAML 1.2 on one line; texts that could be read as something else are quoted."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow_yaml(key)}: {_flow_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -1,9 +1,9 @@
-"""Typed configs: frozen, strict, explained.
+"""Typed configs: frozen, strict, with an explanation of every mistake.
 
-A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It takes YAML's
-data as it comes, strictly: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two forms are
-eased, because YAML has no other way to write them: a list is accepted for a tuple, and a float without fraction for a
-whole number, so that ``env_steps: 1e6`` is one.
+A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It is validated
+strictly from YAML data: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two forms are
+converted, because YAML has no other way to write them: a list to a tuple, and a float without fraction to a whole
+number, so that ``env_steps: 1e6`` is one.
 
 Examples:
     >>> class Ladder(ConfigModel):
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, Typ
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from typing_extensions import override
 
 from rlrun.errors import SpecError
 from rlrun.explain import Mistake, annotation_at, mistakes_of, problems_of, shown
@@ -64,13 +65,14 @@ Schedule = Annotated[
     NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...],
     AfterValidator(_ascending),
 ]
-"""A number that may change with the env steps: a constant, or points ``[[env_steps, value], ...]`` joined by straight
-lines and constant outside them. Never negative."""
+"""Schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation, constant
+outside them. Never negative."""
 
 
 class _Explaining(ModelMetaclass):
-    """Makes a config's constructor raise SpecError, as `ConfigModel.parse` does."""
+    """Metaclass whose constructor call raises SpecError, as `ConfigModel.parse` does."""
 
+    @override
     def __call__(self, **values: Any) -> Any:
         try:
             return super().__call__(**values)
@@ -79,19 +81,19 @@ class _Explaining(ModelMetaclass):
 
 
 class ConfigModel(BaseModel, metaclass=_Explaining):
-    """A frozen config that refuses what it does not know and explains every mistake.
+    """Base of all configs: a frozen model that refuses unknown keys and explains every mistake.
 
     Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
     JSON Schema and the documentation. Rules across fields are model validators that raise ValueError. `defaults` gives
-    inherited fields other defaults, `fixed` takes them away. A mapping that is given for a section, a field whose
-    default is a config, says what is different from that default.
+    inherited fields other defaults, `fixed` removes them. A section is a field whose default is a config; a mapping
+    given for it changes the keys that it names and keeps the others of that default.
     """
 
     refused: ClassVar[Mapping[str, str]] = {}
-    """Why settings are refused that its bases have, by name."""
+    """Reasons why inherited settings cannot be set, by name."""
 
     fixed_fields: ClassVar[Mapping[str, FieldInfo]] = {}
-    """What the settings are that `fixed` has taken away, by name; their values are attributes of the class."""
+    """Field definitions that `fixed` has removed, by name; their values are attributes of the class."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
@@ -99,16 +101,17 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @model_validator(mode="before")
     @classmethod
-    def _ease(cls, data: Any) -> Any:
-        """Turns lists into tuples, floats without fraction into whole numbers, and sections into whole ones."""
+    def _convert(cls, data: Any) -> Any:
+        """Converts lists to tuples and whole floats to ints, and completes sections by their defaults."""
         if not isinstance(data, Mapping):
             return data
         fields = cls.model_fields
-        return {key: _eased(fields[key], value) if key in fields else value for key, value in data.items()}
+        return {key: _converted(fields[key], value) if key in fields else value for key, value in data.items()}
 
+    @override
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
-        """Takes away what a base class has fixed, which pydantic has found again among its annotations."""
+        """Removes fields that a base class has fixed: pydantic has collected them again from its annotations."""
         super().__pydantic_init_subclass__(**arguments)
         bases = [vars(base).get("refused", {}) for base in reversed(cls.__mro__)]
         refused = {name: reason for reasons in bases for name, reason in reasons.items()}
@@ -121,11 +124,11 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         """Makes a config from plain data.
 
         Args:
-            data: A mapping of field names, or whatever else the class takes (an env may be a bare id).
-            path: Where the data stands inside a spec, put before the path of each problem.
+            data: A mapping of field names, or another form that the class accepts (an env may be a bare id).
+            path: Dotted path of the data inside a spec, put before the path of each problem.
 
         Raises:
-            SpecError: With every mistake at once, in words of ours.
+            SpecError: With every mistake at once, in rlrun's words instead of pydantic's.
         """
         try:
             return cls.model_validate(data)
@@ -134,12 +137,13 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def mistakes(cls, error: ValidationError) -> list[Mistake]:
-        """Lists what was wrong in data that did not validate, in words of ours."""
+        """Lists the mistakes in data that did not validate, in rlrun's words instead of pydantic's."""
         found = mistakes_of(error, cls)
-        return [replace(mistake, message=cls._why_gone_at(mistake) or mistake.message) for mistake in found]
+        return [replace(mistake, message=cls._key_message(mistake) or mistake.message) for mistake in found]
 
     @classmethod
-    def _why_gone_at(cls, mistake: Mistake) -> str:
+    def _key_message(cls, mistake: Mistake) -> str:
+        """Returns the message about an unknown key, "" for a mistake of another kind."""
         section = config_in(annotation_at(cls, mistake.location[:-1])) if mistake.at_key else None
         name = str(mistake.location[-1]) if mistake.at_key else ""
         if section is None or name in section.model_fields:  # a validator has said what is wrong with it
@@ -148,7 +152,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Says that a setting is refused, or what a former or foreign one is called here; "" if none of it is so."""
+        """Returns why a name cannot be set: it is fixed here, a former name, or another library's; "" if none."""
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
         if name not in cls.model_fields and RENAMED_SETTINGS.get(name) in cls.model_fields:
@@ -157,7 +161,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def has_setting(cls, name: str) -> bool:
-        """Whether there is a setting of a dotted name."""
+        """Whether the config has a setting of this dotted name."""
         first, _, rest = name.partition(".")
         if first not in cls.model_fields or not rest:
             return first in cls.model_fields
@@ -166,19 +170,17 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def parse_earlier(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Makes a config from what `to_data` of an earlier version returned, in which settings had their former names.
-
-        What is fixed by now is left out.
+        """Makes a config from `to_data` of an earlier version: former names are translated, fixed settings left out.
 
         Raises:
-            SpecError: With every mistake at once, in words of ours.
+            SpecError: With every mistake at once.
         """
         return cls.parse(_in_present_names(cls, data), path=path)
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields changed and everything validated again.
 
-        A mapping for a section changes what it names of the present section.
+        A mapping for a section changes the keys that it names and keeps the section's others.
 
         Raises:
             SpecError: If a change is not valid.
@@ -191,7 +193,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return self.model_dump(mode="json")
 
     def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what data says, and beside it what this config was made with."""
+        """Returns data merged over the fields that this config was made with; sections are merged key by key."""
         result = {name: getattr(self, name) for name in self.model_fields_set}
         for key, value in data.items():
             section = result.get(key)
@@ -216,9 +218,9 @@ def config_in(annotation: Any) -> type[ConfigModel] | None:
 
 
 def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
-    """Gives settings that a config class inherits other defaults, which are checked like any values.
+    """Class decorator that gives inherited settings other defaults, which are validated.
 
-    A mapping for a section changes what it names of the section's inherited default.
+    A mapping for a section changes the keys that it names of the section's inherited default.
 
     Examples:
         >>> class Rung(ConfigModel):
@@ -245,12 +247,12 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 
 
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
-    """Takes settings away from a config class that inherits them, since only one value of each makes sense there.
+    """Class decorator that fixes inherited settings, where only one value of each makes sense.
 
-    Code reads that value as if it were set; whoever sets it is told the reason.
+    Code reads that value as if it were set; setting it in a spec is an error with the reason.
 
     Args:
-        reason: Why, to stand behind "cannot be set here: ".
+        reason: Why, in words that follow "cannot be set here: ".
         values: The values.
 
     Raises:
@@ -287,15 +289,15 @@ def _in_present_names(model: type[ConfigModel], data: Mapping[str, Any]) -> dict
     return result
 
 
-def _eased(field: FieldInfo, value: Any) -> Any:
-    """Returns a value in the form its field wants; of a section all that it does not leave to the section's class."""
+def _converted(field: FieldInfo, value: Any) -> Any:
+    """Returns a value in the form of its field; a mapping for a section is merged over the section's default."""
     if isinstance(field.default, ConfigModel) and isinstance(value, Mapping):
         return field.default.merged(value)
     return _fit(field.annotation, value)
 
 
 def _fit(annotation: Any, value: Any) -> Any:
-    """Returns a value in the form its annotation wants, where YAML has no way to write that form."""
+    """Returns a value in the form of its annotation, where YAML has no way to write that form."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _fit(arguments[0], value)

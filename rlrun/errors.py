@@ -1,19 +1,19 @@
 """Every exception of rlrun, its exit code, and the nearest right name for a wrong one.
 
 RlrunError (1)
-├── UsageError (2)            a command line or a Python call that cannot mean anything
+├── UsageError (2)            a command line or a Python call that makes no sense
 │   ├── SpecError (2)         all mistakes of a YAML file or config at once
 │   └── CompilerMissing (2)   a run with compiled updates, and no C++ compiler here
 ├── TargetMissed (3)          a run that ended below what its spec expects
 ├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
-│   └── RayEnded (4)          Ray has ended below the trials, which is no fault of any: they go on in another
+│   └── RayEnded (4)          Ray itself ended; its trials are not at fault and can be resumed
 ├── CheckpointError (5)       a checkpoint that cannot be used
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
-│   ├── CheckpointRefused     it asks for code that nobody has vouched for
-│   └── RunDamaged            a file of a run's directory cannot be understood
-├── EnvironmentUnusable (6)   an env that lacks a package here, or that nothing can be trained in
+│   ├── CheckpointRefused     it names code that is not trusted
+│   └── RunDamaged            a file of a run's directory cannot be read
+├── EnvironmentUnusable (6)   an env that lacks a package here, or cannot be trained in
 ├── OutOfResources (7)        the disk or the memory is full, or nothing can be written there
-│   └── DiskFull              the disk, which is no fault of any one trial: they go on once there is room
+│   └── DiskFull              the disk is full; no trial is at fault, and all can be resumed once there is room
 └── Interrupted (130)         the user pressed Ctrl-C
 """
 
@@ -25,12 +25,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
+from typing_extensions import override
+
 LONGEST_TEXT = 20_000
-"""Characters of a message that holds what others wrote, such as the text of an env's exception."""
+"""Longest message, in characters, that quotes foreign text such as an env's exception."""
 
 
 class ExitCode(IntEnum):
-    """What a command ends with; docs/running.md lists them."""
+    """Exit codes of the command line; docs/running.md explains them."""
 
     OK = 0
     BUG = 1
@@ -44,13 +46,13 @@ class ExitCode(IntEnum):
 
 
 class RlrunError(Exception):
-    """Whatever rlrun itself raises; its text is one message for the user, without a traceback."""
+    """Base of all exceptions that rlrun raises; its text is a message for the user, without a traceback."""
 
     exit_code: ClassVar[int] = ExitCode.BUG
 
 
 class UsageError(RlrunError):
-    """The command or call cannot mean anything as given."""
+    """A command line or a Python call that makes no sense."""
 
     exit_code = ExitCode.USAGE_OR_SPEC
 
@@ -73,22 +75,26 @@ class Problem:
     line: int = 0
     column: int = 0
 
+    @override
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
         return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 
 class SpecError(UsageError):
-    """All mistakes of a spec at once, a line each."""
+    """All mistakes of a spec at once, a line each.
+
+    Attributes:
+        problems: The mistakes.
+    """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keeps the problems and makes the message from them, a line each."""
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
 
 class CompilerMissing(UsageError):
-    """A run's updates are compiled and there is no compiler here; whoever resumes it must say what to do."""
+    """A run's updates were compiled and there is no C++ compiler here; the user chooses how to resume it."""
 
 
 class TargetMissed(RlrunError):
@@ -101,7 +107,7 @@ class TrainingFailed(RlrunError):
     """Training failed; where a user's own code raised, its traceback is in the message.
 
     Args:
-        message: What is told; of a text longer than `LONGEST_TEXT` its beginning and its end.
+        message: The message; the middle of one longer than `LONGEST_TEXT` is left out.
     """
 
     exit_code = ExitCode.TRAINING_FAILED
@@ -111,7 +117,7 @@ class TrainingFailed(RlrunError):
 
 
 class RayEnded(TrainingFailed):
-    """Ray has ended on this machine while trials ran."""
+    """Ray ended on this machine while trials ran."""
 
 
 class CheckpointError(RlrunError):
@@ -125,37 +131,37 @@ class CheckpointCorrupt(CheckpointError):
 
 
 class CheckpointRefused(CheckpointError):
-    """A checkpoint or run that asks for what nobody has vouched for: code, files, services."""
+    """A checkpoint or run that names code, files or services that are not trusted."""
 
 
 class RunDamaged(CheckpointError):
-    """A run or trial with a file that cannot be understood; the message names it."""
+    """A run or trial with a file that cannot be read; the message names it."""
 
 
 class EnvironmentUnusable(RlrunError):
-    """An env that lacks a package here, or is none; a name that does not exist at all is a UsageError."""
+    """An env that lacks a package here, or cannot be trained in; an unknown id is a UsageError."""
 
     exit_code = ExitCode.ENVIRONMENT_UNUSABLE
 
 
 class OutOfResources(RlrunError):
-    """The disk or the memory is full; the message says where, how much is needed and how much is free."""
+    """The disk or the memory is full; the message names the place, the bytes needed and the bytes free."""
 
     exit_code = ExitCode.DISK_OR_MEMORY
 
 
 class DiskFull(OutOfResources):
-    """The disk is full; the message says where, how much is needed and how much is free."""
+    """The disk is full; the message names the place, the bytes needed and the bytes free."""
 
 
 class Interrupted(RlrunError):
-    """The user interrupted the run; what was saved is named in the message."""
+    """The user interrupted the run; the message names what was saved."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 def shortened(text: str) -> str:
-    """Returns a text, of one longer than `LONGEST_TEXT` its beginning and its end.
+    """Returns a text, without its middle if it is longer than `LONGEST_TEXT`.
 
     Examples:
         >>> len(shortened(10**6 * "x")) <= LONGEST_TEXT

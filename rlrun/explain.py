@@ -1,7 +1,8 @@
-"""What a config's mistakes are called: our words for what pydantic finds, and for what a field expects.
+"""Words of messages about configs: describes the values that a field accepts, and translates validation errors.
 
-`describe` says what an annotation accepts ("a number > 0"); `mistakes_of` turns a validation error into one mistake per
-wrong value, with unions resolved to the member that was meant. Both read type annotations and nothing else.
+`describe` describes the values of an annotation ("a number > 0"). `mistakes_of` turns a validation error of pydantic
+into one mistake per wrong value, with unions resolved to the intended member. Both read type annotations and nothing
+else.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from pydantic.fields import FieldInfo
 from rlrun.errors import Problem, did_you_mean
 
 Location = tuple[str | int, ...]
-"""Where a value is inside a config: keys of mappings and indices of lists, from the outside in."""
+"""Location of a value inside a config: keys of mappings and indices of lists, from the outside in."""
 
 MANY_NAMES = 16
-"""Up to so many allowed names are listed where none is near a wrong one."""
+"""Most allowed names that a message lists where none is near the wrong one."""
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false values", str: "texts"}
-# YAML 1.1 took these for booleans; whoever still writes them learns the new words.
+# Booleans of YAML 1.1 that are texts in YAML 1.2.
 _YAML_1_1_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -34,7 +35,7 @@ class Mistake:
     """One wrong value in a config.
 
     Attributes:
-        location: Where the value is, relative to the config.
+        location: Location of the value, relative to the config.
         message: What is wrong.
         at_key: Whether the key is at fault (an unknown name), not its value.
     """
@@ -74,7 +75,7 @@ def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]
 
 
 def shown(value: Any) -> str:
-    """Returns a value as a message shows it: texts in quotes, the rest as YAML writes it, long ones cut.
+    """Returns a value as text for a message: texts in quotes, the rest as in YAML, long ones cut.
 
     Examples:
         >>> shown("abc"), shown(True), shown(None), shown({"a": 1})
@@ -98,17 +99,17 @@ class UnknownKey(ValueError):
 
 
 class Remark(str):
-    """A sentence for a trial's record alone: it asks nothing of the user, and is not told on the terminal."""
+    """A sentence for a trial's record alone: it is not printed on the terminal, since the user need not act."""
 
 
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
-    """Says that a name is unknown, with the nearest right one, or all of them if none is near and they are few.
+    """Returns a message about an unknown name: with the nearest right one, or all of them if they are few.
 
     Args:
         name: The name.
-        allowed: Those that there are.
-        what: What the name is, to stand before it.
-        guess: Whether the nearest one may be meant.
+        allowed: The right names.
+        what: First words of the message, before the name.
+        guess: Whether the nearest right name is suggested.
 
     Examples:
         >>> unknown_name("asah", ["asha", "pbt"], "unknown scheduler")
@@ -124,11 +125,11 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
-    """Says what an annotation accepts, to stand after "must be".
+    """Describes the values that an annotation accepts, in words that follow "must be".
 
     Args:
         annotation: A type annotation of a field.
-        constraints: What pydantic keeps beside it: bounds, lengths.
+        constraints: Bounds and lengths that pydantic keeps apart from the annotation.
 
     Examples:
         >>> describe(int), describe(Literal["relu", "tanh"]), describe(tuple[int, ...] | None)
@@ -153,12 +154,12 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
 
 
 def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
-    """Whether an annotation is a config class."""
+    """Whether an annotation is a model of pydantic, such as a config class."""
     return isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
 
 
 def annotation_at(annotation: Any, location: Location) -> Any:
-    """Returns the annotation of the value at a location below an annotation; `Any` where nothing is known.
+    """Returns the annotation of the value at a location below an annotation; `Any` where it is unknown.
 
     Unions resolve to their first member that can hold the next key or index.
     """
@@ -172,7 +173,7 @@ def annotation_at(annotation: Any, location: Location) -> Any:
 
 
 def _mistakes(errors: list[dict[str, Any]], annotation: Any, location: Location) -> list[Mistake]:
-    """Words the errors below one value, whose annotation is known; each error's "loc" is relative to the value."""
+    """Returns the mistakes for pydantic's errors at or below one value; each error's "loc" is relative to it."""
     expected = describe(annotation)
     annotation, _ = _bare(annotation, ())
     if _is_union(annotation):
@@ -198,7 +199,7 @@ def _belongs_here(error: dict[str, Any]) -> bool:
 
 
 def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location: Location) -> Mistake:
-    """Words an error about the value itself, or about one of its keys."""
+    """Returns the mistake for an error about the value itself, or about one of its keys."""
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
         names = list(annotation.model_fields) if is_model(annotation) else []
@@ -216,7 +217,7 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
 def _union_mistakes(
     errors: list[dict[str, Any]], annotation: Any, members: list[Any], location: Location
 ) -> list[Mistake]:
-    """Words the errors of a union: of the member whose kind of value was given, else one mistake for all members.
+    """Returns the mistakes for a union: those of the member whose kind of value was given, else one for all members.
 
     Pydantic prefixes each error with a label of its member; the labels come in the members' order.
     """
@@ -268,7 +269,7 @@ def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def whole_annotation(field: FieldInfo) -> Any:
-    """Returns a field's annotation with the constraints that pydantic keeps beside it."""
+    """Returns a field's annotation with the constraints that pydantic keeps apart from it."""
     annotation: Any = field.annotation
     for constraint in field.metadata:
         annotation = Annotated[annotation, constraint]
@@ -299,7 +300,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _hint(value: Any, annotations: Iterable[Any]) -> str:
-    """Returns the nearest right word for a text that is none of a field's choices."""
+    """Returns "; did you mean ...?" for a text that is none of a field's choices, "" if no choice is near."""
     if not isinstance(value, str):
         return ""
     bare = [_bare(annotation, ())[0] for annotation in annotations]

@@ -1,14 +1,14 @@
-"""Names of other libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou), answered with what there is here.
+"""Translates names of other libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to those of rlrun.
 
-The names are data, in `foreign_names.yaml` beside this file, which is read when a name is unknown and never before. No
-name is guessed for one that is known from there: better no answer than a wrong one.
+The names are data, in `foreign_names.yaml` next to this file, which is read only when a name is unknown. For a name
+that is in it no similar name is suggested: no answer is better than a wrong one.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,39 +17,39 @@ from typing import Any
 from rlrun.explain import unknown_name
 
 Has = Callable[[str], bool]
-"""Whether a config has a setting of a dotted name."""
+"""A predicate: whether a config has a setting of a dotted name."""
 
 TABLE = Path(__file__).with_suffix(".yaml")
 """The file with all names."""
 
 _IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
-"""Settings of which each algorithm, policy and world has one, and no section of them."""
+"""Settings of which each algorithm, policy or world has one, while no section of a config has any."""
 
 
 @dataclass(frozen=True)
 class Ours:
-    """A setting of ours.
+    """A setting of rlrun that corresponds to one of another library.
 
     Attributes:
-        name: Its dotted name in `config`; with `beside_config` its name beside that.
+        name: Its dotted name in `config`; with `of_experiment` its dotted name in the experiment.
         conversion: How its value follows from the other library's, "" if it is the same.
-        beside_config: Whether it is a setting of the experiment, not of `config`.
-        needs: A setting that the config must have for this to be meant; "" for none.
+        of_experiment: Whether it is a key of the experiment, next to `config`.
+        needs: A setting that the config must have for this to apply; "" for none.
     """
 
     name: str
     conversion: str = ""
-    beside_config: bool = False
+    of_experiment: bool = False
     needs: str = ""
 
 
 @dataclass(frozen=True)
 class Absent:
-    """Why there is nothing to set.
+    """A setting of another library that rlrun has no counterpart of.
 
     Attributes:
-        instead: What there is instead, in a few words; "" for nothing.
-        needs: A setting that the config must have for this to be true; "" for none.
+        instead: What to use instead, in a few words; "" for nothing.
+        needs: A setting that the config must have for this to apply; "" for none.
     """
 
     instead: str = ""
@@ -61,17 +61,17 @@ class OtherAlgorithm:
     """An algorithm of another library.
 
     Attributes:
-        told: What to write instead, or that there is none.
-        ours: Name of the algorithm here whose settings it has, "" if there is none.
+        advice: What to write instead, or that rlrun has none.
+        ours: Name of the algorithm of rlrun whose settings it has, "" if there is none.
     """
 
-    told: str
+    advice: str
     ours: str = ""
 
 
 @cache
 def table() -> Mapping[str, Any]:
-    """Reads the file: by kind of name, what there is here by the name elsewhere."""
+    """Reads the file: kind of name -> the other library's name -> its counterpart here."""
     import yaml
 
     data: Mapping[str, Any] = yaml.safe_load(TABLE.read_text("utf-8"))
@@ -80,7 +80,7 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
-    """Returns the meanings of each setting of other libraries, the first that a config has being meant."""
+    """Returns the counterparts of each setting of other libraries; the first one that a config has applies."""
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
         for name, written in table()["settings"].items()
@@ -88,13 +88,13 @@ def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
 
 
 def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
-    """Says what another library's setting is called here, also where its name is misspelt; "" if that is not known.
+    """Returns a message with the counterpart of another library's setting, even a misspelt one; "" if unknown.
 
     Args:
-        name: Its name there, or one that is nearer to it than to any of ours.
-        configs: The config that is meant; where it is not known of which algorithm it is, that of each.
-        known: The names that may stand there.
-        path: Path of the config, to be said with a name in it; "" if what is wrong stands in it itself.
+        name: Its name there, or one that is nearer to it than to any name of rlrun.
+        configs: The config; where the algorithm is unknown, that of each algorithm.
+        known: The names that are allowed in its place.
+        path: Path of the config that the message names; "" if the wrong key is in the config itself.
     """
     if answer := _answer(name, configs, path):
         return answer
@@ -107,7 +107,7 @@ def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str 
 
 
 def setting_for(name: str, has: Has) -> Ours | None:
-    """Returns the setting of a config, or beside it, that another library's setting is, None if there is none.
+    """Returns the counterpart of another library's setting in a config or its experiment, None if there is none.
 
     Args:
         name: Its name there.
@@ -116,19 +116,19 @@ def setting_for(name: str, has: Has) -> Ours | None:
     for ours in settings().get(name, ()):
         if isinstance(ours, Absent):
             continue
-        there = any(map(has, _IN_EVERY_CONFIG)) if ours.beside_config else has(ours.name)
+        there = any(map(has, _IN_EVERY_CONFIG)) if ours.of_experiment else has(ours.name)
         if there and _is_met(ours.needs, has):
             return ours
     return None
 
 
 def entry_key_for(name: str) -> str:
-    """Returns the dotted key of an experiment that takes another library's value as it is, "" if none does.
+    """Returns the dotted key of an experiment that takes another library's value unchanged, "" if none does.
 
     Args:
         name: Its name there.
     """
-    found = (ours for ours in settings().get(name, ()) if isinstance(ours, Ours) and ours.beside_config)
+    found = (ours for ours in settings().get(name, ()) if isinstance(ours, Ours) and ours.of_experiment)
     return next((ours.name for ours in found if not ours.conversion), "")
 
 
@@ -138,7 +138,7 @@ def is_foreign(name: str) -> bool:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Says that a config has no such key; none is guessed for one that is known to be another library's.
+    """Returns the message about an unknown key of a config; for a known key of another library none is suggested.
 
     Examples:
         >>> unknown_key("lrr", ["lr", "gamma"])
@@ -150,27 +150,27 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def other_algorithm(name: str) -> OtherAlgorithm | None:
-    """Returns what is known of an algorithm of another library, None if that is nothing.
+    """Returns the entry for an algorithm of another library, None if there is none.
 
     Args:
         name: Its name in small letters, without hyphens and underscores.
     """
     found = table()["algorithms"].get(name)
-    return None if found is None else OtherAlgorithm(found["told"], found.get("is", ""))
+    return None if found is None else OtherAlgorithm(found["advice"], found.get("is", ""))
 
 
 def other_metric(name: str) -> str:
-    """Returns what a metric of another library is called here, with or without its groups; "" if that is not known."""
+    """Returns the name here of a metric of another library, whose groups (`rollout/...`) are ignored; "" if unknown."""
     return str(table()["metrics"].get(name.rpartition("/")[2], ""))
 
 
 def other_command(name: str) -> str:
-    """Returns what to type instead of a command of another library, "" if that is not known."""
+    """Returns advice on what to type instead of a command of another library, "" if it is unknown."""
     return str(table()["commands"].get(name, ""))
 
 
 def moved_module(module: str) -> str:
-    """Returns where a module of envs is by now, "" if nothing is known of a move.
+    """Returns the present name of a module of envs that another package has taken over, "" if none has.
 
     Examples:
         >>> moved_module("pettingzoo.mpe.simple_spread_v3"), moved_module("mpe2.simple_spread_v3")
@@ -181,7 +181,7 @@ def moved_module(module: str) -> str:
 
 
 def is_world_module(env_id: str) -> bool:
-    """Whether an env's id is a module of a package of worlds.
+    """Whether an env's id is the name of a module in a package of multi-agent worlds.
 
     Examples:
         >>> is_world_module("mpe2.simple_spread_v3"), is_world_module("CartPole-v1")
@@ -191,7 +191,7 @@ def is_world_module(env_id: str) -> bool:
 
 
 def env_packages() -> frozenset[str]:
-    """Returns the packages that are known to register envs when they are imported."""
+    """Returns the packages that register envs when they are imported, as far as known."""
     return frozenset(table()["env_packages"].values())
 
 
@@ -211,8 +211,8 @@ def _meaning(written: str | Mapping[str, str]) -> Ours | Absent:
         return Ours(written)
     if "none" in written:
         return Absent(written["none"], written.get("needs", ""))
-    name = written.get("beside") or written["name"]
-    return Ours(name, written.get("conversion", ""), "beside" in written, written.get("needs", ""))
+    name = written.get("experiment") or written["name"]
+    return Ours(name, written.get("conversion", ""), "experiment" in written, written.get("needs", ""))
 
 
 def _answer(name: str, configs: Sequence[Has], path: str) -> str:
@@ -222,14 +222,11 @@ def _answer(name: str, configs: Sequence[Has], path: str) -> str:
         return f"{name!r} is {' or '.join(places)} here, by algorithm"
     if places:
         return f"{name!r} is {places[0]} here" + (f": {found[0].conversion}" if found[0].conversion else "")
-    absent = next((why for why in _absent(name) for has in configs if _is_met(why.needs, has)), None)
+    absences = [meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent)]
+    absent = next((why for why in absences for has in configs if _is_met(why.needs, has)), None)
     if absent is None:
         return ""
     return f"there is no {name!r} here" + (f": {absent.instead}" if absent.instead else "")
-
-
-def _absent(name: str) -> Iterator[Absent]:
-    return (meaning for meaning in settings().get(name, ()) if isinstance(meaning, Absent))
 
 
 def _is_met(needs: str, has: Has) -> bool:
@@ -237,6 +234,6 @@ def _is_met(needs: str, has: Has) -> bool:
 
 
 def _placed(ours: Ours, path: str) -> str:
-    if ours.beside_config:
-        return f"`{ours.name}`, beside config,"
+    if ours.of_experiment:
+        return f"`{ours.name}`, next to config,"
     return f"`{path}.{ours.name}`" if path else f"'{ours.name}'"

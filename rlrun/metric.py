@@ -1,4 +1,4 @@
-"""A metric: a number that results report, declared once by who measures it."""
+"""A metric: a number in results, declared once by the component that measures it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metric:
-    """A number in results, with its unit and what it means.
+    """A number in results, with its unit and meaning.
 
     Attributes:
-        name: Its name; `<...>` in it stands for any text, such as a worker's index.
-        unit: What it is counted in, "" for a plain number.
-        meaning: What it says.
+        name: Its name; `<...>` in it is a placeholder for any text, such as a worker's index.
+        unit: Its unit, "" for a plain number.
+        meaning: Its meaning, in a phrase or sentence.
 
     Examples:
         >>> share = Metric("gradient_share/worker_<index>", "", "Part of the gradients that a worker delivered")
@@ -28,7 +28,7 @@ class Metric:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it stands for several names."""
+        """Whether its name has a placeholder, and so matches several names."""
         return "<" in self.name
 
     def matches(self, reported: str) -> bool:

@@ -1,4 +1,4 @@
-"""Ends this process from a thread that cannot raise where the command waits: a library or an env never comes back."""
+"""Ends this process from a thread, where the main thread hangs in a library or an env and no exception reaches it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NoReturn
 from rlrun.errors import RlrunError
 
 listeners: list[Callable[[RlrunError], object]] = []
-"""Called with what the process ends for, in the thread that ends it: who prints one document at the end adds itself."""
+"""Callbacks that receive the error before the process ends, in the ending thread; `--json` prints its document so."""
 
 
 def end_process(error: RlrunError) -> NoReturn:
-    """Ends this process at once, with the exit code of an error that the user has been told."""
+    """Ends this process at once, with the exit code of an error that has been printed already."""
     for listener in listeners:
         listener(error)
     os._exit(error.exit_code)

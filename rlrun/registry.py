@@ -1,7 +1,7 @@
-"""From a name in a spec to the object it means: built-in names, entry points, import paths.
+"""Resolves names in specs to objects: built-in algorithms, entry points, import paths.
 
-An import path reads ``package.module:Name``. What a user's module raises while it is imported is shown with the
-traceback of the user's own code; only a module or a name that does not exist is a mistake in the spec.
+An import path reads ``package.module:Name``. An exception that a user's module raises while it is imported is shown
+with the traceback of the user's own code. Only a module or a name that does not exist is a mistake in the spec.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ BUILT_IN = {
 _OWN_PATH = re.compile(r"(rlrun(?:\.\w+)+):(\w+)")
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"
-"""The group under which an installed package offers algorithms by name."""
+"""Entry point group under which an installed package offers algorithms by name."""
 
 
 class UserCodeError(TrainingFailed):
@@ -75,14 +75,14 @@ class UserCodeError(TrainingFailed):
 
 
 def load_object(path: str, what: str = "object") -> Any:
-    """Imports what ``package.module:Name`` names; the name may be dotted (``Outer.Inner``).
+    """Imports the object that ``package.module:Name`` names; the name may be dotted (``Outer.Inner``).
 
     Args:
         path: The import path.
-        what: What the object is for, for messages: "env factory", "algorithm".
+        what: Kind of the object, for messages: "env factory", "algorithm".
 
     Raises:
-        UsageError: If the path is malformed, or its module or name does not exist; with the nearest that does.
+        UsageError: If the path is malformed, or its module or name does not exist; names the nearest that does.
         UserCodeError: If the module itself raises while it is imported.
     """
     module_name, colon, name = path.partition(":")
@@ -95,14 +95,13 @@ def load_object(path: str, what: str = "object") -> Any:
             found = getattr(found, word)
         except AttributeError:
             _refuse_moved(module_name, what, name)
-            raise UsageError(
-                f"the {what} '{path}' does not exist: {module_name} has no '{word}'{did_you_mean(word, _public(found))}"
-            ) from None
+            near = did_you_mean(word, [known for known in dir(found) if not known.startswith("_")])
+            raise UsageError(f"the {what} '{path}' does not exist: {module_name} has no '{word}'{near}") from None
     return found
 
 
 def moved_to(module_name: str, name: str = "") -> str:
-    """Returns the module in which a name of rlrun, or of which all names are by now; "" if it has not moved.
+    """Returns the present module of a name of rlrun, or of a whole module, that has moved; "" if it has not.
 
     Examples:
         >>> moved_to("rlrun.worlds.world", "WorldView"), moved_to("rlrun.worlds.world", "World")
@@ -134,7 +133,7 @@ def algorithm_class(name: str) -> type[Any]:
     """Returns the algorithm class that a spec names: ``ppo``, an entry point's name, or ``my_lab.awr:AWR``.
 
     Raises:
-        UsageError: If there is no such algorithm, or what the name means is no class.
+        UsageError: If there is no such algorithm, or the object of that name is not a class.
         UserCodeError: If the module of a user's algorithm raises while it is imported.
     """
     found = load_object(_algorithm_path(name), "algorithm")
@@ -149,7 +148,7 @@ def algorithm_names() -> list[str]:
 
 
 def known_algorithm(name: str) -> str:
-    """Returns the name of the installed algorithm that a name is meant for, in whatever case, or else the name itself.
+    """Returns the installed algorithm of a name, whatever its case, hyphens and underscores; else the name itself.
 
     Examples:
         >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
@@ -159,7 +158,7 @@ def known_algorithm(name: str) -> str:
 
 
 def meant_algorithm(name: str) -> str:
-    """Returns the installed algorithm whose settings are meant by an algorithm of another library, "" if none is.
+    """Returns the installed algorithm that an algorithm of another library corresponds to, "" if none does.
 
     Examples:
         >>> meant_algorithm("Rainbow"), meant_algorithm("TRPO")
@@ -170,7 +169,7 @@ def meant_algorithm(name: str) -> str:
 
 
 def is_installed_algorithm(name: str) -> bool:
-    """Whether an algorithm comes with rlrun or with an installed plugin, so that naming it runs no code from elsewhere.
+    """Whether an algorithm comes with rlrun or an installed plugin, so that its name runs no code from elsewhere.
 
     Examples:
         >>> is_installed_algorithm("ppo"), is_installed_algorithm("rlrun.algorithms.ppo:PPO")
@@ -193,7 +192,7 @@ def _algorithm_path(name: str) -> str:
     if (known := known_algorithm(name)) != name:
         return _algorithm_path(known)
     if (other := other_algorithm(_plain(name))) is not None:
-        raise UsageError(f"unknown algorithm '{name}': {other.told}")
+        raise UsageError(f"unknown algorithm '{name}': {other.advice}")
     near = did_you_mean(name.lower(), algorithm_names()) or "; `rlrun algorithms` lists those that there are"
     raise UsageError(f"unknown algorithm '{name}'{near}")
 
@@ -209,7 +208,7 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 @cache
 def moved_names() -> Mapping[str, str]:
-    """Reads former places of modules, and of names in them (`module:Name`), with their present modules."""
+    """Reads the table of moved modules, and of moved names (`module:Name`): former place -> present module."""
     import yaml
 
     found: Mapping[str, str] = yaml.safe_load(Path(__file__).with_name("moved_names.yaml").read_text("utf-8"))
@@ -217,7 +216,7 @@ def moved_names() -> Mapping[str, str]:
 
 
 def _refuse_moved(module_name: str, what: str, name: str) -> None:
-    """Refuses a name of rlrun that has another place by now, if it has."""
+    """Raises a UsageError with the present module if a name of rlrun has moved."""
     if new := moved_to(module_name, name):
         raise UsageError(f"the {what} '{module_name}:{name}' is {new}:{name} now") from None
 
@@ -240,18 +239,18 @@ def _import(module_name: str, what: str, name: str) -> types.ModuleType:
 
 
 def _import_failure(module_name: str, what: str, error: BaseException) -> str:
-    """Words what a module raised, with the frames of its own code only."""
+    """Returns the message for an exception that a module raised, with the frames of its own code only."""
     ours = (__file__, importlib.__file__)
-    told = traceback.TracebackException.from_exception(error)
-    told.stack = traceback.StackSummary.from_list(
-        [frame for frame in told.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
+    trace = traceback.TracebackException.from_exception(error)
+    trace.stack = traceback.StackSummary.from_list(
+        [frame for frame in trace.stack if frame.filename not in ours and not frame.filename.startswith("<frozen ")]
     )
-    told_text = "".join(told.format(chain=False)).rstrip()
-    return f"the {what}'s module '{module_name}' failed while it was imported:\n{told_text}{_moved_since(error)}"
+    text = "".join(trace.format(chain=False)).rstrip()
+    return f"the {what}'s module '{module_name}' failed while it was imported:\n{text}{_moved_since(error)}"
 
 
 def _moved_since(error: BaseException) -> str:
-    """Says where a name of rlrun is by now that a user's module has not found, in a line of its own; "" else."""
+    """Returns a line with the present place of a moved name that a user's module failed to import; "" otherwise."""
     if not isinstance(error, ImportError) or error.name is None:
         return ""
     named = re.match(r"cannot import name '(\w+)' from ", error.msg)
@@ -261,14 +260,10 @@ def _moved_since(error: BaseException) -> str:
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:
-    """Returns the names of the modules beside one that does not exist; at the top level the user's own alone."""
+    """Returns the names of the modules next to one that does not exist; at the top level only the user's own."""
     parent = module_name.rpartition(".")[0]
     spec = importlib.util.find_spec(parent) if parent else None
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     own = [path for path in sys.path if not path.startswith(installed)]
     paths = (spec.submodule_search_locations or []) if spec else own
     return [found.name for found in pkgutil.iter_modules(paths)]
-
-
-def _public(found: Any) -> list[str]:
-    return [name for name in dir(found) if not name.startswith("_")]

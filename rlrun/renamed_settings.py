@@ -1,4 +1,4 @@
-"""New names of settings: whoever writes an old one is told the new one."""
+"""Former names of settings: a spec with one of them is an error that names the present one."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ RENAMED_SETTINGS: Mapping[str, str] = {
     "lstm": "core_width",  # of recurrent networks
     "train_batch_size": "minibatch_size",  # of algorithms that learn from a replay buffer
 }
-"""New names by old ones, for config classes that have a setting of the new name and none of the old one."""
+"""Former name -> present name, for config classes that have a setting of the present name and none of the former."""

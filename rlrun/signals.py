@@ -1,4 +1,4 @@
-"""The signals that ask a command to end, from its first line on: SIGINT, SIGTERM and SIGHUP are one and the same."""
+"""The signals SIGINT, SIGTERM and SIGHUP: each of them asks a command to end."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from types import FrameType
 from typing import NoReturn
 
 received: list[str] = []
-"""Names of the signals that came, except while a run notes them itself."""
+"""Names of the signals received so far, except those that a run handles itself."""
 
 
 class SignalInterrupt(KeyboardInterrupt):
-    """What a signal raises that asks the command to end.
+    """KeyboardInterrupt raised by a signal that asks the command to end.
 
-    A plain KeyboardInterrupt that passes through a text that Python runs, as libraries do while they are imported, is
-    remembered: whatever exit code follows, the process then dies of SIGINT.
+    Python remembers a plain KeyboardInterrupt that passes through `exec`, which libraries call while they are imported.
+    Whatever exit code follows, the process then dies of SIGINT. A subclass is not remembered.
     """
 
 
 def listen() -> None:
-    """Has each of the signals raise a `SignalInterrupt`, but for those that the caller has ignored, as `nohup` does."""
+    """Makes each of the signals raise a `SignalInterrupt`, except those that the caller ignores, as `nohup` does."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

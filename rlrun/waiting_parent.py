@@ -1,11 +1,12 @@
-"""A parent process that does nothing but wait for the command's own, and so knows an end that nobody has announced.
+"""A parent process that only waits for the command's process, and notices if that ends unannounced.
 
-Native code of an env that calls `_exit(0)` ends the process without a word, which nothing in it can notice. So a
-command that runs trials is forked, before anything is imported that takes memory or starts threads. Its parent ends
-as it does. Both stay in one process group, so that a terminal treats them as one command.
+Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside it can notice. So a command
+that runs trials is forked before anything is imported that takes memory or starts threads. The parent ends as the
+child does. Both stay in one process group, so that a terminal treats them as one command.
 
-Ctrl-C in a terminal reaches both, a signal that is sent to the command's process the parent alone. The child tells
-which came to it, and the parent hands on those that did not. If the parent is killed, the kernel kills the child.
+Ctrl-C in a terminal reaches both; a signal that is sent to the command's process id reaches the parent alone. The child
+reports the signals that it received, and the parent forwards the others. If the parent is killed, the kernel kills the
+child.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import NoReturn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 SAME_SIGNAL_S = 0.5
-"""Seconds within which a signal that came to parent and child is one, sent to their group or to each of them."""
+"""Seconds within which the same signal in parent and child counts as one, sent to their group or to each of them."""
 
 _ANNOUNCED = b"\0"
 """No signal's number; the exit code comes after it."""
@@ -31,10 +32,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 class SilentEnd(Exception):
-    """The child has ended without having announced it.
+    """The child ended without announcing it.
 
     Attributes:
-        exit_code: What it ended with.
+        exit_code: Its exit code.
     """
 
     def __init__(self, exit_code: int) -> None:
@@ -42,14 +43,14 @@ class SilentEnd(Exception):
         self.exit_code = exit_code
 
 
-def go_on_in_child() -> Callable[[int], None]:
-    """Forks this process, which goes on as the child; the parent waits, and ends by its code or its signal.
+def go_on_in_child() -> Callable[[int], object]:
+    """Forks this process, which continues as the child; the parent waits, and ends with its exit code or signal.
 
     Returns:
-        What the child calls with its exit code when it is about to end.
+        A function that the child calls with its exit code right before it ends.
 
     Raises:
-        SilentEnd: In the parent, if the child has ended without that call.
+        SilentEnd: In the parent, if the child ended without that call.
     """
     _occupy_closed_descriptors()
     (from_child, to_parent), (own, to_own) = _pipe(), _pipe()
@@ -65,11 +66,11 @@ def go_on_in_child() -> Callable[[int], None]:
     signal.signal(signal.SIGCHLD, of_children)
     signal.set_wakeup_fd(to_parent, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return lambda code: _announce(to_parent, code)
+    return lambda code: os.write(to_parent, _ANNOUNCED + bytes([code & 0xFF]))
 
 
 def _wait_for(child: int, own: int, to_own: int, from_child: int, mask: Iterable[int]) -> NoReturn:
-    """Waits in the parent until the child has ended, and ends likewise; meanwhile its signals are handed on."""
+    """Forwards signals from the parent until the child has ended, and ends likewise."""
     for number in FORWARDED:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup, where the child has it ignored too
             signal.signal(number, _note)
@@ -82,87 +83,83 @@ class _Wait:
     """The parent's wait for its child.
 
     Args:
-        child: The child.
-        own: Where the numbers of the parent's signals can be read, a byte each.
-        from_child: Where those of the child's can, and what it announces.
+        child: Process id of the child.
+        own: Descriptor from which the numbers of the parent's signals are read, a byte each.
+        from_child: Descriptor from which the child's signals are read, and the exit code that it announces.
     """
 
     def __init__(self, child: int, own: int, from_child: int) -> None:
         self._child = child
         self._own = own
         self._from_child: int | None = from_child
-        self._told = b""
-        self._came: list[_Signal] = []  # what came to the parent, and is not known to have come to the child
-        self._came_to_child: list[_Signal] = []
+        self._reported = b""
+        self._received: list[_Signal] = []  # by the parent, and not yet matched with one of the child
+        self._received_by_child: list[_Signal] = []
         self._sent: list[_Signal] = []
         self._poll = select.poll()
         for descriptor in (own, from_child):
             self._poll.register(descriptor, select.POLLIN)
 
     def end(self) -> tuple[int, int | None]:
-        """Returns what `waitpid` says of the child's end, and the exit code that it announced, None if it did not."""
+        """Returns the child's status of `waitpid`, and the exit code that it announced, None if it did not."""
         while True:
-            self._listen()  # before the look at the child: what tells of its end in between then wakes the poll
+            self._listen()  # before `waitpid`: a byte that arrives after this wakes the poll
             pid, status = os.waitpid(self._child, os.WNOHANG)
             if pid:
                 self._listen()
-                announced = self._told.partition(_ANNOUNCED)[2]
+                announced = self._reported.partition(_ANNOUNCED)[2]
                 return status, announced[0] if announced else None
-            self._hand_on()
-            self._poll.poll(1000 * SAME_SIGNAL_S if self._came else None)
+            self._forward()
+            self._poll.poll(1000 * SAME_SIGNAL_S if self._received else None)
 
     def _listen(self) -> None:
-        """Takes what has come to the parent, and what the child has told."""
-        self._came += _signals(_read(self._own) or b"")
+        """Reads the parent's signals and the child's reports."""
+        self._received += _signals(_read(self._own) or b"")
         if self._from_child is None:
             return
-        told = _read(self._from_child)
-        if told == b"":  # the child has closed it, and would be heard of again and again
+        reported = _read(self._from_child)
+        if reported == b"":  # closed by the child: the poll would return at once from now on
             self._poll.unregister(self._from_child)
             self._from_child = None
-        self._told += told or b""
-        for number, when in _signals(told or b""):
+        self._reported += reported or b""
+        for number, when in _signals(reported or b""):
             if not _take(self._sent, number, when):
-                self._came_to_child.append((number, when))
+                self._received_by_child.append((number, when))
 
-    def _hand_on(self) -> None:
-        """Sends the child what came to the parent alone."""
+    def _forward(self) -> None:
+        """Sends the child the signals that reached the parent alone."""
         now = time.monotonic()
-        for number, when in list(self._came):
-            if _take(self._came_to_child, number, when):
-                self._came.remove((number, when))
+        for number, when in list(self._received):
+            if _take(self._received_by_child, number, when):
+                self._received.remove((number, when))
             elif now - when >= SAME_SIGNAL_S:
-                self._came.remove((number, when))
+                self._received.remove((number, when))
                 self._sent.append((number, now))
                 os.kill(self._child, number)
 
 
 _Signal = tuple[int, float]
-"""A signal's number, and when it was heard of."""
+"""A signal's number, and when it was noticed."""
 
 
 def _take(signals: list[_Signal], number: int, when: float) -> bool:
-    """Removes the first signal of this number that was heard of at about that time; returns whether there was one."""
+    """Removes the first signal of this number that was noticed at about that time; returns whether there was one."""
     found = next((one for one in signals if one[0] == number and abs(one[1] - when) <= SAME_SIGNAL_S), None)
     if found is not None:
         signals.remove(found)
     return found is not None
 
 
-def _signals(told: bytes) -> list[_Signal]:
+def _signals(reported: bytes) -> list[_Signal]:
     now = time.monotonic()
-    return [(number, now) for number in told.partition(_ANNOUNCED)[0] if number in FORWARDED]
-
-
-def _announce(descriptor: int, exit_code: int) -> None:
-    os.write(descriptor, _ANNOUNCED + bytes([exit_code & 0xFF]))
+    return [(number, now) for number in reported.partition(_ANNOUNCED)[0] if number in FORWARDED]
 
 
 def _end_as(status: int, announced: int | None) -> NoReturn:
     """Ends this process as the child has ended.
 
     Raises:
-        SilentEnd: If it has not announced that.
+        SilentEnd: If it did not announce its end.
     """
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -187,7 +184,7 @@ def _die_with(parent: int) -> None:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Does nothing more than the wakeup descriptor does."""
+    """Does nothing: the wakeup descriptor records the signal."""
 
 
 def _pipe() -> tuple[int, int]:
@@ -198,7 +195,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Returns what can be read now, None if nothing can; b"" at the end."""
+    """Returns the bytes that can be read now, None if there are none yet; b"" at the end."""
     try:
         return os.read(descriptor, 4096)
     except BlockingIOError:
@@ -206,7 +203,7 @@ def _read(descriptor: int) -> bytes | None:
 
 
 def _occupy_closed_descriptors() -> None:
-    """Opens standard descriptors that the caller has closed on nothing, so that no pipe is taken for them."""
+    """Opens /dev/null for standard descriptors that the caller has closed, so that no pipe gets their numbers."""
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= 2:
         descriptor = os.open(os.devnull, os.O_RDWR)

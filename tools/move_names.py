@@ -96,7 +96,8 @@ def in_text(text: str, moves: Mapping[str, str]) -> str:
     names = {old: new for old, new in moves.items() if ":" in old}
     for old, new in names.items():
         module, _, name = old.partition(":")
-        text = re.sub(rf"(?<![\w.]){re.escape(module)}([:.]){name}(?!\w)", rf"{new}\1{name}", text)
+        is_there = rf"(?!{re.escape(new)}(?!\w))"  # a module may have the name of what it holds
+        text = re.sub(rf"(?<![\w.]){is_there}{re.escape(module)}([:.]){name}(?!\w)", rf"{new}\1{name}", text)
         # Code in documents and in strings, one name a line.
         text = re.sub(rf"from {re.escape(module)} import {name}(?![\w,])", f"from {new} import {name}", text)
     modules = {old: new for old, new in moves.items() if old not in names}

@@ -1,1 +1,1 @@
-"""What a user types: parse, call one function, print."""
+"""Command line: each command parses its arguments, calls one function and prints the result."""

@@ -1,4 +1,4 @@
-"""``rlrun algorithms``: what can stand under ``algorithm:`` in a spec."""
+"""``rlrun algorithms``: the algorithms that a spec can name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def algorithms(as_json: bool) -> None:
     for name in algorithm_names():
         try:
             algorithm = algorithm_class(name)
-        except RlrunError as error:  # a plugin that is broken does not hide the others
+        except RlrunError as error:  # a broken plugin does not hide the others
             found.append({"name": name, "class": None, "summary": f"cannot be used: {error}".partition("\n")[0]})
             continue
         summary = (algorithm.__doc__ or "").strip().partition("\n")[0]
@@ -29,5 +29,5 @@ def algorithms(as_json: bool) -> None:
     if as_json:
         print_json({"algorithms": found})
         return
-    echo(table(["algorithm", "what it does"], [[each["name"], each["summary"]] for each in found], stdout_width()))
+    echo(table(["algorithm", "description"], [[each["name"], each["summary"]] for each in found], stdout_width()))
     echo("\nSettings of one: rlrun config ppo · its dataflow: rlrun plan ppo")

@@ -1,4 +1,4 @@
-"""``rlrun compare A B ...``: which of several runs, configurations or trials is better, and how sure that is."""
+"""``rlrun compare A B ...``: compares runs, configurations or trials, with confidence intervals and tests."""
 
 from __future__ import annotations
 
@@ -44,18 +44,17 @@ def compare(
 
     The seeds of a configuration are its samples; a population (pbt) is one, with
     its best member. Shown are the interquartile mean, mean and median with their
-    95 % bootstrap intervals, at the end and as area under the curve, and how
-    likely one beats the other (Agarwal et al. 2021).
+    95 % bootstrap intervals, at the end and as area under the curve, and the
+    probability of improvement (Agarwal et al. 2021).
     """
+    from rlrun.cli.targets import run_or_trial_named
     from rlrun.report.comparison import compare as compared
     from rlrun.report.comparison import env_notes
-    from rlrun.report.reading import AXES, chosen_goal, require_reported
+    from rlrun.report.reading import AXES, read_judged_runs
 
-    runs, chosen = _named(targets, runs_dir, metric)
-    metric, mode = chosen_goal(runs, metric, mode)
-    require_reported(runs, [metric])
-    if any(run.goal[0] != metric for run in runs):  # what was read so far is each run's own goal
-        runs, chosen = _named(targets, runs_dir, metric)
+    named = [run_or_trial_named(target, runs_dir) for target in targets]
+    chosen = list(dict.fromkeys((run.resolve(), trial) for run, trial in named))
+    runs, metric, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
     comparison = compared(_groups(runs, chosen, pool=pool), metric, AXES[axis], mode)
     remarks = [*env_notes(runs), *(problem for run in runs for problem in run.problems)]
     if as_json:
@@ -65,7 +64,7 @@ def compare(
 
 
 def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
-    """Returns a comparison as text: two tables, what each pair comes to, what to know, the verdict."""
+    """Returns a comparison as text: tables of the last values, the areas and the pairs, notes, and the verdict."""
     axis = comparison.axis.replace("_", " ").replace("time total s", "s of training")
     stretch = f"{cell_text(_whole(comparison.start))} to {cell_text(_whole(comparison.stop))} {axis}"
     parts = [
@@ -75,9 +74,8 @@ def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
         + _table([(side, side.under_curve) for side in comparison.sides]),
         _pairs_table(comparison),
     ]
-    told = [*comparison.notes, *remarks]
-    if told:
-        parts.append("\n".join(f"note: {remark}" for remark in told))
+    if notes := [*comparison.notes, *remarks]:
+        parts.append("\n".join(f"note: {note}" for note in notes))
     parts.append(f"Verdict: {comparison.verdict}.")
     return "\n\n".join(parts)
 
@@ -128,18 +126,6 @@ def _share_interval(estimate: Estimate) -> str:
 
 def _whole(number: float) -> float | int:
     return round(number) if abs(number) >= 100 else number
-
-
-def _named(
-    targets: Sequence[str], runs_dir: Path, metric: str | None
-) -> tuple[list[RunView], list[tuple[Path, str | None]]]:
-    """Reads the runs that targets name or belong to; also returns each target's run and trial, None for all."""
-    from rlrun.cli.targets import run_or_trial_named
-    from rlrun.report.reading import read_runs
-
-    named = [run_or_trial_named(target, runs_dir) for target in targets]
-    chosen = list(dict.fromkeys((run.resolve(), trial) for run, trial in named))
-    return read_runs([run for run, _ in chosen], [metric] if metric else []), chosen
 
 
 def _groups(runs: Sequence[RunView], chosen: Sequence[tuple[Path, str | None]], *, pool: bool) -> list[Group]:

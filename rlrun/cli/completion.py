@@ -1,4 +1,4 @@
-"""``rlrun completion SHELL``: the script that makes a shell complete rlrun's commands and options."""
+"""``rlrun completion SHELL``: the script with which a shell completes rlrun's commands and options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     shell_class = get_completion_class(shell)
-    if shell_class is None:  # click knows all three; a version that drops one should say so
+    if shell_class is None:  # a version of click may drop one of the three
         raise click.UsageError(f"click has no completion for {shell}")
     group = ctx.find_root().command
     script = shell_class(group, {}, "rlrun", "_RLRUN_COMPLETE").source()

@@ -1,4 +1,4 @@
-"""``rlrun config ALGORITHM``: every setting of an algorithm with its default and what it means."""
+"""``rlrun config ALGORITHM``: every setting of an algorithm with its default and meaning."""
 
 from __future__ import annotations
 

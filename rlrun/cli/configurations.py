@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rlrun.report.summary import GroupSummary
 
 MOST_ROWS = 20
-"""Rows of a table, unless all are asked for."""
+"""Rows of a table, unless the user wants all of them."""
 
 
 def configurations_table(
@@ -20,9 +20,9 @@ def configurations_table(
 
     Args:
         summaries: The configurations, the best first.
-        metric: What they are judged by.
+        metric: The metric by which they are judged.
         whole: Whether all of them are listed, not just the best.
-        more: How to see those that are left out.
+        more: Command or option that lists those that are left out.
     """
     if all(summary.seeds == 1 for summary in summaries):
         return ""
@@ -48,10 +48,10 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Returns the heading of the values that stand next to those of a metric: of evaluations, or of training."""
+    """Returns the heading of the column with a metric's counterpart: of evaluations, or of training."""
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 
 def left_out(rows: int, more: str = "--all") -> str:
-    """Returns a line that tells how many rows were left out and how to see them, "" for none."""
+    """Returns a line with the number of omitted rows and the command or option that lists them, "" for none."""
     return f"\n{rows:,} more: {more}" if rows else ""

@@ -1,4 +1,4 @@
-"""``rlrun demonstrate``: records episodes of a saved policy, or of a function of one's own, to be learned from."""
+"""``rlrun demonstrate``: records demonstrations of a saved policy, or of the user's own function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
 
@@ -16,15 +16,8 @@ from rlrun.cli.terminal import echo
 @click.argument("target", metavar="[CHECKPOINT|RUN]", required=False)
 @click.option("--policy", metavar="MODULE:FUNCTION", help="A function from an observation to an action, instead.")
 @click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default="demonstrations.npz",
-    show_default=True,
-    help="The file.",
-)
-@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Exactly so many episodes.")
+@click.option("-o", "--output", type=OutputFile(), default="demonstrations.npz", show_default=True, help="The file.")
+@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
@@ -44,7 +37,7 @@ def demonstrate(
 ) -> None:
     """Record demonstrations for algorithms that learn from them.
 
-    Who shows it is a CHECKPOINT, a RUN (its newest whole checkpoint), or a function of your own:
+    The demonstrator is a CHECKPOINT, a RUN (its newest whole checkpoint), or a function of your own:
     `rlrun demonstrate --policy my_lab.driver:steer --env MountainCar-v0`.
     """
     from rlrun.errors import UsageError
@@ -53,9 +46,7 @@ def demonstrate(
     if (target is None) == (policy is None):
         raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
     if (policy is None) != (env is None):
-        raise UsageError("--env goes with --policy: a saved policy shows what it does in its own env")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"{output}: the folder {output.absolute().parent} does not exist")
+        raise UsageError("--env goes with --policy: a saved policy acts in its own env")
     with ExitStack() as opened:
         if policy is not None and env is not None:
             acts, world = _function(policy, env)
@@ -73,7 +64,7 @@ def demonstrate(
 
 
 def _function(policy: str, env: str) -> tuple[Any, Any]:
-    """Returns what acts by a function of the user's own, and its env."""
+    """Returns the user's own function as a policy, and its env."""
     from rlrun.cli.targets import env_written
     from rlrun.envs.env_config import EnvConfig
     from rlrun.errors import UsageError
@@ -91,7 +82,7 @@ def _function(policy: str, env: str) -> tuple[Any, Any]:
 def _saved(
     target: str, runs_dir: Path, opened: ExitStack, *, best: bool, stochastic: bool, trust: bool
 ) -> tuple[Any, Any]:
-    """Returns what acts by a saved policy, and its env."""
+    """Returns a saved policy as a function, and its env."""
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)

@@ -15,8 +15,8 @@ from rlrun.cli.terminal import echo
 def docs(page: str | None) -> None:
     """List the pages of the documentation, or print one.
 
-    They are Markdown files, in a folder that is named first. PAGE is one of the
-    list, as `running` or `algorithms/ppo`.
+    They are Markdown files, in the folder on the first line. PAGE is one of the
+    list, such as `running` or `algorithms/ppo`.
     """
     from rlrun.errors import UsageError
     from rlrun.explain import unknown_name
@@ -24,9 +24,9 @@ def docs(page: str | None) -> None:
     pages = _pages()
     if page is None:
         echo(f"{_folder()}\n")
-        echo(
-            table(["page", "what it is about"], [[name, _title(file)] for name, file in pages.items()], stdout_width())
-        )
+        heads = {name: file.read_text(encoding="utf-8").partition("\n")[0] for name, file in pages.items()}
+        rows = [[name, head.removeprefix("#").strip()] for name, head in heads.items()]
+        echo(table(["page", "title"], rows, stdout_width()))
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
@@ -35,18 +35,14 @@ def docs(page: str | None) -> None:
 
 
 def _folder() -> Path:
-    """Returns the folder of the pages: the checkout's own, or the copy in an installed package."""
+    """Returns the folder of the pages: that of the checkout, or the copy in an installed package."""
     import rlrun
 
     return (Path(rlrun.__file__).parent / "docs").resolve()
 
 
 def _pages() -> dict[str, Path]:
-    """Returns the pages by name, those about everything first."""
+    """Returns the pages by name, those in subfolders last."""
     folder = _folder()
     files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.relative_to(folder).parts), file))
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
-
-
-def _title(file: Path) -> str:
-    return file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()

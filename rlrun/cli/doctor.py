@@ -1,7 +1,8 @@
-"""``rlrun doctor``: whether this machine can train, and how fast a spec runs on it with other settings."""
+"""``rlrun doctor``: checks whether this machine can train, and times a spec with other numbers of workers and envs."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -21,9 +22,9 @@ from rlrun.cli.terminal import echo
     help="Instead, time the spec with other numbers of workers and envs (about a minute); print the fastest as YAML.",
 )
 @runs_dir_option
-@json_option("what was found")
+@json_option("the findings")
 def doctor(start_ray: bool, spec: Path | None, runs_dir: Path, as_json: bool) -> None:
-    """Look at this machine: what is installed and what works.
+    """Check this machine: what is installed and what works.
 
     Versions, extras, CPUs, memory, disk, ports, GPU, and whether updates can be compiled.
     """
@@ -46,7 +47,7 @@ def _examine(runs_dir: Path, *, start_ray: bool, as_json: bool) -> None:
             advice = f"  ({finding.advice})" if finding.advice else ""
             echo(f"{finding.verdict:<8}{finding.subject:<19}{finding.value}{advice}")
     if as_json:
-        print_json({"findings": [finding.to_data() for finding in found]})
+        print_json({"findings": [asdict(finding) for finding in found]})
     missing = [finding.subject for finding in found if finding.verdict == "missing"]
     if missing:
         raise EnvironmentUnusable(f"training does not work here without: {', '.join(missing)}")

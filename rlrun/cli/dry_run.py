@@ -1,4 +1,4 @@
-"""What ``rlrun train --dry-run`` prints: the trials that would run, who chooses, stops and changes them, how many."""
+"""Output of ``rlrun train --dry-run``: the trials that would run, with their scheduler and searcher."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rlrun.training.policies import Policies
 
 MOST_OVERSHOOT = 0.2
-"""Part of the stop by which a trial may go beyond it without a word."""
+"""Fraction of the stop by which a trial may overshoot it without a warning."""
 
 
 def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
-    """Prints the trials that experiments would run, and nothing else happens."""
+    """Prints the trials that experiments would run, without starting any."""
     if as_json:
         print_json({"experiments": [_described(experiment) for experiment in experiments]})
         return
@@ -30,7 +30,7 @@ def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:
-    """Yields what would run, line by line.
+    """Yields the trials that would run, line by line.
 
     Args:
         experiment: A checked experiment.
@@ -50,9 +50,9 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
     names = experiment.param_names()
     if experiment.searches or members:
         spaces = experiment.spaces() if experiment.searches else members
-        verb = "is searched" if experiment.searches else "changes"
+        kind = "searched" if experiment.searches else "changing"
         rows = [[names[location], _space_text(space)] for location, space in spaces.items()]
-        yield from ("", table([f"what {verb}", "within"], rows, width))
+        yield from ("", table([f"{kind} setting", "within"], rows, width))
     if trials:
         headings = ["trial", *names.values(), *(["population", "member"] if members else ["seed"])]
         rows = [
@@ -64,19 +64,19 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
 
 
 def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
-    """Says in at most one line that a trial goes far beyond its stop, since it ends with an iteration."""
+    """Returns at most one line: a warning that a trial overshoots its stop by far, since it ends with an iteration."""
     stop = trials[0].stop.get("env_steps")
     end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
         return []
-    told = (
+    return [
         f"stop: env_steps {stop:,.0f} is passed within an iteration, which ends at {end:,} ({end / stop - 1:.0%} more)"
-    )
-    return [f"{told}: take fewer env steps an update, or a smaller config.min_env_steps_per_iteration"]
+        ": take fewer env steps an update, or a smaller config.min_env_steps_per_iteration"
+    ]
 
 
 def _end(learns: Policies, stop: float) -> int:
-    """Returns the env steps at which what learns comes to its stop."""
+    """Returns the env steps at which training ends, with the iteration in which the stop is passed."""
     from rlrun.spec.run_length import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
@@ -84,7 +84,7 @@ def _end(learns: Policies, stop: float) -> int:
 
 
 def _scheduler_line(experiment: Experiment) -> str:
-    """Says which scheduler there is, with the numbers that follow from where the trials stop."""
+    """Returns the scheduler and its settings, with the numbers that follow from the trials' stop."""
     from rlrun.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig
 
     assert experiment.scheduler is not None
@@ -106,10 +106,11 @@ def _searcher_line(experiment: Experiment) -> str:
 
 
 def _settings_text(settings: dict[str, Any]) -> str:
-    told = {
-        name: value for name, value in settings.items() if name not in ("mutations", "bounds") and value is not None
-    }
-    return ", ".join(f"{name} {_shown_text(value)}" for name, value in told.items())
+    return ", ".join(
+        f"{name} {_shown_text(value)}"
+        for name, value in settings.items()
+        if name not in ("mutations", "bounds") and value is not None
+    )
 
 
 def _shown_text(value: Any) -> str:
@@ -117,7 +118,7 @@ def _shown_text(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Returns a cell: numbers as they are, and of an env its id."""
+    """Returns a parameter's value as a cell: the id of an env, any other value as it is."""
     return value["id"] if isinstance(value, dict) and "id" in value else value
 
 

@@ -1,4 +1,4 @@
-"""``rlrun env check ENV``: steps an env as training would, and says what each finding means."""
+"""``rlrun env check ENV``: checks an env by stepping it as training does, with advice for each finding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 
 @click.group()
 def env() -> None:
-    """Look at an env before training in it."""
+    """Check an env before training in it."""
 
 
 @env.command()
@@ -36,21 +36,21 @@ def env() -> None:
     type=click.IntRange(min=10, max=20_000),
     default=2_000,
     show_default=True,
-    help="Env steps to take by random actions.",
+    help="Env steps to take with random actions.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @json_option("the findings")
 def check(target: str, steps: int, seed: int, as_json: bool) -> None:
-    """Step an env by random actions, and say what is found.
+    """Step an env with random actions and report problems.
 
     ENV is an id or package.module:factory; a spec FILE means each env in it. A
     world of many agents is `{world: package.module:factory}` or
-    `{pettingzoo: MODULE}`; the name alone does for a class of worlds and for a
-    module of PettingZoo.
+    `{pettingzoo: MODULE}`; the name alone is enough for a class of worlds and for
+    a module of PettingZoo.
 
-    Looked at are spaces, observations, rewards, ends of episodes, seeds, whether
-    a resume brings it back by replaying its actions, its speed, how a network
-    sees it, and which algorithms can learn in it; of a world also births, ends
+    Checked are spaces, observations, rewards, ends of episodes, seeds, whether
+    a replay of its actions restores it, its speed, how observations enter a
+    network, and which algorithms can learn in it; of a world also births, ends
     and slots of agents, and action masks. Exit code 6 if something is WRONG.
     """
     found = [(one.config, _findings(one, steps, seed)) for one in _targets(target)]
@@ -69,18 +69,18 @@ def _lines(findings: list[EnvFinding]) -> list[str]:
     lines = []
     for one in findings:
         lines.append(f"  {MARKS[one.verdict]} {one.topic:<{width}}  {' '.join(one.found.split())}")
-        told = "; ".join(text for text in (one.reason, one.advice) if text)
-        lines += [f"        {'':<{width}}{told}"] if told else []
+        explained = "; ".join(text for text in (one.reason, one.advice) if text)
+        lines += [f"        {'':<{width}}{explained}"] if explained else []
     return lines
 
 
 class _Target(NamedTuple):
-    """What is to be checked.
+    """An env or world to check.
 
     Attributes:
         config: The env or world.
-        mapping: Which agents of a world are one policy's, where a spec says it.
-        slots: Slots of policies in each world, where a spec says them.
+        mapping: The policy of each agent of a world, None if no spec has it.
+        slots: Slots of policies in each world, {} if no spec has them.
     """
 
     config: EnvConfig
@@ -89,7 +89,7 @@ class _Target(NamedTuple):
 
 
 def _targets(target: str) -> list[_Target]:
-    """Returns what a target means: the envs of a spec file, each once, or the one of an id or mapping."""
+    """Returns the envs of a target: those of a spec file, each once, or that of an id or mapping."""
     from rlrun.cli.targets import env_named, env_written
     from rlrun.envs.env_config import EnvConfig
     from rlrun.spec.load import load_experiments, make_importable
@@ -107,7 +107,7 @@ def _targets(target: str) -> list[_Target]:
 
 
 def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
-    """Steps an env or world, and says what is found and who can learn in it."""
+    """Checks an env or world by stepping it, and returns all findings."""
     from rlrun.training.assembly import policies_in_world
     from rlrun.worlds.env_check import check_by_stepping
     from rlrun.worlds.make import kinds_of_agents
@@ -124,7 +124,7 @@ def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
 
 
 def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
-    """Returns how a network sees an env, or the agents of a policy in a world, and who can learn in it."""
+    """Returns findings on how observations enter a network, and on the algorithms that can learn in the env."""
     from rlrun.envs.env_findings import EnvFinding
     from rlrun.errors import UsageError
     from rlrun.nn.model_config import ModelConfig
@@ -135,11 +135,8 @@ def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
     try:
         leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
     except UsageError as error:
-        return [
-            EnvFinding(
-                "network", "wrong", str(error), "no policy of rlrun can look at it", "model.module, or a wrapper"
-            )
-        ]
+        reason = "no network of rlrun takes such observations"
+        return [EnvFinding("network", "wrong", str(error), reason, "model.module, or a wrapper")]
     seen = ", ".join(f"{path}: {how}" if path else how for path, how in described_leaves(leaves))
     fitting: list[str] = []
     refused: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""``rlrun envs [TEXT]``: the env ids known here, and whether each can be used."""
+"""``rlrun envs [TEXT]``: the known env ids, and whether each can be used here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlrun evaluate CHECKPOINT|RUN``: how good a saved policy is, with the uncertainty of the answer."""
+"""``rlrun evaluate CHECKPOINT|RUN``: the mean return of a saved policy, with its confidence interval."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Exactly so many episodes.")
+@click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
 @click.option("--env", help="Evaluate in this env, or world in YAML, instead of the one it was trained in.")
@@ -51,8 +51,8 @@ def evaluate(
     world without chance let them draw their actions, by --stochastic. Scripts are
     named as package.module:Name, and may have settings: "minimax(depth=5)".
 
-    Policies that search, such as those of alphazero, do so as their settings say,
-    or as --simulations does. The opponent's stay as they are.
+    Policies that search, such as those of alphazero, take the simulations of
+    their settings, or of --simulations; an opponent always those of its settings.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
     from rlrun.envs.env_config import EnvConfig
@@ -64,7 +64,7 @@ def evaluate(
 
         if other is not None:
             raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
-        told = play(
+        found = play(
             checkpoint,
             against,
             episodes,
@@ -76,9 +76,9 @@ def evaluate(
             trust=trust,
         )
         if as_json:
-            print_json(told.to_dict())
+            print_json(found.to_dict())
         else:
-            echo(told.text())
+            echo(found.text())
         return
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = other or evaluation_env(checkpoint, training)
@@ -92,7 +92,7 @@ def evaluate(
 
 
 def evaluation_text(result: EvaluationResult) -> str:
-    """Returns an evaluation as a few lines of text; of a world each policy's agents besides."""
+    """Returns an evaluation as text; that of a world includes the returns of each policy."""
     own = [
         f"policy {policy}: {_text(each) if each.returns else 'none of its agents appeared'}"
         for policy, each in result.policies.items()

@@ -23,7 +23,7 @@ REACH = "must reach"
 def examples(text: str | None, as_json: bool) -> None:
     """List the specs that come with rlrun.
 
-    That is their algorithms, envs, and what they must reach.
+    Each with its algorithm, its env, and the targets that it must reach.
     TEXT keeps those with it in a column. `rlrun train cartpole/ppo` trains one.
     """
     from rlrun.spec.load import shipped_configs
@@ -41,7 +41,7 @@ def examples(text: str | None, as_json: bool) -> None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Returns what there is to say of a file's experiments; nothing is checked, so that no env's package is needed."""
+    """Returns a row for each experiment of a file; nothing is validated, so that no env's package is needed."""
     from rlrun.spec.titles import algorithm_title, env_title
     from rlrun.spec.yaml_source import read_document
 

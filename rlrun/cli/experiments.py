@@ -1,4 +1,4 @@
-"""Which experiments a command is about: those of spec files, or the one that comes with an algorithm and an env."""
+"""Experiments of a command: those of spec files, or the one that is shipped for an algorithm and an env."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def algorithm_named(name: str) -> type[Algorithm[Any]]:
-    """Returns the algorithm class that a user names; modules of the current folder count, as they do in a spec.
+    """Returns the algorithm class that a user names; modules of the current folder can be imported, as in a spec.
 
     Raises:
         UsageError: If there is no such algorithm.
@@ -29,7 +29,7 @@ def algorithm_named(name: str) -> type[Algorithm[Any]]:
 
 
 def algorithm_and_env_options(command: Command) -> Command:
-    """Adds ``--algorithm`` and ``--env``, which stand in for a spec file."""
+    """Adds ``--algorithm`` and ``--env``, which replace a spec file."""
     env = click.option(
         "--env", help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it."
     )
@@ -52,8 +52,8 @@ def named_experiments(
         files: The spec files.
         algorithm: Without files, the algorithm.
         env: Without files, the env.
-        overrides: Texts ``path=value`` that go before what the files say.
-        max_trials: Most trials that an experiment may have, None for what is usual.
+        overrides: Texts ``path=value`` that override the values in the files.
+        max_trials: Most trials that an experiment may have, None for the default.
 
     Raises:
         click.UsageError: If neither or both are given.

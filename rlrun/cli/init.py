@@ -17,7 +17,7 @@ TEMPLATE = """\
   env: {env}  # or my_module:MyEnv, from this file's folder
   seeds: 1  # 3 for a result that one can trust: a trial for each
   stop: {{env_steps: 100_000}}
-  # What is not written here has its default: `rlrun config {algorithm}` prints all settings with what they mean.
+  # Other settings have their defaults: `rlrun config {algorithm}` prints all settings with their meaning.
   # `lr: {{grid_search: [1.0e-3, 3.0e-4]}}` tries several values, a trial for each.
   config:
 {settings}
@@ -27,7 +27,7 @@ TEMPLATE = """\
 """
 
 SETTINGS = ("lr", "gamma", "num_workers", "num_envs_per_worker")
-"""The settings that most are changed first."""
+"""The settings that are changed most often."""
 
 
 @click.command()
@@ -36,10 +36,10 @@ SETTINGS = ("lr", "gamma", "num_workers", "num_envs_per_worker")
 def init(env: str, algorithm: str) -> None:
     """Write a commented spec for an env into the current folder.
 
-    It is the one that comes with rlrun for them, where there is one. ALGORITHM
-    is ppo unless it is named. ENV is an id, or a mapping in YAML: of a world of
-    many agents for instance '{pettingzoo: mpe2.simple_spread_v3}'; the name alone
-    does for a class of worlds and for a module of PettingZoo. The env is made
+    It is the spec that comes with rlrun for ENV and ALGORITHM, if there is one.
+    ALGORITHM is ppo by default. ENV is an id, or a mapping in YAML, as for a
+    world of many agents '{pettingzoo: mpe2.simple_spread_v3}'; the name alone is
+    enough for a class of worlds and for a module of PettingZoo. The env is made
     once, and refused if ALGORITHM cannot learn in it.
     """
     from rlrun.cli.targets import env_named, env_written

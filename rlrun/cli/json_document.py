@@ -1,4 +1,4 @@
-"""The one document that a command prints under ``--json``, apart from whatever else is written to stdout."""
+"""The JSON document that a command prints under ``--json``, separate from all other output to stdout."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rlrun.errors import RlrunError
 from rlrun.process_end import listeners
 
 SCHEMA = 1
-"""Version of the form of documents; each begins with it."""
+"""Version of the documents' format, which is their first key."""
 
 _KEY = "rlrun.json_document"
 
 
 class JsonDocument:
-    """Keeps stdout for one JSON document; what envs and libraries print there meanwhile goes to stderr.
+    """Context manager that keeps stdout for one JSON document and sends other output of envs and libraries to stderr.
 
-    That is done to the file descriptor as well, since C code prints below Python. A stream in memory, which has no
-    descriptor, is exchanged in Python alone.
+    The file descriptor is redirected as well, since C code does not print through Python. A stream in memory, which has
+    no descriptor, is replaced in Python alone.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class JsonDocument:
         self._is_printed = False
 
     def __enter__(self) -> JsonDocument:
-        """Sends stdout to stderr, and has `print_json` write here."""
+        """Redirects stdout to stderr, and makes `print_json` write this document."""
         self._plain.flush()
         with suppress(OSError, ValueError):
             self._descriptor = self._plain.fileno()
@@ -51,13 +51,13 @@ class JsonDocument:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Gives stdout back."""
+        """Restores stdout."""
         listeners.remove(self._end)
         sys.stdout = self._plain
         if self._descriptor is None:
             return
         os.dup2(self._stream.fileno(), self._descriptor)
-        with suppress(BrokenPipeError):  # of what nobody has read
+        with suppress(BrokenPipeError):
             self._stream.close()
 
     def write(self, data: Mapping[str, Any]) -> None:
@@ -66,18 +66,18 @@ class JsonDocument:
         click.echo(_text({"schema": SCHEMA, **data}), file=self._stream)
 
     def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:
-        """Prints what went wrong, unless the document is out: that of a run names the errors of its trials.
+        """Prints an error as the document, unless it was printed already: that of a run has its trials' errors.
 
         Args:
-            message: What is told on stderr.
-            exit_code: What the command ends with.
+            message: The message on stderr.
+            exit_code: Exit code of the command.
             problems: The mistakes of a spec, each with `path`, `message`, `file`, `line` and `column`.
         """
         if not self._is_printed:
             self.write(error_document(message, exit_code, problems))
 
     def _end(self, error: RlrunError) -> None:
-        """Prints what the process is ended for."""
+        """Prints the error for which the process is ended."""
         self.fail(str(error), error.exit_code, [])
 
 
@@ -87,14 +87,14 @@ def error_document(message: str, exit_code: int, problems: list[dict[str, Any]])
 
 
 def nothing_more_on_stdout() -> None:
-    """Sends to stderr what this process still prints on stdout when it ends, behind its document."""
+    """Redirects to stderr what this process still prints on stdout, after its document, when it ends."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON has not, become null.
+    """Prints data as one indented JSON document on stdout; NaN and infinities, which JSON lacks, become null.
 
-    Under ``--json`` it begins with the `SCHEMA`; elsewhere JSON is all that a command prints, and is printed as it is.
+    Under ``--json`` its first key is `schema`. Commands whose only output is JSON print the data alone.
     """
     context = click.get_current_context(silent=True)
     document: JsonDocument | None = None if context is None else context.meta.get(_KEY)

@@ -1,4 +1,4 @@
-"""``rlrun league CHECKPOINT|RUN``: who is in a league, how good they are, and how they fare against one another."""
+"""``rlrun league CHECKPOINT|RUN``: the members of a league with their ratings and pay-offs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def league(target: str, runs_dir: Path, as_json: bool) -> None:
     checkpoint = checkpoint_named(target, runs_dir, best=False)
     found = league_table(read_checkpoint(checkpoint))
     if found is None:
-        raise UsageError(f"{checkpoint}: what was trained has no seats, and so no league")
+        raise UsageError(f"{checkpoint}: its training has no seats, and so no league")
     if as_json:
         print_json({"checkpoint": str(checkpoint), **found})
     elif not found["ratings"]:
-        echo(f"{checkpoint}\nno games have been played: the first are behind the first snapshot")
+        echo(f"{checkpoint}\nno games have been played: the first follow the first snapshot")
     else:
         echo(f"{checkpoint}\n{league_text(found)}")
 

@@ -1,4 +1,4 @@
-"""The live view of a run on a terminal: the table of its trials, drawn again and again in the same place."""
+"""Live view of a run on a terminal: the table of its trials, redrawn in place."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from rlrun.cli.progress import RunProgress, TrialProgress, whole_seconds
+from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.terminal import plain
+from rlrun.cli.trial_progress import TrialProgress, whole_seconds
 from rlrun.cli.trial_table import drawn_run
 
 REFRESHES_PER_S = 2
 
 
 class LiveView:
-    """Draws a run in place, twice a second, and takes itself off the screen at the end.
+    """View that redraws a run twice a second, and clears itself at the end.
 
     Args:
-        title: What runs, in a few words.
-        directory: Where its files are.
-        run: The run; read whenever the view is drawn.
+        title: Name of the run, in a few words.
+        directory: Its directory.
+        run: The run, read whenever the view is drawn.
         stream: The terminal.
-        uses_ray: Whether Ray is started first, and the process's own stdout and stderr lead to a log. Otherwise what
-            the process prints meanwhile is shown above the view.
+        uses_ray: Whether Ray is started first, and the process's stdout and stderr are redirected to a log. Otherwise
+            other output of the process appears above the view.
     """
 
     def __init__(self, title: str, directory: str, run: RunProgress, stream: TextIO, *, uses_ray: bool) -> None:
@@ -47,7 +48,7 @@ class LiveView:
         self._live.start(refresh=True)
 
     def show(self, trial: TrialProgress) -> None:
-        """Takes note that a trial has changed; the very first result is drawn at once."""
+        """Redraws at once for the first result of a trial; other changes wait for the next refresh."""
         if trial.result is not None and not self._has_result:
             self._has_result = True
             self._live.refresh()
@@ -57,7 +58,7 @@ class LiveView:
         self._console.print(plain(text))
 
     def close(self) -> None:
-        """Takes the view off the screen. Can be called twice."""
+        """Clears the view. Can be called twice."""
         self._live.stop()
 
     def _draw(self) -> RenderableType:

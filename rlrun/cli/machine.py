@@ -1,4 +1,4 @@
-"""What this machine has: the findings that ``rlrun doctor`` prints."""
+"""Checks of this machine for ``rlrun doctor``: packages, CPUs, memory, disk, ports, GPU, compiler, Ray."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rlrun.actors.private_ray import LOOPBACK_VARIABLE
 from rlrun.cluster.resources import machine_cpus
@@ -42,13 +42,13 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 
 COMPILATION_TIMEOUT_S = 30.0
-"""How long a trial compilation may take: on a quiet machine some 10 s, of which half is torch's own import."""
+"""Seconds for a test compilation: on an idle machine it takes about 10 s, half of them torch's own import."""
 
 RAY_TIMEOUT_S = 60.0
 
 NOT_FINISHED = "did not finish within"
 
-# Compiled as an update is; a function of a few operations fails where a compiler, its headers or a library is missing.
+# Compiled like an update; it fails where a compiler, its headers or a library is missing.
 TRY_COMPILATION = """
 import tempfile, torch
 from pathlib import Path
@@ -67,12 +67,12 @@ assert ray.get(ray.put(1)) == 1
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        subject: What was looked at, such as "torch".
+        subject: Subject of the check, such as "torch".
         verdict: "ok", "note" (works without it) or "missing" (training does not work without it).
-        value: What was found.
+        value: The version, amount or problem that was found.
         advice: What to do about it, "" if nothing.
     """
 
@@ -81,19 +81,15 @@ class Finding:
     value: str
     advice: str = ""
 
-    def to_data(self) -> dict[str, Any]:
-        """Returns the finding as JSON-able data."""
-        return asdict(self)
-
 
 def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
-    """Looks at the machine, thing by thing; the slow ones (torch, a compilation, Ray) come last.
+    """Yields the results of all checks; the slow ones (torch, a compilation, Ray) come last.
 
     Args:
         runs_dir: The folder that holds the runs.
         start_ray: Whether to start Ray for a moment, which takes about ten seconds.
     """
-    yield _python()
+    yield Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from (_package(name) for name in NEEDED_PACKAGES)
     yield from (_extra(name, modules) for name, modules in EXTRAS.items())
     yield Finding("CPUs", "ok", f"{machine_cpus()} usable of {os.cpu_count()}")
@@ -104,10 +100,6 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
     yield from _torch()
     yield _compiled_updates()
     yield _ray_starts() if start_ray else Finding("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
-
-
-def _python() -> Finding:
-    return Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
 
 
 def _package(name: str) -> Finding:
@@ -135,7 +127,7 @@ def _memory() -> Finding:
 
 
 def _shared_memory() -> Iterator[Finding]:
-    """Looks at /dev/shm, which containers often make tiny and Ray keeps its objects in."""
+    """Checks /dev/shm, in which Ray keeps its objects and which is often tiny in containers."""
     if not Path("/dev/shm").is_dir():
         return
     free = shutil.disk_usage("/dev/shm").free
@@ -160,17 +152,17 @@ def _disk(runs_dir: Path) -> Finding:
 
 
 def _ports() -> Finding:
-    """Looks whether processes may listen on this machine, as those of Ray do, on ports that are free."""
+    """Checks whether processes can listen on free ports of this machine, as those of Ray do."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
             socket.create_connection(server.getsockname(), timeout=5),
         ):
             if os.environ.get(LOOPBACK_VARIABLE, "0") != "0":
-                told = "a run's own Ray is open on all interfaces, behind its token"
-                return Finding("ports", "note", told, f"unset {LOOPBACK_VARIABLE}")
-            told = "processes can listen and be reached on 127.0.0.1, where a run's own Ray takes free ports; none else"
-            return Finding("ports", "ok", told)
+                value = "a run's own Ray is open on all interfaces, protected by its token"
+                return Finding("ports", "note", value, f"unset {LOOPBACK_VARIABLE}")
+            value = "processes can listen on 127.0.0.1, the only interface that a run's own Ray uses"
+            return Finding("ports", "ok", value)
     except OSError as error:
         advice = "Ray cannot start; use num_workers: 0 and --executor local"
         return Finding("ports", "note", f"none on 127.0.0.1: {error.strerror or error}", advice)
@@ -217,9 +209,9 @@ def _ray_starts() -> Finding:
 
 
 def _problem_of(code: str, timeout_s: float) -> str:
-    """Runs Python code in a child process; returns the last line of its complaint, "" if it ran.
+    """Runs Python code in a child process; returns the last line of its error, "" if it succeeded.
 
-    What takes longer is ended with all that it has started, such as compilers, and is `NOT_FINISHED`.
+    After the timeout it is killed with all processes that it has started, such as compilers; that is `NOT_FINISHED`.
     """
     child = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -233,7 +225,7 @@ def _problem_of(code: str, timeout_s: float) -> str:
     except subprocess.TimeoutExpired:
         return NOT_FINISHED
     finally:
-        if child.poll() is None:  # also where the user has interrupted
+        if child.poll() is None:  # after the timeout, or an interrupt by the user
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
     if child.returncode == 0:
@@ -242,7 +234,7 @@ def _problem_of(code: str, timeout_s: float) -> str:
 
 
 def _lines(path: str) -> list[str]:
-    """Returns the lines of a file of the kernel, none where this system has no such file."""
+    """Returns the lines of a file of the kernel, [] if this system has no such file."""
     file = Path(path)
     return file.read_text().splitlines() if file.exists() else []
 

@@ -1,4 +1,4 @@
-"""The ``rlrun`` command: its subcommands by name, each imported when it is asked for."""
+"""The ``rlrun`` command: its subcommands by name, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import sys
 from typing import Any
 
 import click
+from typing_extensions import override
 
 from rlrun.cli.exits import explained_errors
 from rlrun.cli.json_document import JsonDocument, nothing_more_on_stdout
 from rlrun.cli.terminal import echo
 from rlrun.errors import did_you_mean
 
-# Section of the help -> command -> where it lives. Command files import click and nothing heavier at import time.
+# Section of the help -> command -> import path. Command files import click and nothing heavier at import time.
 SECTIONS: dict[str, dict[str, str]] = {
     "Train": {
         "train": "rlrun.cli.train:train",
@@ -49,7 +50,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "plan": "rlrun.cli.plan:plan",
         "profile": "rlrun.cli.profile:profile",
     },
-    "What is here": {
+    "Look at this installation": {
         "algorithms": "rlrun.cli.algorithms:algorithms",
         "envs": "rlrun.cli.envs:envs",
         "env": "rlrun.cli.env:env",
@@ -62,32 +63,34 @@ COMMANDS: dict[str, str] = {name: target for section in SECTIONS.values() for na
 
 
 class LazyGroup(click.Group):
-    """A click group that imports a command's file when the command is named, and explains what it raises."""
+    """Click group that imports a command's file when the command is used, and explains its exceptions."""
 
+    @override
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of all commands in the order of the help."""
         return list(COMMANDS)
 
+    @override
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports a command, or returns None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    @override
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command that the arguments name; a wrong name is answered with the nearest right one."""
+        """Returns the command that the arguments name; the error for a wrong name suggests the nearest right one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from rlrun.foreign_names import other_command
 
-            told = other_command(name)
-            ctx.fail(f"No such command '{name}'{f'; {told}' if told else did_you_mean(name, COMMANDS)}")
+            advice = other_command(name)
+            ctx.fail(f"No such command '{name}'{f'; {advice}' if advice else did_you_mean(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands into the help, by section."""
         width = formatter.width - 6 - max(map(len, COMMANDS))
@@ -96,20 +99,23 @@ class LazyGroup(click.Group):
             with formatter.section(section):
                 formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in commands if command])
 
+    @override
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Reads the command line; of an interrupt meanwhile click would make its own exit code."""
+        """Parses the command line; an interrupt meanwhile ends with rlrun's exit code instead of click's."""
         with explained_errors():
             return super().make_context(info_name, args, parent, **extra)
 
+    @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Notes whether the command is to print JSON, which holds for a mistake in its other words as well."""
+        """Remembers whether ``--json`` is given, before any mistake in the other arguments is reported."""
         ctx.obj = "--json" in args
         return super().parse_args(ctx, args)
 
+    @override
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; an exception becomes one text on stderr, under ``--json`` JSON, and an exit code."""
+        """Runs the command; an exception becomes a message on stderr, under ``--json`` JSON, and an exit code."""
         if not ctx.obj:
             with explained_errors():
                 return super().invoke(ctx)
@@ -139,17 +145,17 @@ def cli() -> None:
 def main() -> None:
     """Runs the command line of this process and exits."""
     _occupy_closed_streams()
-    atexit.register(gc.freeze)  # else Python looks through all of torch's objects before it exits, for 0.3 s
-    faulthandler.enable(sys.stderr)  # an env's native code that crashes takes this process with it
+    atexit.register(gc.freeze)  # otherwise a garbage collection of torch's objects delays the exit by 0.3 s
+    faulthandler.enable(sys.stderr)  # prints the traceback if an env's native code crashes
     try:
         cli(prog_name="rlrun")
     finally:
         if "--json" in sys.argv:
-            nothing_more_on_stdout()  # nor from the exit functions of an env
+            nothing_more_on_stdout()  # including output of an env's exit functions
 
 
 def _occupy_closed_streams() -> None:
-    """Opens streams that the caller has closed (``2>&-``) on nothing; each open takes the lowest free descriptor."""
+    """Opens /dev/null for streams that the caller has closed (``2>&-``); each takes the lowest free descriptor."""
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 (open as long as the process lives)
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""``rlrun metrics ALGORITHM``: everything that results report, with its unit and what it means."""
+"""``rlrun metrics ALGORITHM``: all metrics of an algorithm's results, with units and meanings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @spec_files_option(required=False)
 @json_option("the metrics")
 def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> None:
-    """List what an algorithm reports: names, units and meanings.
+    """List the metrics of an algorithm: names, units and meanings.
 
-    ALGORITHM is a name from `rlrun algorithms` or package.module:Class. Of an
-    experiment in a spec file, such as one in a world of many agents, it is what
-    that reports.
+    ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f
+    they are the metrics of an experiment in a spec file, such as one in a world
+    of many agents.
     """
     from rlrun.spec.metric_checks import reported_metrics
 
@@ -40,11 +40,11 @@ def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> No
         print_json({"metrics": [dataclasses.asdict(metric) for metric in reported]})
         return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
-    echo(table(["metric", "unit", "what it says"], rows, stdout_width()))
+    echo(table(["metric", "unit", "meaning"], rows, stdout_width()))
 
 
 def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, bool]:
-    """Returns what learns, and whether in a world of many agents."""
+    """Returns the policies that learn, and whether they learn in a world of many agents."""
     from rlrun.spec.load import load_experiments
     from rlrun.training.policies import Policies
 

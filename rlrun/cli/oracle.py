@@ -1,4 +1,4 @@
-"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of a finite env, and how far what was learned is from them."""
+"""``rlrun oracle RUN|CHECKPOINT|SPEC``: exact values of a finite env, and the errors of learned values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlrun.training.oracle import ExactValues, LearnedValues
 
 MOST_ROWS = 64
-"""States that are listed unless all are asked for."""
+"""States that are listed without ``--all``."""
 
 
 @click.command()
@@ -27,12 +27,12 @@ MOST_ROWS = 64
 @trust_option
 @json_option("the values")
 def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool, as_json: bool) -> None:
-    """Compare what was learned with the exact values of a small env.
+    """Compare learned values with the exact values of a small env.
 
-    The env has to tell its model, as FrozenLake-v1, CliffWalking-v1 and Taxi-v4
-    do. Of a SPEC, a YAML file, the exact values alone are shown. Values are
-    discounted by the algorithm's gamma; with gamma 1 they are returns within the
-    time limit.
+    The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
+    Taxi-v4 do. For a SPEC, a YAML file, only the exact values are shown. Values
+    are discounted by the algorithm's gamma; with gamma 1 they are returns within
+    the time limit.
     """
     if Path(target).suffix in (".yaml", ".yml"):
         exact, learned = _of_spec(Path(target)), None
@@ -59,7 +59,7 @@ def _of_spec(file: Path) -> ExactValues:
 
 
 def oracle_text(exact: ExactValues, learned: LearnedValues | None, most_rows: int | None = None) -> str:
-    """Returns exact values and what was learned of them, in a table of states and lines of what they come to."""
+    """Returns exact and learned values as a table of states, with lines for the policies' values at the start."""
     states = exact.counts.nonzero()[0].tolist()
     actions = exact.q.shape[1]
     headings = ["state", "V*", *(f"Q*({action})" for action in range(actions))]
@@ -72,30 +72,30 @@ def oracle_text(exact: ExactValues, learned: LearnedValues | None, most_rows: in
     lines = [table(headings, rows[:most_rows], stdout_width())]
     if most_rows is not None and len(rows) > most_rows:
         lines.append(f"... and {len(rows) - most_rows} states more: --all lists them")
-    told = {f"best policy (gamma {exact.gamma:g})": exact.at_start}
+    numbers = {f"best policy (gamma {exact.gamma:g})": exact.at_start}
     if learned is not None:
-        told |= {
+        numbers |= {
             "learned policy": learned.policy_at_start,
             "policy gap": learned.policy_gap,
             f"value gap of {'V' if learned.q is None else 'Q'}": learned.value_gap,
         }
-    width = max(map(len, told))
-    return "\n".join([*lines, *(f"{name:<{width}}  {cell_text(value)}" for name, value in told.items())])
+    width = max(map(len, numbers))
+    return "\n".join([*lines, *(f"{name:<{width}}  {cell_text(value)}" for name, value in numbers.items())])
 
 
 def _document(exact: ExactValues, learned: LearnedValues | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "gamma": exact.gamma,
         "optimal_value": exact.at_start,
         "states": exact.counts.nonzero()[0].tolist(),
         "q": exact.q.tolist(),
     }
     if learned is not None:
-        told |= {
+        document |= {
             "policy_value": learned.policy_at_start,
             "policy_gap": learned.policy_gap,
             "value_gap": learned.value_gap,
             "actions": learned.actions.tolist(),
             "learned_values": learned.values.tolist(),
         }
-    return told
+    return document

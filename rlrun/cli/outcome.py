@@ -1,4 +1,4 @@
-"""What is printed when a run has ended: a table of its trials, where it is, and what to type next."""
+"""Output of a command at the end of a run: a table of its trials, its directory, and the next commands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json
-from rlrun.cli.progress import counted_metric
 from rlrun.cli.tables import cell_text, duration, metric_words, stdout_width, table
 from rlrun.cli.terminal import echo
+from rlrun.cli.trial_progress import counted_metric
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlrun.runs.trial_result import TrialResult
 
 MOST_BEST = 10
-"""Trials of a large run that are listed for having done best."""
+"""Number of the best trials that are listed for a large run."""
 
 
 def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
@@ -31,7 +31,7 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
         as_json: Whether to print JSON and nothing else.
 
     Raises:
-        TrainingFailed: If a trial has failed or is not complete; its message is what went wrong.
+        TrainingFailed: If a trial has failed or is not complete, with its error.
     """
     if as_json:
         print_json({"trials": [trial_data(trial) for trial in trials]})
@@ -45,7 +45,7 @@ def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
 
 
 def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns for each run with several configurations of several seeds, or several populations, a table of them."""
+    """Returns a table of configurations for each run that has several with several seeds, or has populations."""
     from rlrun.report.configurations import groups_of
     from rlrun.report.reading import read_run
     from rlrun.report.summary import summarise
@@ -63,7 +63,7 @@ def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def few_trials(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns the table of trials; of many only the best ones and those that failed, and how to see the rest."""
+    """Returns the table of trials; of many only the best and failed ones, and the command that lists all."""
     if len(trials) <= MOST_ROWS:
         return [results_table(trials)]
     ordered = sorted(trials, key=_rank, reverse=True)
@@ -74,9 +74,9 @@ def few_trials(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
-    """Lays out what became of the trials, a row each; a checkpoint is named by its iteration.
+    """Returns a table of trials with their results; a checkpoint is named by its iteration.
 
-    Where they belong to several runs, each name begins with its run's.
+    If they belong to several runs, each name begins with its run's.
     """
     rows = []
     is_one_run = len({trial.directory.parent for trial in trials}) == 1
@@ -102,7 +102,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns where the runs are and the commands that go on from here, a line each."""
+    """Returns the directories of the runs and the next commands, a line each."""
     lines = []
     for run in dict.fromkeys(trial.directory.parent for trial in trials):
         mine = [trial for trial in trials if trial.directory.parent == run]

@@ -1,4 +1,4 @@
-"""Progress as lines for a log: off a terminal nothing can be drawn twice."""
+"""Progress of a run as lines of text, for logs and pipes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import time
 from collections.abc import Callable
 from threading import Event, Thread
 
-from rlrun.cli.progress import RunProgress, TrialProgress, whole_seconds
+from rlrun.cli.run_progress import RunProgress
+from rlrun.cli.trial_progress import TrialProgress, whole_seconds
 
 
 class PlainLines:
-    """Writes a line when a trial starts and when it ends, and one about the run every 30 seconds.
+    """View that writes a line when a trial starts and when it ends, and one about the run every 30 seconds.
 
-    A lone trial has a line with its first result besides. A thread keeps the 30 seconds: an iteration may take minutes,
-    and nothing is reported while Ray starts.
+    A single trial also has a line at its first result. The 30 seconds are kept by a thread, since an iteration may take
+    minutes, and no events arrive while Ray starts.
 
     Args:
-        run: The run; already updated when `show` is called.
+        run: The run, which is updated before `show` is called.
         write: Writes one line.
-        every_s: Seconds between two lines.
-        prefix: Put before each line, "" or the name of the experiment where several run one after the other.
+        every_s: Seconds between two lines about the run.
+        prefix: First words of each line: "", or the name of the experiment if there are several.
     """
 
     def __init__(self, run: RunProgress, write: Callable[[str], None], every_s: float = 30.0, prefix: str = "") -> None:
@@ -28,25 +29,25 @@ class PlainLines:
         self._every_s = every_s
         self._prefix = prefix
         self._began = self._last_time = time.monotonic()
-        self._told: dict[str, str] = {}
+        self._shown_stages: dict[str, str] = {}
         self._closed = Event()
-        self._thread = Thread(target=self._tell_until_closed, name="progress lines", daemon=True)
+        self._thread = Thread(target=self._write_until_closed, name="progress lines", daemon=True)
         self._thread.start()
 
     def show(self, trial: TrialProgress) -> None:
-        """Writes a line about a trial that has just changed, if one is due."""
+        """Writes a line about a trial that has changed, if it has started, ended or got its first result."""
         now = time.monotonic()
         is_first = len(self._run.trials) == 1 and trial.result is not None
         stage = "ended" if trial.ended else "trains" if is_first else "started"
-        if trial.status not in ("PENDING", "PAUSED") and self._told.get(trial.name) != stage:
-            self._told[trial.name] = stage
+        if trial.status not in ("PENDING", "PAUSED") and self._shown_stages.get(trial.name) != stage:
+            self._shown_stages[trial.name] = stage
             self._last_time = now
             self.say(trial.line(now))
         else:
-            self.tell_if_due(now)
+            self.write_if_due(now)
 
-    def tell_if_due(self, now: float) -> None:
-        """Writes a line about the run if the last line was long enough ago.
+    def write_if_due(self, now: float) -> None:
+        """Writes a line about the run if the last line is older than `every_s`.
 
         Args:
             now: The time, by `time.monotonic`.
@@ -56,16 +57,16 @@ class PlainLines:
             self.say(self._state(now))
 
     def say(self, text: str) -> None:
-        """Writes a line that is due whatever the time."""
+        """Writes a line at once."""
         self._write(f"{self._prefix}{text}")
 
     def close(self) -> None:
-        """Writes no more lines that are due by the clock. Can be called twice."""
+        """Ends the thread that writes lines about the run. Can be called twice."""
         self._closed.set()
         self._thread.join()
 
     def _state(self, now: float) -> str:
-        """Returns how far the run is, and before the first result for how long it has been starting."""
+        """Returns the progress of the run in a line, and before the first result the time since the start."""
         so_far = f", {whole_seconds(now - self._began)} so far"
         if self._run.starts_ray:
             return f"starting Ray{so_far}"
@@ -74,6 +75,6 @@ class PlainLines:
             return self._run.summary(now)
         return trials[0].line(now) + (so_far if trials[0].result is None and not trials[0].ended else "")
 
-    def _tell_until_closed(self) -> None:
+    def _write_until_closed(self) -> None:
         while not self._closed.wait(max(0.0, self._last_time + self._every_s - time.monotonic())):
-            self.tell_if_due(time.monotonic())
+            self.write_if_due(time.monotonic())

@@ -1,4 +1,4 @@
-"""``rlrun plan ALGORITHM``: an algorithm's dataflow, as text or as a Mermaid flowchart."""
+"""``rlrun plan ALGORITHM``: the dataflow of an algorithm, as text or as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def plan(
 ) -> None:
     """Draw the dataflow of an algorithm.
 
-    Of ALGORITHM with its default settings, or of each experiment in spec
-    files; as text of those also what a preset stands for, how each part of an
-    observation enters the network, and in a world of many agents whose they
-    are and who plays whom.
+    It is that of ALGORITHM with its default settings, or of each experiment in
+    spec files. The text for spec files also has the settings of an env's preset,
+    how each part of an observation enters the network, and for a world of many
+    agents the policies of agents and the matches between them.
     """
     if bool(algorithm) == bool(files):
         raise click.UsageError("name an algorithm, or spec files with -f")
@@ -65,7 +65,7 @@ def plan(
 
 
 class _Plan(NamedTuple):
-    """A dataflow, and what it trains."""
+    """The dataflow of a training."""
 
     name: str
     described: Sequence[OperatorInfo]
@@ -74,26 +74,21 @@ class _Plan(NamedTuple):
 
 def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
     name, described, training = plan
+    from rlrun.envs.presets import preset_text
     from rlrun.flow.plan import plan_mermaid, plan_text
 
     if form == "mermaid":
         return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
     if not titled:
         return plan_text(described)
+    settings = preset_text(training.env.to_data(), training.algorithm.config.to_data())
+    preset = [f"preset {settings}"] if settings else []
     roles, networks = training.policies.described(), training.networks(training.spaces())
-    return "\n".join([f"# {name}", plan_text(described), *_preset(training), *roles, *networks])
-
-
-def _preset(training: Description) -> list[str]:
-    """Returns what the env's preset stands for, in at most one line."""
-    from rlrun.envs.presets import preset_text
-
-    told = preset_text(training.env.to_data(), training.algorithm.config.to_data())
-    return [f"preset {told}"] if told else []
+    return "\n".join([f"# {name}", plan_text(described), *preset, *roles, *networks])
 
 
 def _plans(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]) -> list[_Plan]:
-    """Returns what is to be drawn; of an experiment it is the first trial."""
+    """Returns the plans to draw: that of the algorithm, or of the first trial of each experiment."""
     from rlrun.training.description import Description
 
     if algorithm is not None:

@@ -27,10 +27,10 @@ _CELL = re.compile(r"([a-z])(\d{1,2})")
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN")
-@click.option("--as", "player", help="Whom you play, such as x or o; by default who begins.")
+@click.option("--as", "player", help="Your side, such as x or o; by default the one that begins.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
-@click.option("--stochastic", is_flag=True, help="The policy draws its moves instead of taking the likeliest.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of what it draws.")
+@click.option("--stochastic", is_flag=True, help="Sample the policy's moves instead of taking the likeliest.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the sampled moves.")
 @click.option("--simulations", type=click.IntRange(min=0), help="Simulations of a search before each move; 0 for none.")
 @runs_dir_option
 @trust_option
@@ -48,8 +48,8 @@ def play(
 
     Moves are read line by line: a column where pieces fall, else a cell such as b2;
     q quits. CHECKPOINT is a directory; a RUN or one of its trials means its newest
-    whole checkpoint. Policies that search, such as those of alphazero, do so as
-    their settings say, or as --simulations does.
+    whole checkpoint. Policies that search, such as those of alphazero, take the
+    simulations of their settings, or of --simulations.
     """
     from rlrun.cli.targets import checkpoint_named, restored
     from rlrun.functional.seeding import generator
@@ -67,7 +67,7 @@ def play(
 
 
 def board_text(world: BoardGame) -> str:
-    """Returns the board as text: a line for each row, the players' initials, and how cells or columns are called."""
+    """Returns the board as text: a line for each row with the players' initials, and the names of cells or columns."""
     rules, marks = world.rules, [".", *(agent[0] for agent in world.possible_agents)]
     if _moves_by_column(world):
         names = [str(column + 1) for column in range(rules.columns)]
@@ -84,7 +84,7 @@ def _board_game(env: EnvConfig) -> BoardGame:
     """Returns the world that a policy was trained in.
 
     Raises:
-        UsageError: It is no board game.
+        UsageError: If it is no board game.
     """
     from rlrun.toys.board_games import BoardGame
     from rlrun.worlds.make import make_world, steps_all_at_once
@@ -100,10 +100,10 @@ def _board_game(env: EnvConfig) -> BoardGame:
 
 
 def _side_of(player: str | None, world: BoardGame) -> int:
-    """Returns the number of the player that somebody wants to be.
+    """Returns the index of the player whose name the user gives, 0 if none is given.
 
     Raises:
-        UsageError: There is no such player.
+        UsageError: If there is no such player.
     """
     players = world.possible_agents
     if player is None:
@@ -121,11 +121,11 @@ def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.rando
     while True:
         mover, agent = world.mover, world.possible_agents[world.mover]
         if mover == person:
-            asked = _asked(world)
-            if asked is None:
+            chosen = _prompted(world)
+            if chosen is None:
                 echo("The game is not finished.")
                 return
-            action = asked
+            action = chosen
         else:
             action = _action(policy, shown[agent], draws, begins=begins)
             begins = False
@@ -140,7 +140,7 @@ def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.rando
 
 
 def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator | None, *, begins: bool) -> int:
-    """Returns the policy's action for what it is shown."""
+    """Returns the policy's action for an observation."""
     import numpy as np
 
     from rlrun.data.tree import map_tree
@@ -151,8 +151,8 @@ def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator
     return int(actions[0])
 
 
-def _asked(world: BoardGame) -> int | None:
-    """Returns the person's action, asked for until it is legal; None if nothing more is to come."""
+def _prompted(world: BoardGame) -> int | None:
+    """Prompts the person until the action is legal, and returns it; None at `QUIT` or the end of the input."""
     while True:
         click.echo(plain(f"{world.possible_agents[world.mover]} to move: "), nl=False)
         line = sys.stdin.readline()
@@ -166,10 +166,10 @@ def _asked(world: BoardGame) -> int | None:
 
 
 def _action_named(world: BoardGame, text: str) -> int:
-    """Returns the action that a person means.
+    """Returns the action of a move as the person types it.
 
     Raises:
-        UsageError: It means none, or an illegal one.
+        UsageError: If it is no move, or an illegal one.
     """
     row, column = _row_and_column(world, text)
     if not (0 <= row < world.rules.rows and 0 <= column < world.rules.columns):
@@ -181,7 +181,7 @@ def _action_named(world: BoardGame, text: str) -> int:
 
 
 def _row_and_column(world: BoardGame, text: str) -> tuple[int, int]:
-    """Returns the cell that a text means, whether it is on the board or not; in a column the first."""
+    """Returns the cell of a move as typed, which may be off the board; for a column its first cell."""
     if _moves_by_column(world):
         return 0, int(text) - 1 if text.isdecimal() else -1
     cell = _CELL.fullmatch(text)
@@ -189,7 +189,7 @@ def _row_and_column(world: BoardGame, text: str) -> tuple[int, int]:
 
 
 def _name(world: BoardGame, action: int) -> str:
-    """Returns what a legal action is called."""
+    """Returns a legal action as the person would type it."""
     cell = world.cell_of(action)
     assert cell is not None  # policies act by the action mask
     row, column = cell
@@ -197,7 +197,7 @@ def _name(world: BoardGame, action: int) -> str:
 
 
 def _how_to_move(world: BoardGame) -> str:
-    """Returns how moves are written."""
+    """Returns a sentence about how moves are typed."""
     rules = world.rules
     if _moves_by_column(world):
         return f"A move is a column from 1 to {rules.columns}"

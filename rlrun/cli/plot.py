@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlrun.spec.tuning import Mode
 
 MOST_LINES = 8
-HEIGHT_BESIDE_PLOT = 8  # lines that a terminal needs for axes, legend and the prompt
+OTHER_LINES = 8  # lines that a terminal needs for axes, legend and the prompt
 HEIGHT, WIDTH = 18, 100
 
 
@@ -44,25 +44,20 @@ def plot(
 ) -> None:
     """Draw learning curves of runs.
 
-    Each curve is a configuration's mean over its seeds; into a file with a band
-    between the worst and the best of them. A population (pbt) is drawn by its best
-    member. Without -o the terminal is drawn in.
+    Each curve is a configuration's mean over its seeds; in a file it has a band
+    from the worst to the best of them. The curve of a population (pbt) is that of
+    its best member. Without -o the plot is drawn in the terminal.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError
     from rlrun.report.configurations import groups_of
     from rlrun.report.curves import curve_of
     from rlrun.report.picture import check_picture_name, draw_picture
-    from rlrun.report.reading import AXES, chosen_goal, read_runs, require_reported
+    from rlrun.report.reading import AXES, read_judged_runs
 
     if output is not None:
         check_picture_name(output)
-    paths = [run_named(run, runs_dir) for run in runs]
-    views = read_runs(paths, [metric] if metric else [])
-    metric, mode = chosen_goal(views, metric, mode)
-    require_reported(views, [metric])
-    if any(view.goal[0] != metric for view in views):
-        views = read_runs(paths, [metric])
+    views, metric, mode = read_judged_runs([run_named(run, runs_dir) for run in runs], metric, mode)
     for problem in (problem for view in views for problem in view.problems):
         echo(f"left out: {problem}", err=True)
     groups = [group for view in views for group in groups_of(view, several_runs=len(views) > 1)]
@@ -78,7 +73,7 @@ def plot(
 
 
 def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) -> str:
-    """Draws the best curves as text in the size of the terminal."""
+    """Returns the best curves as text, in the size of the terminal."""
     from rlrun.errors import UsageError
     from rlrun.report.curves import ranked
     from rlrun.report.terminal_plot import Line, draw
@@ -90,13 +85,13 @@ def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) 
         raise UsageError(f"a terminal in {encoding} cannot show a plot; draw into a file: -o curve.svg") from None
     best = ranked(curves, mode)
     shown = best[:MOST_LINES]
-    columns, lines = shutil.get_terminal_size((WIDTH, HEIGHT + HEIGHT_BESIDE_PLOT))
+    columns, lines = shutil.get_terminal_size((WIDTH, HEIGHT + OTHER_LINES))
     text = draw(
         [Line(_legend(curve), curve.xs, curve.mean) for curve in shown],
         x_name="seconds of training" if axis == "time" else "env steps",
         y_name=metric,
         width=min(columns, WIDTH),
-        height=min(HEIGHT, lines - HEIGHT_BESIDE_PLOT),
+        height=min(HEIGHT, lines - OTHER_LINES),
         color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )
     if len(best) > len(shown):

@@ -1,4 +1,4 @@
-"""``rlrun profile``: where the time of a training run goes, operator by operator and worker by worker."""
+"""``rlrun profile``: measures the time of a training run by operators of its dataflow and phases of its workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Measure for about so long; whole iterations.",
+    help="Length of the measurement, up to the end of an iteration.",
 )
 @click.option(
     "--trace",
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Also write a trace (JSON) that ui.perfetto.dev and chrome://tracing open.",
 )
-@json_option("what was measured")
+@json_option("the profile")
 def profile(
     files: tuple[Path, ...],
     algorithm: str | None,
@@ -45,7 +45,7 @@ def profile(
     trace: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure where the time of a training run goes.
+    """Measure the time of a training run by operators and workers.
 
     Runs the first trial that spec files describe, or an algorithm on an env, in this process (its rollout workers in
     theirs) and writes nothing into the runs folder. Starting and compiling are left out. Ctrl-C ends it early.
@@ -59,7 +59,7 @@ def profile(
     trial = _first_trial(files, algorithm, env, overrides)
     running = training_of(trial, announce=lambda text: echo(text, err=True))
     with running, _user_code_explained(*map(type, running.description.policies.algorithms.values())):
-        echo("starting, and compiling if need be: this is not measured", err=True)
+        echo("starting, and compiling if need be, which is not measured", err=True)
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)
         measured = profiled(running, seconds)
@@ -71,12 +71,12 @@ def profile(
             write_trace(measured, trace)
             echo(f"Trace: {trace}", err=True)
     if measured.was_interrupted:
-        raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the above is what was measured until then.")
+        raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the profile above ends there.")
 
 
 @contextmanager
 def _user_code_explained(*plugins: type) -> Iterator[None]:
-    """Turns an exception that came through the user's own code into a failure with its traceback."""
+    """Turns an exception from the user's own code into a failure with its traceback."""
     from rlrun.trial.user_code import failure_of_user_code
 
     try:

@@ -1,8 +1,9 @@
-"""Shows a profile: as tables, and as data."""
+"""Tables and JSON data of a profile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.profiling import WARM_UP_ITERATIONS, Profile, WorkerTime
@@ -19,9 +20,9 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
     """Yields the tables of a profile, part by part.
 
     Args:
-        trial: What ran.
-        profile: What was measured.
-        warm_up_s: Seconds before that.
+        trial: The trial.
+        profile: Its profile.
+        warm_up_s: Seconds of the warm-up.
     """
     yield f"{trial.experiment}, {trial.name}: {trial.algorithm} on {trial.env.id}"
     yield (
@@ -34,7 +35,7 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
         yield _worker_table(profile)
         yield from _travel_table(profile)
     else:
-        yield "no fragment that was asked for meanwhile has arrived"
+        yield "no fragment that was requested meanwhile has arrived"
     yield from ("", *_learner_lines(profile))
 
 
@@ -54,7 +55,7 @@ def _operator_row(name: str, seconds: float, items: int | None, profile: Profile
 
 
 def _worker_table(profile: Profile) -> str:
-    """Returns the seconds of each worker by phase, and what part of all of it each phase is."""
+    """Returns a table with the seconds of each worker by phase, and the share of each phase."""
     phases = list(dict.fromkeys(phase for worker in profile.workers for phase in worker.phases))
     rows = [_worker_row(worker, phases) for worker in profile.workers]
     totals: Row = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
@@ -78,7 +79,7 @@ def _worker_row(worker: WorkerTime, phases: list[str]) -> Row:
 
 
 def _travel_table(profile: Profile) -> Iterator[str]:
-    """Yields what happens to finished fragments until the driver has them, if they travel."""
+    """Yields a table with the times from a fragment's end until the driver has it, if workers are other processes."""
     if all(worker.worker == 0 for worker in profile.workers):
         return
     rows = [[worker_name(worker.worker), *_travel_of(worker)] for worker in profile.workers]
@@ -122,9 +123,9 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
     """Returns a profile as plain data, with times in seconds.
 
     Args:
-        trial: What ran.
-        profile: What was measured.
-        warm_up_s: Seconds before that.
+        trial: The trial.
+        profile: Its profile.
+        warm_up_s: Seconds of the warm-up.
     """
     return {
         "experiment": trial.experiment,
@@ -152,17 +153,6 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
         ],
         "waiting_s": profile.waited_s,
         "between_operators_s": profile.between_s,
-        "workers": [
-            {
-                "worker": worker.worker,
-                "fragments": worker.fragments,
-                "env_steps": worker.env_steps,
-                "phases": worker.phases,
-                "wait_s": worker.wait_s,
-                "transfer_s": worker.transfer_s,
-                "queued_s": worker.queued_s,
-            }
-            for worker in profile.workers
-        ],
+        "workers": [asdict(worker) for worker in profile.workers],
         "learner": {"sgd_s": profile.sgd_s, "sgd_steps": profile.sgd_steps},
     }

@@ -1,4 +1,4 @@
-"""Measures where the time of a running algorithm goes: operator by operator, and phase by phase on its workers."""
+"""Profiles a training: the time of each operator of its dataflow, and of each phase of its rollout workers."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from rlrun.training.training import Training
 
 Span = tuple[float, float]
-"""From when to when, on the clock of `time.perf_counter`."""
+"""Begin and end on the clock of `time.perf_counter`."""
 
 WARM_UP_ITERATIONS = 2
-"""In the first one everything starts and compiles; the second one waits for fragments asked for in the first."""
+"""In the first one workers start and updates compile; the second waits for fragments requested in the first."""
 
 TIMED_KINDS = ("source", "for_each", "combine", "filter")
-"""Steps of a flow that do work of their own; the others only pass items on."""
+"""Kinds of operators that do work of their own; the others only pass items on."""
 
 
 @dataclass(frozen=True)
 class WorkerTime:
-    """What a worker did between the beginning of its first measured fragment and the end of its last one.
+    """Times of a rollout worker from the beginning of its first measured fragment to the end of its last one.
 
     Attributes:
         worker: Its index; 0 is this process.
-        fragments: Fragments that it delivered with times.
+        fragments: Number of its measured fragments.
         env_steps: Env steps in them.
         phases: Seconds by phase.
-        wait_s: Seconds between fragments: it had nothing to do, took new weights, or packed what it sends.
-        transfer_s: Seconds for which the driver waited for its finished fragments or unpacked them; None where nothing
-            travels, and where the two clocks cannot be compared.
-        queued_s: Seconds for which they lay finished while the driver was at something else; None likewise.
+        wait_s: Seconds between fragments, in which it was idle, loaded new weights, or serialised a fragment.
+        transfer_s: Seconds in which the driver waited for its finished fragments or deserialised them; None in this
+            process, and where the two clocks cannot be compared.
+        queued_s: Seconds for which its finished fragments waited while the driver was busy; None likewise.
     """
 
     worker: int
@@ -53,21 +53,21 @@ class WorkerTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """What was measured.
+    """Profile of a training.
 
     Attributes:
-        began: When measuring began, on the clock of `time.perf_counter`.
-        ended: When it ended.
-        iterations: Whole iterations in between.
-        env_steps: Env steps that arrived in between.
-        sgd_steps: Minibatches learned from in between.
-        operators: The flow's operators and what they cost in between.
-        waits: When the flow waited because nothing in it was ready.
+        began: Beginning of the measurement, on the clock of `time.perf_counter`.
+        ended: End of the measurement.
+        iterations: Number of iterations.
+        env_steps: Number of env steps that arrived.
+        sgd_steps: Number of minibatches learned from.
+        operators: The operators of the dataflow with their times.
+        waits: Spans in which the dataflow waited, because none of its operators was ready.
         fragments: The measured fragments, in the order of their arrival.
-        workers: What each worker did, in the order of their indices.
-        policy_lag_mean: Mean over the iterations of how many batches old the weights were; None without an iteration.
-        policy_lag_max: Most of it.
-        was_interrupted: Whether the user ended it early.
+        workers: Times of each worker, in the order of their indices.
+        policy_lag_mean: Mean over the iterations of the weights' age in batches; None without an iteration.
+        policy_lag_max: Largest age.
+        was_interrupted: Whether the user ended the measurement early.
     """
 
     began: float
@@ -85,7 +85,7 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Seconds that were measured."""
+        """Length of the measurement in seconds."""
         return self.ended - self.began
 
     @property
@@ -105,7 +105,7 @@ class Profile:
 
 
 def warm_up(training: Training) -> float:
-    """Starts a training and runs its first iterations; returns the seconds that took."""
+    """Starts a training and runs its first iterations; returns the seconds that this took."""
     began = time.perf_counter()
     for _ in range(WARM_UP_ITERATIONS):
         training.step()
@@ -113,13 +113,13 @@ def warm_up(training: Training) -> float:
 
 
 def profiled(training: Training, seconds: float) -> Profile:
-    """Trains for about so many seconds, whole iterations of them, and measures what they go into.
+    """Profiles a training for some seconds, up to the end of an iteration.
 
-    An interrupt (Ctrl-C) ends it early; what has been measured until then is returned.
+    An interrupt (Ctrl-C) ends it early; the profile until then is returned.
 
     Args:
-        training: The training; it has run before, so that nothing starts or compiles now.
-        seconds: When no further iteration begins.
+        training: The training, warmed up, so that nothing starts or compiles now.
+        seconds: Seconds after which no further iteration begins.
     """
     from rlrun.rollout.phases import machine_clock
 
@@ -170,18 +170,18 @@ def profiled(training: Training, seconds: float) -> Profile:
 
 
 def _sgd_steps(training: Training) -> int:
-    """Returns the minibatches that all policies have learned from."""
+    """Returns the number of minibatches that all policies have learned from."""
     return sum(trainee.learner.sgd_steps for trainee in training.running.trainees)
 
 
 def worker_times(
     fragments: Iterable[MeasuredFragment], receiving: Sequence[Span], *, travel: bool
 ) -> Iterable[WorkerTime]:
-    """Yields what each worker did, in the order of their indices.
+    """Yields the times of each worker, in the order of their indices.
 
     Args:
         fragments: The measured fragments.
-        receiving: When the driver waited or received, in order and without overlaps.
+        receiving: Spans in which the driver waited or received, in order and without overlaps.
         travel: Whether fragments come from other processes.
     """
     from rlrun.rollout.phases import machine_clock
@@ -218,7 +218,7 @@ def _total(spans: Iterable[Span]) -> float:
 
 
 def _overlap(span: Span, others: Sequence[Span]) -> float:
-    """Returns the seconds of a span that lie in any of the others, which are in order and do not overlap."""
+    """Returns the seconds of a span that are within any of the others, which are in order and do not overlap."""
     first = max(bisect.bisect_left(others, (span[0], span[0])) - 1, 0)
     overlap = 0.0
     for began, ended in others[first:]:

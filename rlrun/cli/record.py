@@ -1,4 +1,4 @@
-"""``rlrun record CHECKPOINT|RUN``: a video of a saved policy, made without a display."""
+"""``rlrun record CHECKPOINT|RUN``: a video of a saved policy, drawn without a display."""
 
 from __future__ import annotations
 
@@ -12,22 +12,17 @@ from typing import Any
 
 import click
 
-from rlrun.cli.options import runs_dir_option, trust_option
+from rlrun.cli.options import OutputFile, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
-# Suffix -> the modules that write it; all of them come with the extra `video`.
+# Suffix -> modules that write such videos; all of them are in the extra `video`.
 WRITERS = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",)}
 
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The video, .mp4 or .gif.  [default: RUN's name.mp4]",
-)
-@click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Exactly so many episodes.")
+@click.option("-o", "--output", type=OutputFile(), help="The video, .mp4 or .gif.  [default: RUN's name.mp4]")
+@click.option("--episodes", type=click.IntRange(min=1), default=1, show_default=True, help="Number of episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--stochastic", is_flag=True, help="Draw actions from the policy instead of taking the likeliest.")
@@ -73,28 +68,26 @@ def record(
 
 
 def _recorded(request: dict[str, Any]) -> dict[str, Any]:
-    """Has a video made in a child process; returns what the child says of it.
+    """Records a video in a child process; returns the number of frames and the returns.
 
-    Drawing through EGL and then building an optimizer in one process can end in a crash, hence the child.
+    A child is used because drawing through EGL and then making an optimizer in one process can crash.
     """
     command = [sys.executable, "-m", "rlrun.cli.recording", json.dumps(request)]
     done = subprocess.run(command, env=os.environ | _without_display(), stdout=subprocess.PIPE, text=True)
     if done.returncode < 0:
         raise _crashed(-done.returncode)
     if done.returncode != 0:
-        raise click.exceptions.Exit(done.returncode)  # the child has said why
+        raise click.exceptions.Exit(done.returncode)  # the child has printed the error
     recorded: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return recorded
 
 
 def _check_output(output: Path) -> None:
-    """Refuses what cannot be written before anything is loaded."""
+    """Refuses a file that cannot be written, before anything is loaded."""
     from rlrun.errors import EnvironmentUnusable, UsageError
 
     if output.suffix not in WRITERS:
         raise UsageError(f"{output}: a video's name ends with .mp4 or .gif")
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"{output}: the folder {output.absolute().parent} does not exist")
     absent = [module for module in WRITERS[output.suffix] if find_spec(module) is None]
     if absent:
         raise EnvironmentUnusable(
@@ -103,7 +96,7 @@ def _check_output(output: Path) -> None:
 
 
 def _without_display() -> dict[str, str]:
-    """Returns the variables that let MuJoCo and pygame draw where no display is; what the user has set stays."""
+    """Returns environment variables with which MuJoCo and pygame draw without a display, unless the user set them."""
     wanted = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
     if sys.platform == "linux":
         wanted["MUJOCO_GL"] = "egl"

@@ -1,4 +1,4 @@
-"""The child process of ``rlrun record``: plays episodes and writes what the env draws."""
+"""Child process of ``rlrun record``: runs episodes and writes the env's pictures as a video."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from rlrun.envs.env_config import EnvConfig
     from rlrun.training.training import Training
 
-GIF_MAX_FPS = 50  # a GIF counts hundredths of a second, and viewers slow down anything below two
+GIF_MAX_FPS = 50  # durations in a GIF are hundredths of a second, and viewers slow down those below two
 DEFAULT_FPS = 30
 
 
 def record(
     checkpoint: Path, output: Path, runs_dir: Path, *, episodes: int, seed: int, stochastic: bool, trust: bool
 ) -> tuple[list[float], int]:
-    """Plays a saved policy and writes a video of it.
+    """Runs episodes of a saved policy and writes a video of them.
 
     Args:
         checkpoint: The checkpoint's directory.
         output: The video, ending with .mp4 or .gif.
         runs_dir: The folder that holds the user's own runs.
-        episodes: How many episodes.
+        episodes: Number of episodes.
         seed: Seed of the episodes, which are those of an evaluation with the same seed.
-        stochastic: Whether actions are drawn from the policy.
+        stochastic: Whether actions are sampled from the policy.
         trust: Whether to import what the checkpoint names.
 
     Returns:
@@ -60,14 +60,14 @@ def record(
             with closing(_frames(training, judged_in, env, episodes, seed, stochastic, returns)) as frames:
                 count = _write(output, frames, float(env.metadata.get("render_fps") or DEFAULT_FPS))
         finally:
-            close_or_warn(env.close, judged_in.id, "behind all episodes")
+            close_or_warn(env.close, judged_in.id, "after all episodes")
     return returns, count
 
 
 def _record_world(
     training: Training, world: EnvConfig, output: Path, episodes: int, seed: int, stochastic: bool
 ) -> tuple[list[float], int]:
-    """Plays the policies of a world and writes a video of it; a return is that of all agents together."""
+    """Runs episodes of a world's policies and writes a video; the return of an episode is the sum over all agents."""
     if world.pettingzoo is not None:
         world = world.replace(kwargs={**world.kwargs, "render_mode": "rgb_array"})
     drawn: list[np.ndarray[Any, Any]] = []
@@ -90,7 +90,7 @@ def _frames(
     stochastic: bool,
     returns: list[float],
 ) -> Generator[np.ndarray[Any, Any]]:
-    """Yields the frames of all episodes, the first observation's included; appends each episode's return."""
+    """Yields the frames of all episodes, from the first observation on, and appends each episode's return."""
     from rlrun.envs.env_watch import Watched
     from rlrun.envs.episode_place import EpisodePlace
     from rlrun.rollout.endless_episodes import AwaitedEpisodes
@@ -130,14 +130,14 @@ def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> int:
-    """Writes frames as a video; returns how many were drawn."""
+    """Writes frames as a video; returns the number of frames before any are left out for a GIF."""
     import imageio.v2 as imageio
 
     every = math.ceil(fps / GIF_MAX_FPS) if output.suffix == ".gif" else 1
     if output.suffix == ".gif":
         writer = imageio.get_writer(output, mode="I", duration=1000 * every / fps, loop=0)
     else:
-        # Encoders want even sides; imageio's own default would stretch every picture to multiples of 16.
+        # Encoders need even sides; imageio's default would resize every picture to multiples of 16.
         writer = imageio.get_writer(output, fps=fps, macro_block_size=2)
     count = 0
     with writer:

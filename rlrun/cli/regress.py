@@ -1,4 +1,4 @@
-"""``rlrun regress -f FILE...``: whether experiments still reach what their specs expect of them."""
+"""``rlrun regress -f FILE...``: checks whether experiments still reach the targets in their specs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def output_option(name: str, what: str) -> Callable[[Command], Command]:
-    """Makes an option that names a file to write.
+def output_option(name: str, description: str) -> Callable[[Command], Command]:
+    """Returns an option that names a file.
 
     Args:
         name: The option, such as "--junit".
-        what: What is written, for the help text.
+        description: The help text.
     """
-    return click.option(name, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=what)
+    return click.option(name, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=description)
 
 
 @click.command()
@@ -38,7 +38,7 @@ def output_option(name: str, what: str) -> Callable[[Command], Command]:
     "--seeds", type=click.IntRange(min=1), help="Run the seeds 0 to N-1 instead of the specs' own.", metavar="N"
 )
 @click.option("--best", is_flag=True, help="Judge the best checkpoint by training return, not the last.")
-@click.option("--control", is_flag=True, help="Keep the policies from learning, and demand that every gate misses.")
+@click.option("--control", is_flag=True, help="Freeze the policies, and demand that every experiment misses.")
 @click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
 @output_option("--baseline", "Compare learning curves and speed with this stored run; learning worse is a miss.")
 @output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
@@ -60,10 +60,10 @@ def regress(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Run experiments and hold them to what their specs expect.
+    """Run experiments and check that they reach their targets.
 
-    Each trial's final checkpoint is evaluated with 20 deterministic episodes. As many seeds must reach the target as
-    the spec says, two thirds unless it does; else the exit code is 3. Where a trial failed it is 4.
+    Each trial's final checkpoint is evaluated in 20 deterministic episodes. The number of seeds that must reach the
+    target is `passes` in the spec, two thirds by default; else the exit code is 3. If a trial failed, it is 4.
 
     \b
     rlrun regress -f configs/regression/ --junit junit.xml
@@ -77,7 +77,7 @@ def regress(
     from rlrun.spec.load import load_experiments
 
     if control and (baseline or save_baseline):
-        raise click.UsageError("a control learns nothing: there is no curve to compare with a baseline or to store")
+        raise click.UsageError("a control learns nothing, so it has no curve to compare with a baseline or to store")
     if fail_on_speed and baseline is None:
         raise click.UsageError("--fail-on-speed needs a --baseline")
     stored = None if baseline is None else _stored(baseline, fail_on_speed=fail_on_speed)
@@ -108,7 +108,7 @@ def regress(
 
 
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """Lays out all that is to be said of the verdicts: tables of the cases, the comparisons and the experiments."""
+    """Returns tables of the cases, the comparisons with the baseline and the experiments."""
     parts = [cases_table(verdicts)]
     if any(verdict.area is not None for verdict in verdicts):
         parts.append(comparisons_table(verdicts))
@@ -123,7 +123,7 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def cases_table(verdicts: Sequence[Verdict]) -> str:
-    """Lays the cases out, a row for each metric of each trial."""
+    """Returns a table of the cases, a row for each metric of each trial."""
     rows = [
         [
             verdict.experiment,
@@ -144,7 +144,7 @@ def cases_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def comparisons_table(verdicts: Sequence[Verdict]) -> str:
-    """Lays out how curves and speeds compare with the baseline's, two rows for each experiment."""
+    """Returns a table of the comparisons of curves and speeds with the baseline's, two rows for each experiment."""
     rows = [
         [verdict.experiment, what, found.judgement, str(found)]
         for verdict in verdicts
@@ -170,7 +170,7 @@ def _make_folder_of(file: Path) -> None:
 
 
 def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
-    """Reads the baseline before anything runs, and refuses to hold a machine to the speed of another."""
+    """Reads the baseline before anything runs; refuses one of another machine if speed counts."""
     from rlrun.errors import UsageError
     from rlrun.regression.baseline import difference_of_machines, read_baseline, this_machine
 
@@ -184,11 +184,11 @@ def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
 
 
 def _raise_misses(verdicts: Sequence[Verdict]) -> None:
-    """Tells what failed, what did not pass, and what is worth a look.
+    """Prints warnings and the errors of failed trials, and raises if an experiment did not pass.
 
     Raises:
-        TrainingFailed: If a trial failed, whatever was missed besides.
-        TargetMissed: If an experiment did not pass, and no trial failed.
+        TrainingFailed: If an experiment did not pass and a trial failed.
+        TargetMissed: If an experiment did not pass and no trial failed.
     """
     from rlrun.errors import TargetMissed, TrainingFailed
 

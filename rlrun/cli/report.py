@@ -1,4 +1,4 @@
-"""``rlrun report RUN... -o FILE``: everything there is to see of runs, on one page that needs nothing else."""
+"""``rlrun report RUN... -o FILE``: a report of runs as a single HTML file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.options import runs_dir_option
+from rlrun.cli.options import mode_option, runs_dir_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -28,21 +28,17 @@ if TYPE_CHECKING:
     "--metric",
     "metrics",
     multiple=True,
-    help="What curves are shown of, several times for several; trials are judged by the first. "
-    "Default: what the run's scheduler or best checkpoint goes by.",
+    help="Metric whose curves are shown, may be given several times; trials are judged by the first. "
+    "Default: that of the run's scheduler or best checkpoint.",
 )
-@click.option(
-    "--mode",
-    type=click.Choice(["max", "min"]),
-    help="Whether more or less of the metric is better; default: as the run's scheduler says, else max.",
-)
+@mode_option
 @runs_dir_option
 def report(runs: tuple[str, ...], output: Path, metrics: tuple[str, ...], mode: Mode | None, runs_dir: Path) -> None:
-    """Write a page about runs that needs nothing else.
+    """Write a report of runs as a single HTML file.
 
-    It holds learning curves, tables of configurations and trials, a sweep's
-    parallel axes and parameter importance, a population's lineage, what was stopped,
-    the spec and versions. It can be opened, sent, kept and printed.
+    It has learning curves, tables of configurations and trials, a sweep's
+    parallel axes and parameter importance, a population's lineage, the trials that
+    a scheduler stopped, the spec and versions. It loads nothing else.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError

@@ -1,4 +1,4 @@
-"""``rlrun resume RUN``: goes on with a run that was interrupted or killed."""
+"""``rlrun resume RUN``: resumes a run that was interrupted or killed, or extends a finished one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.argument("run_name", metavar="RUN")
 @click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
 @click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
-@click.option("--eager", is_flag=True, help="Go on uncompiled where the run was compiled; the last digits differ.")
-@click.option("--retry-failed", is_flag=True, help="Also try again the trials that failed.")
+@click.option("--eager", is_flag=True, help="Resume a compiled run uncompiled; the last digits differ.")
+@click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
 @click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")
 @runs_dir_option
 @trust_option
@@ -36,12 +36,12 @@ def resume(
     trust: bool,
     as_json: bool,
 ) -> None:
-    """Go on with an interrupted or killed run, or further.
+    """Resume an interrupted run, or extend a finished one.
 
-    Each trial goes on from its newest whole checkpoint; finished ones are left as
+    Each trial resumes from its newest whole checkpoint; finished ones are left as
     they are. RUN is a run's directory, its name in the runs folder (`rlrun runs`), or
-    the URI of its copy in a storage, from where it is fetched into the runs folder.
-    Where results are damaged for good, it says so and ends with exit code 5.
+    the URI of its copy in a storage, which is fetched into the runs folder. If
+    results are damaged for good, it names them and ends with exit code 5.
     """
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import is_own, naming_runs_dir, run_named
@@ -69,7 +69,7 @@ def resume(
 
 
 def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:
-    """Reads what the user extends, such as ``env_steps=2e6``.
+    """Returns the new stops in the values of ``--extend``, such as ``env_steps=2e6``.
 
     Examples:
         >>> extended_stops(("env_steps=2e6",))

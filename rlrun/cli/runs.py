@@ -1,4 +1,4 @@
-"""``rlrun runs``: the runs in the runs folder and how they stand."""
+"""``rlrun runs``: the runs in the runs folder, with their status and results."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 SORT_KEYS = {"age": "age_s", "name": "name", "best": "best", "steps": "env_steps"}
-"""What runs can be sorted by, and the key of their data; all but the name from the newest, best or longest on."""
+"""Orders of runs -> key of their data; all orders but the name begin with the newest, best or longest run."""
 
 MOST_STRANGE = 5
-"""Runs that are not one's own and are named."""
+"""Number of other users' runs that are named."""
 
 
 @click.command()
@@ -39,8 +39,8 @@ def runs(
 ) -> None:
     """List the runs: status, trials, best value, env steps, age.
 
-    Where a run evaluates, its best is that of its evaluations; "by" says what a
-    run goes by.
+    The best value is by the metric in the column "by": of a run that evaluates,
+    the return of its evaluations.
     """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
@@ -52,7 +52,7 @@ def runs(
 
     wanted = None if status is None else _status_named(status)
     names = run_names(runs_dir)
-    if limit is not None and wanted is None and sort in ("age", "name"):  # their files need not be read to know which
+    if limit is not None and wanted is None and sort in ("age", "name"):  # which needs no look into their files
         names = sorted(names, key=lambda name: -last_change(runs_dir / name) if sort == "age" else name)[:limit]
     there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
     found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
@@ -81,7 +81,7 @@ def runs(
     headings = ["run", "status", "trials", "best", "by", "env steps", "last change"]
     echo(table(headings, rows, stdout_width(), ["trials"]))
     for run in found:
-        for problem in _problems(run):
+        for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
             echo(f"{run['name']}: {problem}", err=True)
     strange = [run["name"] for run in found if not is_own(runs_dir / run["name"], runs_dir)]
     if strange:
@@ -90,16 +90,16 @@ def runs(
 
 
 def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:
-    """Returns a run's place in an order; those without a value come last."""
+    """Returns the sort key of a run; runs without a value come last."""
     value = run[SORT_KEYS[sort]]
     return value is None, value if value is None or sort in ("age", "name") else -value
 
 
 def _status_named(text: str) -> str:
-    """Returns the status of trials that a user names.
+    """Returns the status that a user names, in capitals.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If there is no such status.
     """
     from rlrun.errors import UsageError, did_you_mean
     from rlrun.runs.trial_status import Status
@@ -112,13 +112,13 @@ def _status_named(text: str) -> str:
 
 
 def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
-    """Deletes a run's directory; its copy in a storage stays.
+    """Deletes a run's directory; its copy in a storage is kept.
 
     Returns:
-        Which run it was and whether it was deleted, as JSON-able data.
+        The run and whether it was deleted, as JSON-able data.
 
     Raises:
-        UsageError: If there is no such run, a process is running it, or nobody is there to be asked.
+        UsageError: If there is no such run, a process is running it, or the prompt gets no answer.
     """
     from rlrun.cli.targets import run_named
     from rlrun.errors import UsageError
@@ -136,10 +136,10 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
 
 
 def _agrees(question: str) -> bool:
-    """Asks the user.
+    """Prompts the user for yes or no.
 
     Raises:
-        UsageError: If there is nobody to answer.
+        UsageError: If stdin is at its end.
     """
     from rlrun.errors import UsageError
 
@@ -148,7 +148,7 @@ def _agrees(question: str) -> bool:
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):  # Ctrl-C
             raise
-        raise UsageError("nobody answers whether to delete it: --yes deletes without asking") from None
+        raise UsageError("there is no answer whether to delete it: --yes deletes without asking") from None
 
 
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
@@ -181,9 +181,5 @@ def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
 def _status_text(run: dict[str, Any]) -> str:
     """Returns "terminated", or "3 terminated, 1 running" where the trials differ."""
     counts = Counter(str(trial["status"]).lower() for trial in run["trials"])
-    told = ", ".join(f"{count} {status}" for status, count in counts.items()) if len(counts) > 1 else "".join(counts)
-    return ", ".join(filter(None, ["damaged" if run["problem"] else "", told])) or "empty"
-
-
-def _problems(run: dict[str, Any]) -> list[str]:
-    return [run["problem"]] * bool(run["problem"]) + [trial["problem"] for trial in run["trials"] if trial["problem"]]
+    text = ", ".join(f"{count} {status}" for status, count in counts.items()) if len(counts) > 1 else "".join(counts)
+    return ", ".join(filter(None, ["damaged" if run["problem"] else "", text])) or "empty"

@@ -6,10 +6,10 @@ import click
 
 
 def with_setting(error: click.NoSuchOption) -> click.UsageError:
-    """Returns what to write instead of an option that is a setting; the error itself where it is none.
+    """Returns an error that names the right way to write a setting given as an option, or else the error itself.
 
     Args:
-        error: There is no such option. Only of a command with ``--set`` it can be a setting.
+        error: The error about an unknown option, which can be a setting if the command has ``--set``.
     """
     command = None if error.ctx is None else error.ctx.command
     options = set() if command is None else {name for parameter in command.params for name in parameter.opts}

@@ -1,4 +1,4 @@
-"""``rlrun show RUN``: what a run is, how its configurations did, and where its best checkpoint is."""
+"""``rlrun show RUN``: a run's spec in short, the results of its configurations and trials, and its best checkpoint."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpar
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_json
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
-from rlrun.cli.progress import counted_metric
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
 from rlrun.cli.terminal import echo
+from rlrun.cli.trial_progress import counted_metric
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView
@@ -32,20 +32,18 @@ LONGEST_ERROR = 300
 @runs_dir_option
 @json_option("the run")
 def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path, as_json: bool) -> None:
-    """Show what a run is and how it did.
+    """Show a run and its results.
 
-    Seeds of the same configuration are taken together: the mean and the
-    interquartile mean of their last values, and the best value of any. Where
-    some of its files are damaged, it ends with exit code 5.
+    Seeds of the same configuration are summarised: the mean and the
+    interquartile mean of their last values, and the best value of any. If some
+    of its files are damaged, it ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.report.configurations import groups_of
-    from rlrun.report.reading import chosen_goal, read_run, require_reported
+    from rlrun.report.reading import read_judged_runs
     from rlrun.report.summary import best_trial, summarise
 
-    view = read_run(run_named(run, runs_dir), [metric] if metric else [])
-    metric, mode = chosen_goal([view], metric, mode)
-    require_reported([view], [metric])
+    (view,), metric, mode = read_judged_runs([run_named(run, runs_dir)], metric, mode)
     summaries = summarise(groups_of(view), metric, mode)
     best, damaged = best_trial(view, metric, mode)
     if as_json:
@@ -70,6 +68,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
 def _heading(run: RunView) -> str:
     from rlrun.envs.presets import preset_text
+    from rlrun.report.reading import kind_of
     from rlrun.report.summary import shape_text, status_text, varied_text
 
     table = run.table
@@ -78,21 +77,21 @@ def _heading(run: RunView) -> str:
         "status": status_text(run.trials) or "no trials yet",
         "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
         "preset": preset_text(run.spec.get("env"), run.spec.get("config") or {}),
-        "scheduler": _chosen(run.spec.get("scheduler")),
-        "searcher": _chosen(run.spec.get("searcher")),
+        "scheduler": kind_of(run.spec.get("scheduler")),
+        "searcher": kind_of(run.spec.get("searcher")),
         "populations": _populations(run),
         "started": f"{table.created.replace('T', ' ').removesuffix('+00:00')} UTC by {table.command}",
         "with": ", ".join(f"{name} {table.versions[name]}" for name in ("rlrun", "torch") if name in table.versions),
         "directory": str(run.path),
     }
     varied = [f"    {name}: {values}" for name, values in varied_text(run).items()]
-    told = [f"  {what:<12}{said}" for what, said in lines.items() if what and said]
-    told += ["  varies", *varied] if varied else []
-    return "\n".join([f"{run.name}: {lines['']}", *told, *_network(run)])
+    details = [f"  {label:<12}{text}" for label, text in lines.items() if label and text]
+    details += ["  varies", *varied] if varied else []
+    return "\n".join([f"{run.name}: {lines['']}", *details, *_network(run)])
 
 
 def _network(run: RunView) -> list[str]:
-    """Returns how observations enter the network, of the first trial that was begun where trials differ."""
+    """Returns lines on how observations enter the network; if trials differ, those of the first started one."""
     known = [trial for trial in run.trials if trial.network]
     if not known:
         return []
@@ -121,18 +120,18 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
         ]
         for trial in shown
     ]
-    beside = counterpart_words(metric)
+    words = counterpart_words(metric)
     headings, rows = without_empty_columns(
-        ["trial", "status", counted.replace("_", " "), "last", "best", beside, "time", "stopped by"], rows
+        ["trial", "status", counted.replace("_", " "), "last", "best", words, "time", "stopped by"], rows
     )
-    listed = table(headings, rows, stdout_width(), ["stopped by", "time", beside])
+    listed = table(headings, rows, stdout_width(), ["stopped by", "time", words])
     if metric != DEFAULT_METRIC:
         listed = f"{metric}, last and best\n{listed}"
     return listed + left_out(len(ordered) - len(shown))
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
-    """Returns what each policy of a world came to, in the best trial or in the first with results; "" without any."""
+    """Returns a table of a world's policies in the best trial, or the first with results; "" without policies."""
     found = next((trial for trial in run.trials if best is not None and trial.name == best.trial), None)
     trial = found or next((trial for trial in run.trials if trial.last_result), None)
     last = {} if trial is None else trial.last_result
@@ -152,28 +151,28 @@ def _policies_table(run: RunView, best: BestTrial | None) -> str:
 
 
 def _errors(run: RunView) -> str:
-    """Returns what went wrong in each trial that failed, in few lines; error.txt has the rest."""
+    """Returns the errors of failed trials, the first and the last line of each; error.txt has the others."""
     failed = [trial for trial in run.trials if trial.error and not trial.is_damaged]
     lines = []
     for trial in failed[:MOST_ROWS]:
-        said = " ... ".join(
-            dict.fromkeys([*trial.error.strip().splitlines()[:1], *trial.error.strip().splitlines()[-1:]])
-        )
-        lines.append(f"  {trial.name}: {said[:LONGEST_ERROR]}\n    {trial.directory / 'error.txt'}")
+        text = trial.error.strip().splitlines()
+        short = " ... ".join(dict.fromkeys([*text[:1], *text[-1:]]))
+        lines.append(f"  {trial.name}: {short[:LONGEST_ERROR]}\n    {trial.directory / 'error.txt'}")
     return "\n".join([f"{len(failed)} failed", *lines]) if failed else ""
 
 
 def _ended(run: RunView) -> str:
-    """Returns which env and episode the processes of trials were stepping that ended without a word."""
+    """Returns the env and episode of each trial whose process ended without an exception."""
     return "\n".join([f"{trial.name}: {trial.ended_in}" for trial in run.trials if trial.ended_in][:MOST_ROWS])
 
 
 def _stops(run: RunView) -> str:
+    from rlrun.report.reading import kind_of
+
     if not run.stops:
         return ""
-    return (
-        f"{_chosen(run.spec.get('scheduler')) or 'the scheduler'} stopped {len(run.stops)} of {len(run.trials)} trials"
-    )
+    scheduler = kind_of(run.spec.get("scheduler")) or "the scheduler"
+    return f"{scheduler} stopped {len(run.stops)} of {len(run.trials)} trials"
 
 
 def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
@@ -201,11 +200,6 @@ def _populations(run: RunView) -> str:
     copies = sum(member.parent is not None for line in run.generations for member in line.members)
     newest = max(line.generation for line in run.generations)
     return f"{newest} generation{'s' * (newest != 1)} so far, {copies} {'copy' if copies == 1 else 'copies'}"
-
-
-def _chosen(setting: Any) -> str:
-    """Returns the name of a scheduler or searcher, whether it is written as a name or as a mapping with one key."""
-    return next(iter(setting), "") if isinstance(setting, dict) else str(setting or "")
 
 
 def _rank(trial: TrialResult, metric: str, mode: Mode) -> float:

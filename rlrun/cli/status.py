@@ -1,4 +1,4 @@
-"""``rlrun status RUN``: how a run stands, from another shell than the one that runs it."""
+"""``rlrun status RUN``: the progress of a run, from any shell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.cli.tables import duration
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.cli.progress import RunProgress
+    from rlrun.cli.run_progress import RunProgress
     from rlrun.runs.run_state import RunState
 
 REFRESH_S = 2.0
@@ -29,23 +29,23 @@ MOST_ERRORS = 3
 @runs_dir_option
 @json_option("the run")
 def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
-    """Show how a run stands, also while another shell runs it.
+    """Show the progress of a run, also while another shell runs it.
 
-    That is its trials, the best so far and the time left. Only files
-    are read, so it can be asked at any time. Where some of them are
-    damaged, it ends with exit code 5.
+    It lists the trials, the best value so far and the time left. Only files
+    are read, so it can be used at any time. If some of them are damaged, it
+    ends with exit code 5.
     """
     from rlrun.cli.targets import run_named
     from rlrun.runs.run_state import read_run_state
 
     if watches and as_json:
-        raise click.UsageError("--watch shows a run again and again, which --json does not; leave one of them out")
+        raise click.UsageError("--watch prints a run repeatedly, and --json once; leave one of them out")
     directory = run_named(run, runs_dir)
     if watches and sys.stdout.isatty():
         _watch(directory)
     state = read_run_state(directory)
     while watches and state.driver is not None:
-        echo(_in_words(state, progress_of(state).summary(time.time())))
+        echo(_described(state, progress_of(state).summary(time.time())))
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
     if as_json:
@@ -56,8 +56,9 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
 
 
 def progress_of(state: RunState) -> RunProgress:
-    """Returns a run's state in the form in which the live view shows it; its times are seconds since 1970."""
-    from rlrun.cli.progress import STOPPED, RunProgress, TrialProgress
+    """Returns the progress of a run by its files, for the live view; its times are seconds since 1970."""
+    from rlrun.cli.run_progress import RunProgress
+    from rlrun.cli.trial_progress import STOPPED, TrialProgress
 
     run = RunProgress(state.experiment or state.path.name, {})
     for trial in state.trials:
@@ -115,8 +116,8 @@ def run_data(state: RunState) -> dict[str, Any]:
     }
 
 
-def _in_words(state: RunState, text: str) -> str:
-    """Puts before a text what run it is about and who runs it."""
+def _described(state: RunState, text: str) -> str:
+    """Returns a text after the run's name, its driver process and its age."""
     is_over = state.is_over
     ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
     if state.driver is not None:
@@ -124,25 +125,25 @@ def _in_words(state: RunState, text: str) -> str:
     elif ending:
         driver = f"its driver has ended, and {', '.join(ending)} still saves"
     else:
-        driver = "over" if is_over else "nobody runs it"
+        driver = "over" if is_over else "no process runs it"
     age = duration(max(0.0, time.time() - state.changed))
     return f"{state.path.name}: {driver}, last change {age} ago{f'; {text}' if text else ''}"
 
 
 def _notes(state: RunState) -> list[str]:
-    """Returns what there is to say beneath the table, a line each."""
+    """Returns the lines below the table: problems, errors, crashed episodes, and the command to resume."""
     lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
     lines += [f"{trial.name}: {trial.short_error}" for trial in wrong[:MOST_ERRORS]]
     if len(wrong) > MOST_ERRORS:
-        lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` says what went wrong with each")
+        lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` has the error of each")
     altered = [text for trial in state.trials if not trial.is_damaged for text in trial.glaring_problems]
     lines += altered[:MOST_ERRORS]
     if len(altered) > MOST_ERRORS:
         lines.append(f"and {len(altered) - MOST_ERRORS} more; `rlrun show` names each")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state)
-    return [*lines, *([f"Go on with it: {command}"] if command else [])]
+    return [*lines, *([f"Resume it: {command}"] if command else [])]
 
 
 def _resume_command(state: RunState) -> str | None:
@@ -150,21 +151,21 @@ def _resume_command(state: RunState) -> str | None:
 
     if state.driver is not None or state.is_over or state.problem:
         return None
-    if any(trial.status == "RUNNING" for trial in state.trials):  # by a process that nobody drives and that ends soon
+    if any(trial.status == "RUNNING" for trial in state.trials):  # by a process without a driver, which ends soon
         return None
     return resume_command(state.path)
 
 
 def _print(state: RunState) -> None:
-    """Prints the whole table once, coloured and cut to its width on a terminal."""
+    """Prints the whole table once, coloured and cut to the width of a terminal."""
     from rich.console import Console
 
-    from rlrun.cli.progress import shown_first
+    from rlrun.cli.trial_progress import shown_first
     from rlrun.cli.trial_table import columns_of, drawn_table, text_table, that_fit
 
     run, now = progress_of(state), time.time()
     left = run.left_text(now) if state.driver is not None else ""
-    echo(_in_words(state, left))
+    echo(_described(state, left))
     trials = shown_first(run.trials.values())
     columns = columns_of(run, trials, now) if trials else []
     if trials and sys.stdout.isatty():
@@ -179,7 +180,7 @@ def _print(state: RunState) -> None:
 
 
 def _watch(directory: Path) -> None:
-    """Draws a run in place until nobody runs it any more."""
+    """Draws a run in place until it has no driver process any more."""
     from rich.console import Console, RenderableType
     from rich.live import Live
 
@@ -192,7 +193,7 @@ def _watch(directory: Path) -> None:
     def drawn(state: RunState) -> RenderableType:
         size = console.size
         return drawn_run(
-            progress_of(state), _in_words(state, ""), str(directory), time.time(), size.width, size.height, bar=bar
+            progress_of(state), _described(state, ""), str(directory), time.time(), size.width, size.height, bar=bar
         )
 
     state = read_run_state(directory)

@@ -1,4 +1,4 @@
-"""Plain text tables: aligned columns, cut to a terminal's width, whole where the output is piped."""
+"""Plain text tables: aligned columns, cut to a terminal's width, uncut where the output is piped."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def table(
     width: int | None = None,
     expendable: Sequence[str] = (),
 ) -> str:
-    """Lays rows out in columns under their headings.
+    """Returns rows as a text table.
 
-    Numbers are aligned to the right. Where the table is wider than `width`, expendable columns are left out, and then
-    the widest columns are cut with an ellipsis.
+    Numbers are aligned to the right. If the table is wider than `width`, expendable columns are left out, and then the
+    widest columns are cut with an ellipsis.
 
     Args:
         headings: One heading per column.
@@ -57,7 +57,7 @@ def table(
 
 
 def without_empty_columns(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Leaves out the columns in which no row has a value.
+    """Returns headings and rows without the columns in which no row has a value.
 
     Examples:
         >>> without_empty_columns(["a", "b"], [[1, None], [2, None]])
@@ -68,7 +68,7 @@ def without_empty_columns(headings: Sequence[str], rows: Sequence[Sequence[Any]]
 
 
 def metric_words(metric: str) -> str:
-    """Returns what a metric by which trials are judged is called in a table or a sentence.
+    """Returns the short name of a metric in a table or a sentence.
 
     Examples:
         >>> [metric_words(f"{where}episode_return_mean") for where in ("", "evaluation/", "policies/left/")]
@@ -78,7 +78,7 @@ def metric_words(metric: str) -> str:
 
 
 def cell_text(cell: Any) -> str:
-    """Returns how a value is shown in a table.
+    """Returns a value as text for a table.
 
     Examples:
         >>> cell_text(None), cell_text(1234567), cell_text(487.123), cell_text(0.0003), cell_text(True)
@@ -125,7 +125,7 @@ def duration(seconds: float) -> str:
 
 
 def stdout_width() -> int | None:
-    """Returns the width of the terminal that stdout is, or None where it is piped and nothing should be cut."""
+    """Returns the width of the terminal, or None if stdout is piped and nothing should be cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -134,7 +134,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _narrowed(widths: list[int], room: int) -> list[int]:
-    """Takes characters from the widest columns until all fit, or none can give more."""
+    """Narrows the widest columns until all fit, or all have the least width."""
     widths = list(widths)
     while sum(widths) > room and max(widths) > LEAST_WIDTH:
         widths[widths.index(max(widths))] -= 1

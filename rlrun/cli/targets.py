@@ -1,4 +1,4 @@
-"""What a CHECKPOINT or RUN on the command line means: a path, or the name of a run in the runs folder."""
+"""Resolves CHECKPOINT, RUN and ENV on the command line: paths, or names of runs in the runs folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
         UsageError: If there is no such run; it names the nearest one.
     """
     found = existing(target, runs_dir)
-    if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it says what is gone
+    if found is not None and ((found / RUN_FILE).exists() or trial_directories(found)):  # opening it finds damages
         tell_of_owner(found, runs_dir)
         return found
     if found is not None and (found / TRIAL_FILE).is_file() and (found.parent / RUN_FILE).is_file():
@@ -69,8 +69,8 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
         best: Whether a run or trial means its best checkpoint and not its newest.
 
     Raises:
-        CheckpointError: If there is nothing that can be used.
-        UsageError: If there is nothing of that name, or a run has several trials, which are then named.
+        CheckpointError: If it has no checkpoint that can be used.
+        UsageError: If nothing has that name, or a run has several trials, which the message names.
     """
     found = existing(target, runs_dir)
     if found is None:
@@ -79,18 +79,18 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
         return _of_trial(_only_trial(found, target), best=best)
     if (found / TRIAL_FILE).is_file():
         return _of_trial(found, best=best)
-    return found  # reading it says what is wrong with it if it is no checkpoint
+    return found  # reading it raises if it is no checkpoint
 
 
 def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
-    """Returns the training of a checkpoint, for acting with it; its updates are not compiled.
+    """Returns the training of a checkpoint, to act with its policies; its updates are not compiled.
 
-    What a checkpoint in one's own runs folder names is imported; anywhere else only with `trust`.
+    Import paths in a checkpoint of one's own runs folder are followed; in others only with `trust`.
 
     Args:
         checkpoint: Its directory.
         runs_dir: The folder that holds the user's own runs.
-        trust: Whether to import what it names even where nobody has vouched for it.
+        trust: Whether to follow its import paths although the run is not the user's own.
     """
     from rlrun.runs.run_directory import RunDirectory, follow_import_paths
     from rlrun.spec.load import make_importable
@@ -105,21 +105,21 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
     if run is not None and trust:
         try:
             follow_import_paths(RunDirectory.open(run).table.import_paths)
-        except RlrunError as error:  # a checkpoint is whole without it
-            echo(f"{error}; goes on without it", err=True)
+        except RlrunError as error:  # the checkpoint can be restored without it
+            echo(f"{error}; continues without it", err=True)
     with naming_runs_dir(run):
         return Training.restore(checkpoint, trust=trust, eager=True, for_training=False)
 
 
 @contextmanager
 def naming_runs_dir(run: Path | None) -> Iterator[None]:
-    """Adds to a refusal how to say that a run is one's own: it is, where its folder is one's folder of runs.
+    """Context manager that adds to a refusal the option with which a run counts as the user's own.
 
     Args:
-        run: The run's directory, None where a checkpoint is of no run.
+        run: The run's directory, None if a checkpoint belongs to no run.
 
     Raises:
-        CheckpointRefused: With these words.
+        CheckpointRefused: The refusal, with ``--runs-dir`` and the run's folder.
     """
     from rlrun.runs.outcome import shown_path
 
@@ -140,7 +140,7 @@ def is_own(run: Path, runs_dir: Path) -> bool:
 
 
 def tell_of_owner(run: Path, runs_dir: Path) -> None:
-    """Says on stderr that a run which lies among the user's own is another user's."""
+    """Prints on stderr that a run in the user's runs folder is another user's, if it is."""
     from rlrun.trust import why_not_own
 
     if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
@@ -148,16 +148,16 @@ def tell_of_owner(run: Path, runs_dir: Path) -> None:
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
-    """Returns the env to judge a checkpoint in: what its spec says under `evaluation`, else the one trained in.
+    """Returns the env in which a checkpoint is evaluated: that of `evaluation` in its spec, else the one trained in.
 
-    The one trained in is taken with its `evaluation_kwargs`.
+    The one trained in has its `evaluation_kwargs`.
 
     Args:
         checkpoint: A checkpoint's directory.
-        training: What was restored from it, and so has verified it.
+        training: The training restored from it.
 
     Raises:
-        CheckpointError: If it is gone: a run that trains removes older checkpoints.
+        CheckpointError: If it is gone: a running training removes older checkpoints.
     """
     from rlrun.checkpoint.format import SPEC_FILE
     from rlrun.checkpoint.plain_yaml import load_plain_yaml
@@ -171,10 +171,10 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
 
 
 def env_written(text: str) -> Any:
-    """Returns what a user means by an env on the command line: an id, or a mapping in YAML such as a world's.
+    """Parses an env on the command line: an id, or a mapping in YAML such as a world's.
 
     Raises:
-        SpecError: It begins like a mapping and is none.
+        SpecError: If it begins with { and is no mapping.
     """
     from rlrun.spec.yaml_source import parse_value
 
@@ -182,7 +182,7 @@ def env_written(text: str) -> Any:
 
 
 def env_named(target: str) -> str:
-    """Returns how a spec writes an env that a user names: classes of worlds and PettingZoo's modules by mappings."""
+    """Returns an env as a spec writes it: a class of worlds or a module of PettingZoo as a mapping, others as named."""
     from rlrun.registry import load_object
     from rlrun.worlds.make import takes_num_worlds
     from rlrun.worlds.world import World
@@ -199,9 +199,9 @@ def env_named(target: str) -> str:
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:
-    """Returns the path that a user means, looking in the current directory first and then in the runs folder.
+    """Returns the path of a target in the current directory, or else in the runs folder; None if there is none.
 
-    A folder that merely has a run's name, as that of the user's code may, does not stand in front of the run.
+    A folder of a run's name that is no run, such as one of the user's code, does not hide the run.
     """
     found = [path for path in (Path(target), runs_dir / target) if path.exists()]
     return next(
@@ -220,7 +220,7 @@ def trial_directories(run: Path) -> list[Path]:
 
 
 def _missing(target: str, runs_dir: Path) -> str:
-    """Says that nothing has a name: where it was looked for, and what is near."""
+    """Returns the message about a missing target: the folders that were searched, and the nearest name."""
     near = did_you_mean(target, run_names(runs_dir))
     return f"{target} does not exist, neither here ({Path.cwd()}) nor in {runs_dir.absolute()}{near}"
 

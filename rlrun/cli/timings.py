@@ -1,4 +1,4 @@
-"""``rlrun doctor --tune SPEC``: short real runs with other numbers of workers and envs, and the YAML of the fastest."""
+"""``rlrun doctor --tune SPEC``: times short trainings with other numbers of workers and envs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ BUDGET_S = 60.0
 LEAST_MEASURED_S = 2.5
 LEAST_ITERATIONS = 2
 ENV_COUNTS = (8, 16, 32, 64)
-LEAST_FRAGMENT_LENGTH = 32  # shorter fragments are faster yet and learn worse: too few steps between two bootstraps
+LEAST_FRAGMENT_LENGTH = 32  # shorter fragments are even faster but learn worse: too few steps between two bootstraps
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How fast one setting ran.
+    """Speed of one setting.
 
     Attributes:
-        num_workers: Rollout workers.
-        num_envs_per_worker: Envs of each.
-        env_steps_per_s: Learning included.
+        num_workers: Number of rollout workers.
+        num_envs_per_worker: Number of envs of each.
+        env_steps_per_s: Env steps per second, learning included.
     """
 
     num_workers: int
@@ -42,14 +42,14 @@ class Timing:
 
 
 def tune(spec: Path, *, as_json: bool) -> None:
-    """Times the first trial of a spec with other settings and prints the fastest ones as YAML.
+    """Times the first trial of a spec with other settings and prints the fastest settings as YAML.
 
     Args:
         spec: The spec file.
         as_json: Whether to print all timings as JSON instead.
 
     Raises:
-        UsageError: If the spec's algorithm collects no batches, so that other numbers would make it learn otherwise.
+        UsageError: If the spec's algorithm has no batches, so that other numbers would change its learning.
     """
     from rlrun.spec.load import load_experiments
 
@@ -58,18 +58,15 @@ def tune(spec: Path, *, as_json: bool) -> None:
         raise UsageError("doctor --tune times one algorithm, and this spec has policies: time it with `rlrun profile`")
     if "train_batch_size" not in type(trial.config).model_fields:
         raise UsageError(
-            f"doctor --tune keeps what is learned from each batch, and {trial.algorithm} has no train_batch_size: time "
-            "other settings with `rlrun profile`"
+            f"doctor --tune keeps the batches that are learned from, and {trial.algorithm} has no train_batch_size: "
+            "time other settings with `rlrun profile`"
         )
     timings = []
     stderr = copy_of_stderr()
     for timing in _timings(trial):
         timings.append(timing)
-        told = (
-            f"num_workers {timing.num_workers}, num_envs_per_worker {timing.num_envs_per_worker}: "
-            f"{timing.env_steps_per_s:,.0f} env steps/s"
-        )
-        print(plain(told), file=stderr, flush=True)
+        settings = f"num_workers {timing.num_workers}, num_envs_per_worker {timing.num_envs_per_worker}"
+        print(plain(f"{settings}: {timing.env_steps_per_s:,.0f} env steps/s"), file=stderr, flush=True)
     timings.sort(key=lambda timing: timing.env_steps_per_s, reverse=True)
     if as_json:
         print_json({"timings": [vars(timing) for timing in timings]})
@@ -78,18 +75,18 @@ def tune(spec: Path, *, as_json: bool) -> None:
     echo(f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}")
     echo(f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}")
     if trial.config.rollout_fragment_length is not None:
-        echo("  rollout_fragment_length: null  # what fills a batch")
+        echo("  rollout_fragment_length: null  # the length that fills a batch")
 
 
 def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]]:
-    """Returns the settings worth timing as (num_workers, num_envs_per_worker), those without workers first.
+    """Returns the settings to time as (num_workers, num_envs_per_worker), those without workers first.
 
-    All of them fill the batch exactly, so that only the speed differs and how long the stretches of one env are.
+    All of them fill the batch exactly, so that only the speed and the length of fragments differ.
 
     Args:
         num_envs: The spec's own number of envs per worker.
         env_steps: Env steps that are collected between two updates.
-        cpus: Usable CPUs.
+        cpus: Number of usable CPUs.
 
     Examples:
         >>> candidates(8, 2048, 1)
@@ -106,7 +103,7 @@ def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]
 
 
 def _timings(trial: TrialSpec) -> Iterator[Timing]:
-    """Times setting after setting until the budget is spent; the first one always."""
+    """Times one setting after the other until the time budget is used up; the first one always."""
     from rlrun.cluster.ray_session import RaySession
     from rlrun.cluster.resources import machine_cpus
     from rlrun.runs.driver_log import DriverLog
@@ -126,7 +123,7 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
                 return
             if changed.config.num_workers and not trials[number - 1].config.num_workers:
                 log = DriverLog()
-                log.send_to(Path(os.devnull))  # Ray has much to say
+                log.send_to(Path(os.devnull))  # Ray prints much
                 stack.callback(log.close)
                 stack.enter_context(RaySession(trials)).start()
             rate = _env_steps_per_s(changed)
@@ -134,7 +131,7 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
 
 
 def _env_steps_per_s(trial: TrialSpec) -> float:
-    """Trains for a few seconds; the first iteration, which starts everything, does not count."""
+    """Returns the env steps per second of some seconds of training, without the first iteration."""
     from rlrun.trial.trial_training import training_of
 
     with training_of(trial) as training:

@@ -1,4 +1,4 @@
-"""Writes a profile as a trace in Chrome's event format, which Perfetto and chrome://tracing open."""
+"""Writes a profile as a trace in Chrome's event format, for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DRIVER, WORKERS = 1, 2
 
 
 def write_trace(profile: Profile, output: Path) -> None:
-    """Writes a trace: the driver's operators a track each, the workers a track each.
+    """Writes a trace with a track for each operator of the driver and for each worker.
 
-    A worker's track holds its fragments, and in each of them its phases one after another. Within a fragment the phases
-    really alternate with every step; there, only their lengths mean something.
+    A worker's track holds its fragments, and in each of them its phases one after another. In reality the phases
+    alternate at every step, so only their lengths within a fragment have a meaning.
 
     Args:
-        profile: What was measured.
+        profile: The profile.
         output: The file.
     """
     events = [json.dumps(event, separators=(",", ":")) for event in trace_events(profile)]
@@ -32,7 +32,7 @@ def write_trace(profile: Profile, output: Path) -> None:
 
 
 def trace_events(profile: Profile) -> Iterator[dict[str, Any]]:
-    """Yields the events of a trace; times are in microseconds since measuring began."""
+    """Yields the events of a trace; times are in microseconds since the beginning of the measurement."""
     yield _named("process_name", DRIVER, 0, "driver")
     tracks: list[tuple[str, Iterable[Span]]] = [(operator.path, operator.spans) for operator in profile.operators]
     for track, (name, spans) in enumerate([*tracks, ("waiting", profile.waits)], start=1):
@@ -42,27 +42,27 @@ def trace_events(profile: Profile) -> Iterator[dict[str, Any]]:
     yield _named("process_name", WORKERS, 0, "rollout workers")
     for time in profile.workers:
         own = [fragment for fragment in profile.fragments if fragment.worker == time.worker]
-        behind = _clocks_behind(own)
+        offsets = _clock_offsets(own)
         yield _named("thread_name", WORKERS, time.worker + 1, worker_name(time.worker))
         for fragment in own:
-            yield from _fragment_events(fragment, behind[fragment.times.clock], profile.began)
+            yield from _fragment_events(fragment, offsets[fragment.times.clock], profile.began)
 
 
 def worker_name(worker: int) -> str:
-    """Returns what a worker is called."""
+    """Returns the name of a worker by its index."""
     return f"worker {worker}" if worker else "local worker"
 
 
-def _fragment_events(fragment: MeasuredFragment, behind: float, zero: float) -> Iterator[dict[str, Any]]:
+def _fragment_events(fragment: MeasuredFragment, offset: float, zero: float) -> Iterator[dict[str, Any]]:
     """Yields the span of a fragment and those of its phases.
 
     Args:
         fragment: The fragment.
-        behind: Seconds that its worker's clock is behind the driver's.
-        zero: What counts as 0, on the driver's clock.
+        offset: Seconds to add to its worker's clock to get the driver's.
+        zero: Time 0 of the trace, on the driver's clock.
     """
     track, times = fragment.worker + 1, fragment.times
-    whole = (times.began + behind, times.ended + behind)
+    whole = (times.began + offset, times.ended + offset)
     yield _event("fragment", "worker", WORKERS, track, whole, zero) | {"args": {"env_steps": fragment.env_steps}}
     began = whole[0]
     for phase, seconds in times.seconds.items():
@@ -71,18 +71,18 @@ def _fragment_events(fragment: MeasuredFragment, behind: float, zero: float) -> 
         began = ended
 
 
-def _clocks_behind(fragments: Sequence[MeasuredFragment]) -> dict[str, float]:
-    """Returns the seconds by which the clocks that fragments were timed on are behind the driver's.
+def _clock_offsets(fragments: Sequence[MeasuredFragment]) -> dict[str, float]:
+    """Returns for each clock of fragments the seconds to add to get the driver's time.
 
-    Another machine's is told from the fragment that came fastest, as if it had arrived the moment it was done.
+    The offset of another machine is estimated by the fragment that arrived fastest, as if it had taken no time.
     """
     from rlrun.rollout.phases import machine_clock
 
-    behind: dict[str, float] = {}
+    offsets: dict[str, float] = {}
     for fragment in fragments:
         late = fragment.received - fragment.times.ended
-        behind[fragment.times.clock] = min(late, behind.get(fragment.times.clock, late))
-    return behind | {machine_clock(): 0.0}
+        offsets[fragment.times.clock] = min(late, offsets.get(fragment.times.clock, late))
+    return offsets | {machine_clock(): 0.0}
 
 
 def _named(what: str, process: int, track: int, name: str) -> dict[str, Any]:

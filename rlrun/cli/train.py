@@ -1,4 +1,4 @@
-"""``rlrun train``: from spec files to trained, saved policies."""
+"""``rlrun train``: trains the experiments of spec files, and saves their policies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def train(
     runs_dir: Path,
     as_json: bool,
 ) -> None:
-    """Train what spec files describe, or an algorithm on an env.
+    """Train experiments of spec files, or an algorithm on an env.
 
     A FILE that is not there may name a spec that comes with rlrun (`rlrun examples`).
 

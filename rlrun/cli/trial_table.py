@@ -1,4 +1,4 @@
-"""The table of a run's trials: which columns there are, and which of them a terminal has room for."""
+"""Table of a run's trials, with the columns that fit into a terminal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rlrun.cli.progress import RunProgress, TrialProgress, counted_metric, shown_first, whole_seconds
+from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import GAP, cell_text
 from rlrun.cli.terminal import plain
+from rlrun.cli.trial_progress import TrialProgress, counted_metric, shown_first, whole_seconds
 
 BAR_WIDTH = 12
 LONGEST_SETTING = 24
-LINES_BESIDE_TRIALS = 5
-"""Heading, names of the columns, counts, the best, and a line for the cursor."""
+OTHER_LINES = 5
+"""Lines of a view besides trials: heading, names of columns, counts, the best value, and the cursor."""
 
 STYLES = {"RUNNING": "green", "ERROR": "red", "KILLED": "red", "DAMAGED": "red", "INTERRUPTED": "yellow"}
 """Colours of statuses; the others have none."""
@@ -29,8 +30,8 @@ class Column:
     Attributes:
         heading: Its name.
         cells: A text for each trial.
-        rank: Where the terminal is too narrow, the column of the highest rank goes first; 0 stays whatever happens.
-        on_the_right: Whether its cells are numbers.
+        rank: In a narrow terminal the column of the highest rank is left out first; a column of rank 0 never is.
+        on_the_right: Whether its cells are aligned to the right, as numbers are.
     """
 
     heading: str
@@ -45,13 +46,13 @@ class Column:
 
 
 def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, bar: str = "") -> list[Column]:
-    """Returns all columns that have something to say.
+    """Returns all columns that are not empty.
 
     Args:
         run: The run.
         trials: The trials that get a line.
         now: The time.
-        bar: The character that bars are made of, "" for no bars.
+        bar: The character of bars, "" for no bars.
     """
     everyone = list(run.trials.values())
     settings = list(dict.fromkeys(name for trial in everyone for name in trial.params))
@@ -65,7 +66,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
         return Column(heading, tuple(cells), rank, on_the_right)
 
     columns = [
-        # What varies and the seed have columns of their own, so that the number says which trial it is.
+        # Parameters and the seed have columns of their own, so that the trial's number is enough.
         column(
             "trial",
             [trial.name if len(everyone) == 1 else trial.name.partition("-")[0] for trial in trials],
@@ -100,7 +101,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
 
 
 def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """Leaves columns out until the others fit into a width."""
+    """Returns the columns that fit into a width; those of the highest rank are left out."""
     kept = list(columns)
     while sum(column.width for column in kept) + len(GAP) * (len(kept) - 1) > width:
         least = max(kept, key=lambda column: column.rank)
@@ -111,7 +112,7 @@ def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def text_table(columns: Sequence[Column]) -> str:
-    """Lays columns out as plain lines, as wide as it takes."""
+    """Returns columns as plain lines, without a limit of their width."""
     lines = []
     for cells in zip(*((column.heading, *column.cells) for column in columns), strict=True):
         fields = [
@@ -145,21 +146,21 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
 def drawn_run(
     run: RunProgress, title: str, directory: str, now: float, width: int, height: int, *, bar: str
 ) -> RenderableType:
-    """Returns the whole view of a run: heading, as many trials as there is room for, counts, and the best.
+    """Returns the whole view of a run: heading, as many trials as fit, counts, and the best value.
 
     Args:
         run: The run.
-        title: What runs.
-        directory: Where its files are.
+        title: Name of the run, in a few words.
+        directory: Its directory.
         now: The time.
         width: Characters in a line.
-        height: Lines there are.
-        bar: The character that bars are made of.
+        height: Number of lines.
+        bar: The character of bars.
     """
     heading = ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
     parts: list[RenderableType] = [_line(heading, "bold")]
     trials = shown_first(run.trials.values())
-    shown = trials[: max(1, height - LINES_BESIDE_TRIALS)]
+    shown = trials[: max(1, height - OTHER_LINES)]
     if shown:
         columns = that_fit(columns_of(run, shown, now, bar), width)
         parts.append(drawn_table(columns, [trial.status for trial in shown]))

@@ -1,4 +1,4 @@
-"""``rlrun validate FILE...``: all mistakes of spec files at once, or what they would run."""
+"""``rlrun validate FILE...``: all mistakes of spec files at once, or a table of their experiments."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def validate(
 ) -> None:
     """Check spec files and list all their mistakes.
 
-    Whether an algorithm can learn in an env is known from the env's spaces: it is
-    asked with --env only.
+    Whether an algorithm can learn in an env depends on the env's spaces, which are
+    known only with --env.
     """
     from rlrun.spec.experiment import MAX_TRIALS
     from rlrun.spec.load import load_experiments

@@ -1,4 +1,4 @@
-"""Games of two saved policies, or of one against a script: what `rlrun evaluate --against` says."""
+"""``rlrun evaluate --against``: games of a saved policy against another one or a scripted opponent."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlrun.cli.tables import counted
+from rlrun.cli.targets import checkpoint_named, existing, restored
 from rlrun.errors import UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    from rlrun.league.ratings import Outcomes
+from rlrun.league.ratings import Outcomes, total, wilson_interval
+from rlrun.league.scripted_opponent import BUILT_IN, names_script
 
 
 @dataclass(frozen=True)
 class Versus:
-    """How games of one against another ended.
+    """Outcomes of games between a policy and an opponent.
 
     Attributes:
-        checkpoint: Whose policy played.
-        against: Against whom: a checkpoint or a scripted opponent.
-        sides: How the games ended for the first, by the side that it played.
+        checkpoint: Checkpoint of the policy.
+        against: The opponent: a checkpoint or a script.
+        sides: Wins, draws and losses of the policy, by the side that it played.
     """
 
     checkpoint: str
@@ -30,32 +30,25 @@ class Versus:
     sides: Mapping[str, Outcomes]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all of it as plain data."""
+        """Returns the outcomes as plain data."""
         return {
             "checkpoint": self.checkpoint,
             "against": self.against,
-            **_to_dict(_total(self.sides)),
+            **_to_dict(total(self.sides.values())),
             "sides": {side: _to_dict(own) for side, own in self.sides.items()},
         }
 
     def text(self) -> str:
-        """Returns it as a few lines of text."""
-        parts = [counted(_total(self.sides).games, "game"), *_lines(_total(self.sides))]
+        """Returns the outcomes as a few lines of text."""
+        both = total(self.sides.values())
+        parts = [counted(both.games, "game"), *_lines(both)]
         for side, own in self.sides.items():
             parts += [f"as the {side} side", *_lines(own)]
         return "\n".join([self.checkpoint, f"against {self.against}", *parts])
 
 
-def _total(sides: Mapping[str, Outcomes]) -> Outcomes:
-    from rlrun.league.ratings import total
-
-    return total(sides.values())
-
-
 def _parts(own: Outcomes) -> dict[str, tuple[int, float, float]]:
-    """Returns of each way to end how many games did, and the 95 % interval of their part."""
-    from rlrun.league.ratings import wilson_interval
-
+    """Returns for each outcome its number of games, and the 95 % interval of its share."""
     numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
     return {ending: (number, *wilson_interval(number / own.games, own.games)) for ending, number in numbers.items()}
 
@@ -89,22 +82,19 @@ def play(
     best: bool,
     trust: bool,
 ) -> Versus:
-    """Plays games in the first one's world.
+    """Plays games of a saved policy against an opponent, in the policy's world.
 
     Args:
-        checkpoint: Whose policy plays.
-        against: A checkpoint or a run, or a scripted opponent. A run that has an opponent's name is written as a path.
-        episodes: How many games, rounded up to an even number.
+        checkpoint: Checkpoint of the policy.
+        against: A checkpoint, a run or a scripted opponent. A run with the name of a script is written as a path.
+        episodes: Number of games, rounded up to an even number.
         seed: Seed of the games.
         runs_dir: The folder that holds the runs.
-        simulations: Of the first one's search before each move; None for as many as its settings say.
-        explore: Whether policies draw their actions.
+        simulations: Simulations of the policy's search before each move; None for those of its settings.
+        explore: Whether policies sample their actions.
         best: Whether a run means its best checkpoint and not its newest.
-        trust: Whether to import what checkpoints name.
+        trust: Whether to follow the checkpoints' import paths.
     """
-    from rlrun.cli.targets import checkpoint_named, existing, restored
-    from rlrun.league.scripted_opponent import BUILT_IN, names_script
-
     with ExitStack() as stack:
         training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
         if simulations is not None:

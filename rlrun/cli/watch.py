@@ -10,9 +10,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rlrun.cli.plain_lines import PlainLines
-from rlrun.cli.progress import RunProgress, TrialProgress
+from rlrun.cli.run_progress import RunProgress
 from rlrun.cli.tables import counted
 from rlrun.cli.terminal import plain
+from rlrun.cli.trial_progress import TrialProgress
 from rlrun.runs.events import (
     RunEvent,
     RunFinished,
@@ -30,26 +31,26 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """What draws the progress of a run."""
+    """A display of the progress of a run."""
 
     def show(self, trial: TrialProgress) -> None:
-        """Shows that a trial has changed."""
+        """Updates the display after a trial has changed."""
 
     def say(self, text: str) -> None:
-        """Shows a line of text that stays."""
+        """Prints a line of text."""
 
     def close(self) -> None:
-        """Ends the view."""
+        """Ends the display."""
 
 
 class RunWatcher:
-    """Watches the events of a run and shows them on stderr.
+    """Watcher that shows the events of a run on stderr.
 
-    The stream is a copy of stderr made at the start, because a run under Ray sends the process's own stderr to a log.
-    Use as a context manager: whatever ends the run, the terminal is left in order.
+    The stream is a copy of stderr made at the start, because a run under Ray redirects the process's own stderr to a
+    log. As a context manager it restores the terminal however the run ends.
 
     Args:
-        names_experiment: Whether each plain line names the experiment, as where several run one after the other.
+        names_experiment: Whether each plain line begins with the experiment, as where several run one after the other.
     """
 
     def __init__(self, *, names_experiment: bool = False) -> None:
@@ -59,7 +60,7 @@ class RunWatcher:
         self._run = RunProgress("", {})
 
     def __enter__(self) -> RunWatcher:
-        """Starts to watch."""
+        """Returns itself."""
         return self
 
     def __exit__(
@@ -68,7 +69,7 @@ class RunWatcher:
         """Ends the view, and the stream if it is a copy."""
         self._close_view()
         if self._stream is not sys.stderr:
-            with suppress(BrokenPipeError):  # of lines that nobody has read
+            with suppress(BrokenPipeError):
                 self._stream.close()
 
     def __call__(self, event: RunEvent) -> None:
@@ -112,9 +113,9 @@ class RunWatcher:
             self._view.say(text)
 
     def _write_line(self, line: str) -> None:
-        # A log that nobody reads any more (a closed pipe) is no reason to end a training run.
+        # A closed pipe is no reason to end a training run.
         with suppress(BrokenPipeError):
-            # In one piece: lines that are due by the clock come from a thread of their own.
+            # In one write, since another thread writes lines too.
             print(f"{plain(line)}\n", end="", file=self._stream, flush=True)
 
     def _close_view(self) -> None:
@@ -124,7 +125,7 @@ class RunWatcher:
 
 
 def copy_of_stderr() -> TextIO:
-    """Returns a stream that goes on leading to the terminal when the process's stderr is sent elsewhere."""
+    """Returns a stream that still leads to the terminal after the process's stderr has been redirected."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, ValueError, io.UnsupportedOperation):  # a stream in memory has no descriptor to copy

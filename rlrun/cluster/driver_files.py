@@ -1,8 +1,8 @@
-"""The driver's disk, for trials on machines that do not see the run's directory.
+"""File server on the driver's node, for trials on machines that cannot see the run's directory.
 
-A small actor without CPUs, on the driver's own node, writes into the run's directory what such trials send, and reads
-to them what they need to go on. What a trial sends is a list of operations, carried out in order; a checkpoint is
-collected beside its place and renamed, so it is there whole or not at all, as if the trial had written it itself.
+A small actor without CPUs writes the files of such trials into the run's directory, and reads the files from which they
+resume. A trial sends a list of operations, which are carried out in order. A checkpoint is collected under a temporary
+name and renamed, so it is there whole or not at all, as if the trial had written it itself.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from rlrun.trial.trial_directory import TrialDirectory
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing to do in a trial's directory.
+    """One operation on a file or checkpoint in a trial's directory.
 
     Attributes:
         kind: "replace" a file by `data`; "append" `data` to a file of which `offset` bytes are there; "part" adds
-            `data` to a file in an unfinished copy; "commit" puts the unfinished copy `source` to its place; "sync" has
-            a file last through a power cut; "remove" a file or a checkpoint, if it is there.
-        name: Which file or checkpoint, by its path inside the trial's directory.
-        data: What to write.
-        offset: Where an appended piece belongs.
-        source: Which unfinished copy.
+            `data` to a file in an unfinished copy; "commit" renames the unfinished copy `source` to `name`; "sync"
+            flushes a file to disk (fsync); "remove" a file or a checkpoint, if it exists.
+        name: Path of the file or checkpoint inside the trial's directory.
+        data: Bytes to write.
+        offset: Position of an appended piece in the file.
+        source: Path of the unfinished copy inside the trial's directory.
     """
 
     kind: Literal["replace", "append", "part", "commit", "sync", "remove"]
@@ -53,7 +53,7 @@ class Operation:
 
 
 class DriverFiles:
-    """Reads and writes a run's directory in the name of trials that do not see it."""
+    """Actor that reads and writes a run's directory for trials that cannot see it."""
 
     def __init__(self, run: str) -> None:
         self._run = Path(run)
@@ -61,21 +61,21 @@ class DriverFiles:
         self._lock = threading.Lock()
 
     def ready(self) -> None:
-        """Returns once the object is made."""
+        """Returns once the actor is constructed."""
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
-        """Makes the caller the only one whose writes of a trial are taken.
+        """Makes the caller the only process whose writes to a trial are accepted.
 
         Args:
             trial: The trial's name.
-            by_force: Whether to take it from who has it. A machine that was given up for lost may still be running
-                the trial; it must not write on.
+            by_force: Whether to take the trial from another claimant. A machine that counts as lost may still be
+                running the trial; its writes must be refused.
 
         Returns:
-            What the caller shows with each write; None while somebody else has the trial.
+            A token that the caller passes with each write; None while another process has the trial.
 
         Raises:
-            UsageError: If it is to be taken from a living process that sees the directory.
+            UsageError: If it would be taken by force from a living process that sees the directory.
         """
         with self._lock:
             directory = self._claims[trial][1] if trial in self._claims else TrialDirectory(self._run / trial)
@@ -99,7 +99,7 @@ class DriverFiles:
 
         Args:
             trial: The trial's name.
-            claim: Whose claim it is; that of somebody else is left. None for whosever it is.
+            claim: The token of the claim to release; another process's claim is left. None for any claim.
         """
         with self._lock:
             if trial in self._claims and claim in (None, self._claims[trial][0]):
@@ -109,20 +109,20 @@ class DriverFiles:
         """Carries out operations in a trial's directory, in order.
 
         Raises:
-            TrainingFailed: If somebody else has claimed the trial since.
+            TrainingFailed: If another process has claimed the trial since.
             OutOfResources: If the disk is full.
         """
         with self._lock:
             if self._claims.get(trial, ("", None))[0] != claim:
-                raise TrainingFailed(f"{trial}: was started anew elsewhere; this process no longer writes its results")
+                raise TrainingFailed(f"{trial}: was restarted elsewhere; this process no longer writes its results")
         for operation in operations:
-            _do(self._run / trial, operation)
+            _carry_out(self._run / trial, operation)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
-        """Returns what a trial needs to go on: files by their path inside its directory, with their sizes.
+        """Returns the files that a trial resumes from: (path inside its directory, size in bytes).
 
-        Of the newest valid checkpoint, and of newer ones that are damaged, these are all files; of older ones, which
-        only count when it comes to what is kept, the manifest.
+        They hold all files of the newest valid checkpoint and of newer, damaged ones. Of older checkpoints they hold
+        only the manifest, by which the store decides which checkpoints to keep.
         """
         directory = self._run / trial
         needed = _needed_checkpoints(directory)
@@ -137,13 +137,10 @@ class DriverFiles:
         return [(name, (directory / name).stat().st_size) for name in files]
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """Returns a checkpoint's files by their path inside it, with their sizes.
+        """Returns the files of a checkpoint: (path inside it, size in bytes); [] if there is no checkpoint.
 
         Args:
-            path: The checkpoint's directory anywhere on this machine.
-
-        Returns:
-            Them; [] if there is no checkpoint.
+            path: The checkpoint's directory, absolute or inside the run's directory.
         """
         directory = self._run / path
         if not (directory / MANIFEST_FILE).is_file():
@@ -151,11 +148,11 @@ class DriverFiles:
         return [(name, (directory / name).stat().st_size) for name in files_of_checkpoint(directory)]
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Returns a piece of a file, shorter where the file ends.
+        """Returns a piece of a file, which is shorter at the file's end.
 
         Args:
             path: The file, absolute or inside the run's directory.
-            offset: Where the piece begins.
+            offset: Position of the piece in the file.
             size: Its length in bytes.
         """
         with (self._run / path).open("rb") as file:
@@ -164,17 +161,16 @@ class DriverFiles:
 
 
 class RemoteFiles:
-    """The actor's methods, called from a trial's process."""
+    """Client of the `DriverFiles` actor in a trial's process.
+
+    Args:
+        name: The actor's name, as `start_driver_files` returned it.
+
+    Raises:
+        TrainingFailed: If the actor is gone, and the driver with it.
+    """
 
     def __init__(self, name: str) -> None:
-        """Finds the actor.
-
-        Args:
-            name: What `start_driver_files` returned.
-
-        Raises:
-            TrainingFailed: If it is gone, and the driver with it.
-        """
         import ray
 
         try:
@@ -184,33 +180,33 @@ class RemoteFiles:
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
         """See `DriverFiles.claim`."""
-        claim: str | None = self._ask("claim", trial, by_force=by_force)
+        claim: str | None = self._call("claim", trial, by_force=by_force)
         return claim
 
     def release(self, trial: str, claim: str | None = None) -> None:
         """See `DriverFiles.release`."""
-        self._ask("release", trial, claim)
+        self._call("release", trial, claim)
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
         """See `DriverFiles.apply`."""
-        self._ask("apply", trial, claim, operations)
+        self._call("apply", trial, claim, operations)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
         """See `DriverFiles.contents`."""
-        files: list[tuple[str, int]] = self._ask("contents", trial)
+        files: list[tuple[str, int]] = self._call("contents", trial)
         return files
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
         """See `DriverFiles.checkpoint`."""
-        files: list[tuple[str, int]] = self._ask("checkpoint", path)
+        files: list[tuple[str, int]] = self._call("checkpoint", path)
         return files
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """See `DriverFiles.read`."""
-        data: bytes = self._ask("read", path, offset, size)
+        data: bytes = self._call("read", path, offset, size)
         return data
 
-    def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -225,11 +221,11 @@ class RemoteFiles:
 
 
 RunFiles = DriverFiles | RemoteFiles
-"""What a trial on another machine can ask for."""
+"""Access to a run's directory: in this process, or through the actor."""
 
 
 def start_driver_files(run: Path) -> tuple[str, Any]:
-    """Starts the actor on this process's node; it ends with the handle, or with this process.
+    """Starts the `DriverFiles` actor on this process's node; it ends with its handle, or with this process.
 
     Args:
         run: The run's directory.
@@ -238,7 +234,7 @@ def start_driver_files(run: Path) -> tuple[str, Any]:
         Its name, by which trials find it, and Ray's handle.
 
     Raises:
-        UsageError: If the cluster cannot start it. One without a token cannot: it takes our calls, but we not its own.
+        UsageError: If the cluster cannot start it. A cluster without a token cannot: this process refuses its calls.
     """
     import ray
     from ray.exceptions import RayError
@@ -252,8 +248,8 @@ def start_driver_files(run: Path) -> tuple[str, Any]:
         ray.get(actor.ready.remote())
     except RayError as error:
         raise UsageError(
-            "the cluster cannot run anything for this process; if it was started without a token, start each of its "
-            f"nodes anew with RAY_AUTH_MODE=token: {str(error).splitlines()[0]}"
+            "the cluster cannot run anything for this process; if it was started without a token, restart each of its "
+            f"nodes with RAY_AUTH_MODE=token: {str(error).splitlines()[0]}"
         ) from error
     return name, actor
 
@@ -270,7 +266,7 @@ def _needed_checkpoints(directory: Path) -> set[Path]:
     return needed
 
 
-def _do(directory: Path, operation: Operation) -> None:
+def _carry_out(directory: Path, operation: Operation) -> None:
     path = directory / operation.name
     path.parent.mkdir(parents=True, exist_ok=True)
     with explained_full_disk(path, lambda: len(operation.data)):
@@ -292,7 +288,7 @@ def _do(directory: Path, operation: Operation) -> None:
 
 
 def _write_at(path: Path, offset: int, data: bytes) -> None:
-    """Appends a piece; one that is sent again, because the answer got lost, changes nothing."""
+    """Writes a piece at its position; a piece that is sent twice, because the answer got lost, changes nothing."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         there = file.seek(0, os.SEEK_END)

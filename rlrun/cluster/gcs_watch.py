@@ -1,4 +1,4 @@
-"""Watches over the gcs_server of a Ray that this process has started, without which Ray answers nobody."""
+"""Watch of the gcs_server of a Ray that this process has started; without that server calls to Ray hang."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 LOOK_EVERY_S = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class GcsWatch:
-    """Calls a function, in a thread of its own, once the gcs_server has died.
+    """Thread that calls a function once the gcs_server has died.
 
-    Without it most calls to Ray wait, deaf to signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends
-    this process without a word.
+    Most calls to Ray then hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends this
+    process without a message.
 
     Args:
-        lost: What to call.
+        lost: The function to call.
     """
 
     def __init__(self, lost: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ class GcsWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the watch, before Ray is stopped: a look that has begun must not find the server gone for that."""
+        """Ends the watch; to be called before Ray is stopped, so that the stop is not taken for a crash."""
         self._closed.set()
         self._thread.join()
 
@@ -43,7 +43,7 @@ class GcsWatch:
 
 
 def end_processes() -> None:
-    """Ends the processes of the Ray that was started here without asking it, and removes its folder."""
+    """Kills the processes of the Ray that this process started, without a call to it, and removes its folder."""
     from ray._private import worker
 
     worker._global_node.kill_all_processes(check_alive=False)

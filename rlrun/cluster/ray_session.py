@@ -1,4 +1,4 @@
-"""Starts, joins and stops Ray: quietly, with its token on, and leaving no process behind."""
+"""Starts, joins and stops Ray: with its own output off and its token on, so that no process outlives the run."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ OBJECT_STORE_MAX_BYTES = 2 * 2**30
 OBJECT_STORE_MIN_BYTES = 100 * 2**20
 
 CONNECT_TIMEOUT_S = 10.0
-"""How long a cluster may take to accept a connection."""
+"""Seconds that a cluster may take to accept a connection."""
 
-# What Ray and Tune read from the environment; what the user has set is left.
+# Environment variables that Ray and Tune read; those that the user has set are kept.
 SWITCHES = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial writes its own result files
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # signals are ours
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # a relative path in a spec means the same in both executors
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
-    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # nobody reads what Tune would write down of its own state
-    "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # what git leaves out of a user's package may be needed all the same
-    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start side by side; with a searcher it would be one
+    "TUNE_GLOBAL_CHECKPOINT_S": "1000000",  # Tune's own state is never read
+    "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # a user's package may need files that git ignores
+    "TUNE_MAX_PENDING_TRIALS_PG": "16",  # actors that start at the same time; with a searcher it would be one
     "TUNE_WARN_SLOW_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "60",
 }
 
 
 class RaySession:
-    """Ray for the length of a block, from the first `start` on.
+    """Context manager for Ray, which is started or joined by `start` and stopped or left at the end.
 
-    A Ray that the process has already started or joined is used and left as it is. With an address the cluster there is
-    joined, and left at the end; the user's own modules are shipped to its machines. Otherwise a private one is started
-    on this machine and stopped at the end. It is told that it has as many CPUs as the machine has cores, or as many as
-    the largest trial needs, where that is more because the trial's own process shares the cores with its workers.
+    A Ray that the process has already started or joined is used and left running. With an address the cluster there is
+    joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on this machine.
+    Its number of CPUs is that of the machine's cores, or what the largest trial needs. The latter can be larger, since
+    a trial's own process shares the cores with its workers.
 
     Args:
         trials: The trials.
         address: A Ray cluster's address, or None.
-        experiments: The experiments that the trials are of; a cluster is brought the user's modules they need.
+        experiments: The experiments of the trials, whose modules are shipped to a cluster.
         lost: Called from another thread if the gcs_server of a Ray that was started here dies.
     """
 
@@ -73,7 +73,7 @@ class RaySession:
         self._code: dict[str, Any] = {}
 
     def __enter__(self) -> RaySession:
-        """Looks for what will be shipped; starts nothing yet."""
+        """Finds the modules that will be shipped; starts nothing yet."""
         if self._address is not None:
             self._code = code_environment(self._experiments)
         return self
@@ -81,22 +81,24 @@ class RaySession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends what was started."""
+        """Stops or leaves Ray, as `close` does."""
         self.close()
 
     def start(self, say: Callable[[str], object] = warnings.warn) -> None:
-        """Starts or joins Ray, unless this session has.
+        """Starts or joins Ray, unless this session has done so.
 
         Args:
-            say: Called with a sentence where it takes longer than it should.
+            say: Called with a sentence if the start takes unusually long.
 
         Raises:
-            EnvironmentUnusable: It does not come up.
-            UsageError: If a trial can never get what it needs here, or there is no cluster at the address.
+            EnvironmentUnusable: If Ray does not start.
+            UsageError: If a trial can never get its resources here, or there is no cluster at the address.
         """
         if self._started:
             return
-        _prepare_environment(loopback=self._address is None)
+        for name, value in SWITCHES.items():
+            os.environ.setdefault(name, value)
+        private_ray.prepare_environment(loopback=self._address is None)
         import ray
 
         if ray.is_initialized():
@@ -117,7 +119,7 @@ class RaySession:
 
     @property
     def spans_machines(self) -> bool:
-        """Whether trials may run on machines other than this one; on a cluster that may still grow, they may."""
+        """Whether trials may run on other machines than this one; on a joined cluster always, since it may grow."""
         return self._address is not None or len(cluster_capacity("").cpus) > 1
 
     def close(self) -> None:
@@ -130,7 +132,7 @@ class RaySession:
 
 
 def has_ended() -> bool:
-    """Whether the Ray that this process belongs to has ended on this machine; calls to it do not fail for that."""
+    """Whether this machine's node of the Ray that this process belongs to is dead; calls to Ray do not fail then."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -138,7 +140,7 @@ def has_ended() -> bool:
 
 
 def end_of_ray(server: str) -> RayEnded:
-    """Returns what a run fails with whose Ray has lost one of its servers on this machine."""
+    """Returns the error of a run whose Ray has lost one of its servers on this machine."""
     return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
 
 
@@ -151,12 +153,6 @@ def belongs_to_ray() -> bool:
     return bool(ray.is_initialized())
 
 
-def _prepare_environment(*, loopback: bool) -> None:
-    for name, value in SWITCHES.items():
-        os.environ.setdefault(name, value)
-    private_ray.prepare_environment(loopback=loopback)
-
-
 def warn_if_open_to_everyone() -> None:
     """Warns where the user has turned Ray's token off."""
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
@@ -166,10 +162,10 @@ def warn_if_open_to_everyone() -> None:
 
 
 def cluster_capacity(place: str) -> Capacity:
-    """Returns what the nodes of the Ray this process belongs to have.
+    """Returns the CPUs and GPUs of the living nodes of the Ray that this process belongs to.
 
     Args:
-        place: What to call it in a message.
+        place: Name of that Ray in a message.
     """
     import ray
 
@@ -201,10 +197,10 @@ def _join(address: str, code: dict[str, Any]) -> None:
 
 
 def demand_cluster(address: str) -> None:
-    """Refuses an address that cannot be joined, as far as that can be known at once: Ray itself would try for long.
+    """Refuses an address that certainly cannot be joined; Ray itself would keep trying for a long time.
 
     Raises:
-        UsageError: If nothing listens there, there is no token to show, or it is Ray Client's kind of address.
+        UsageError: If nothing listens there, this process has no token, or it is an address of Ray Client.
     """
     if address.startswith("ray://"):
         raise UsageError(
@@ -234,7 +230,7 @@ def demand_cluster(address: str) -> None:
 
 
 def _object_store_bytes() -> int:
-    """Returns the size of the object store: a share of the memory, and no more than its file system has."""
+    """Returns the size of the object store: a share of the memory, limited by the free space of /dev/shm."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     shared = Path("/dev/shm")
     room = shutil.disk_usage(shared).free if shared.is_dir() else memory

@@ -1,4 +1,4 @@
-"""What a trial asks of a machine or cluster, and whether it can ever get it."""
+"""CPUs and GPUs of a trial, and whether a machine or cluster can ever provide them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from typing_extensions import override
+
 from rlrun.errors import UsageError
 from rlrun.spec.experiment import TrialSpec
 
 
 @dataclass(frozen=True)
 class TrialResources:
-    """What one trial needs for as long as it runs.
+    """CPUs and GPUs that a trial holds while it runs.
 
     Attributes:
-        cpus: CPUs of the trial's own process, which learns and samples what nobody else does for it.
+        cpus: CPUs of the trial's own process, which learns and samples unless learners and workers do.
         gpus: GPUs of the trial's own process.
         num_workers: Number of rollout workers in processes of their own.
         cpus_per_worker: CPUs of each of them.
@@ -36,7 +38,7 @@ class TrialResources:
 
     @classmethod
     def of(cls, trial: TrialSpec) -> TrialResources:
-        """Returns what a trial needs."""
+        """Returns the resources of a trial."""
         sampling, settings = trial.config, list(trial.settings.values())
         elsewhere = [config for config in settings if config.num_learners]
         return cls(
@@ -51,22 +53,23 @@ class TrialResources:
 
     @property
     def total_cpus(self) -> float:
-        """CPUs of the trial, its workers and its learners."""
+        """CPUs of the trial's process, its workers and its learners."""
         return self.cpus + self.num_workers * self.cpus_per_worker + self.num_learners * self.cpus_per_learner
 
     @property
     def total_gpus(self) -> float:
-        """GPUs of the trial, or of its learners."""
+        """GPUs of the trial's process and its learners."""
         return self.gpus + self.num_learners * self.gpus_per_learner
 
     def bundles(self) -> list[dict[str, float]]:
-        """Returns Ray's bundles: the trial's own first, then one for each learner and one for each worker."""
+        """Returns the bundles of Ray's placement group: the trial's process, then each learner, then each worker."""
         return [
             _bundle(self.cpus, self.gpus),
             *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
             *([_bundle(self.cpus_per_worker, 0.0)] * self.num_workers),
         ]
 
+    @override
     def __str__(self) -> str:
         needs = f"{_number(self.total_cpus)} CPUs and {_number(self.total_gpus)} GPUs"
         parts = [f"{_number(self.cpus)} for the trial"]
@@ -79,14 +82,14 @@ class TrialResources:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a machine or cluster has.
+    """CPUs and GPUs of a machine or cluster.
 
     Attributes:
         cpus: CPUs of each node.
         gpus: GPUs of each node.
-        place: What it is, for a message: "this machine" or "the cluster at 10.0.0.1:6379".
-        shares_trial_cpu: Whether a trial's own process may run on the CPUs of its workers and learners. It does on
-            one's own machine, where it mostly waits for them; a cluster is shared and is taken at its word.
+        place: Its name in a message: "this machine" or "the cluster at 10.0.0.1:6379".
+        shares_trial_cpu: Whether a trial's own process may run on the CPUs of its workers and learners. On one's own
+            machine it does, as it mostly waits for them; on a cluster, which others use too, it does not.
     """
 
     cpus: tuple[float, ...]
@@ -94,6 +97,7 @@ class Capacity:
     place: str
     shares_trial_cpu: bool
 
+    @override
     def __str__(self) -> str:
         has = f"{self.place} has {_number(sum(self.cpus))} CPUs and {_number(sum(self.gpus))} GPUs"
         nodes = f"{len(self.cpus)} nodes with {_number(max(self.cpus, default=0))} CPUs at most"
@@ -102,30 +106,26 @@ class Capacity:
     def fits(self, needs: TrialResources) -> bool:
         """Whether a trial can run here when nothing else does.
 
-        On one's own machine the workers and learners must fit its CPUs, and so must the trial's own process; together
-        they may exceed them by the latter. On a cluster everything must fit side by side, each process on one node.
+        On one's own machine the workers and learners together must fit its CPUs, and the trial's own process by
+        itself. On a cluster all processes must fit together, each of them on one node.
         """
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Returns how many workers of a trial's kind fit beside its own process and its learners.
-
-        Returns:
-            Their number; -1 if not even those fit.
-        """
+        """Returns the number of a trial's workers that fit with its own process and learners; -1 if those do not."""
         room = -1.0
         each = needs.cpus_per_worker
-        for left in self._beside(needs, needs.num_learners):
+        for left in self._cpus_left(needs, needs.num_learners):
             room = max(room, sum(math.floor(free / each + 1e-9) for free in left) if each else math.inf)
         return room
 
     def room_for_learners(self, needs: TrialResources) -> int:
-        """Returns how many learners of a trial's kind fit beside its own process and no worker; -1 if not that."""
-        fitting = [number for number in range(needs.num_learners + 1) if any(self._beside(needs, number))]
+        """Returns the number of a trial's learners that fit with its own process; -1 if that does not fit."""
+        fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
         return max(fitting, default=-1)
 
-    def _beside(self, needs: TrialResources, num_learners: int) -> Iterator[list[float]]:
-        """Yields what CPUs each node has left for workers, for each node that the trial's own process may be on."""
+    def _cpus_left(self, needs: TrialResources, num_learners: int) -> Iterator[list[float]]:
+        """Yields the CPUs that each node has left for workers, once for each possible node of the trial's process."""
         for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
             if needs.cpus > cpus or needs.gpus > gpus:
                 continue
@@ -137,7 +137,7 @@ class Capacity:
 
 
 def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> bool:
-    """Puts one learner on the node with most CPUs among those that have room; returns whether there was one."""
+    """Takes the resources of one learner from the node with most free CPUs that has room; returns whether one had."""
     fitting = [
         node
         for node, (free, free_gpus) in enumerate(zip(cpus, gpus, strict=True))
@@ -152,14 +152,14 @@ def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> 
 
 
 def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
-    """Refuses trials that could wait for ever.
+    """Refuses trials whose resources can never be provided, and which would wait for ever.
 
     Args:
         trials: The trials about to run.
-        capacity: What there is.
+        capacity: The machine or cluster.
 
     Raises:
-        UsageError: If a trial can never get what it needs; it names the first such trial, and the numbers.
+        UsageError: With the first such trial and the numbers.
     """
     unfit = [trial for trial in trials if not capacity.fits(TrialResources.of(trial))]
     if not unfit:
@@ -170,10 +170,10 @@ def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
 
 
 def machine_capacity(needs_gpus: bool) -> Capacity:
-    """Returns what this machine offers to this process.
+    """Returns the CPUs and GPUs of this machine that this process may use.
 
     Args:
-        needs_gpus: Whether anyone asks for a GPU; only then is torch imported to count them.
+        needs_gpus: Whether a trial needs a GPU; torch is imported to count them only then.
     """
     gpus = 0
     if needs_gpus:
@@ -184,7 +184,7 @@ def machine_capacity(needs_gpus: bool) -> Capacity:
 
 
 def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
-    """Returns how many CPUs a Ray of our own is told to have: the cores, or what its largest trial needs.
+    """Returns the number of CPUs to start a private Ray with: the cores, or what its largest trial needs.
 
     Args:
         trials: The trials that will run; each fits the machine.
@@ -194,7 +194,7 @@ def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
 
 
 def machine_cpus() -> int:
-    """Returns the cores this process may use: its affinity, or less where a container's quota allows less."""
+    """Returns the cores that this process may use, by its affinity and its container's quota."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no affinity
@@ -204,7 +204,7 @@ def machine_cpus() -> int:
 
 
 def container_quota(cpu_max: Path) -> float | None:
-    """Returns how many CPUs a container may use, from cgroup v2's "QUOTA PERIOD" in microseconds; None for no limit."""
+    """Returns the number of CPUs in cgroup v2's "QUOTA PERIOD" (microseconds) of a container; None for no limit."""
     try:
         quota, period = cpu_max.read_text().split()
     except (OSError, ValueError):
@@ -213,7 +213,7 @@ def container_quota(cpu_max: Path) -> float | None:
 
 
 def _advice(needs: TrialResources, capacity: Capacity) -> str:
-    """Says which fields to lower, where lowering them can help."""
+    """Returns which settings to lower, and to what."""
     if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
         return "; lower num_gpus"
     room = capacity.room_for_workers(needs)

@@ -1,8 +1,8 @@
-"""The user's own modules, brought to the machines of a cluster.
+"""Ships the user's own modules to the machines of a cluster.
 
-Shipped is what the experiments name (``env: my_lab.room:Room``) and what that imports, directly or not, also inside
-functions, as far as it is not installed: whole packages with the data in them, and single modules. Installed packages,
-rlrun among them, must be installed everywhere.
+Shipped are the modules that experiments name (``env: my_lab.room:Room``) and those that they import, directly or not,
+also inside functions. They are shipped as whole packages with the data in them, or as single modules. Installed
+packages, rlrun among them, are not shipped and must be installed on all machines.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import Experiment
 
 MAX_BYTES = 100 * 2**20
-"""Code is smaller than this; more is a data set that lies beside it."""
+"""Largest size of a package in bytes; a larger one holds data sets besides its code."""
 
 LEFT_OUT = ("__pycache__", ".?*")
-"""What of a package stays behind: caches and hidden files. To Ray, ``.*`` would be the package's own folder as well."""
+"""Patterns of files that are not shipped: caches and hidden files. ``.*`` would match the package's own folder."""
 
 _IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]")
 
 
 def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
-    """Returns Ray's ``runtime_env`` that brings the user's own modules to every machine; {} if all are installed.
+    """Returns Ray's ``runtime_env`` that ships the user's own modules to every machine; {} if all are installed.
 
     Args:
-        experiments: What will run.
+        experiments: The experiments that will run.
 
     Raises:
         UsageError: If a package is too large to be code only.
@@ -52,7 +52,7 @@ def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
 
 
 def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
-    """Returns the top-level modules that experiments need and that are not installed: a package's folder or a file."""
+    """Returns the top-level modules that experiments need and that are not installed: name -> folder or file."""
     found: dict[str, Path] = {}
     wanted = sorted({name for experiment in experiments for name in _named(experiment)})
     seen = set(wanted)
@@ -69,7 +69,7 @@ def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
 
 
 def _named(experiment: Experiment) -> Iterator[str]:
-    """Yields the top-level modules that an experiment names: in import paths, and of its algorithms."""
+    """Yields the names of the top-level modules of an experiment's import paths and algorithms."""
     for algorithm in experiment.algorithms:
         yield algorithm_class(algorithm).__module__.partition(".")[0]
     for text in _texts(experiment.to_data()):
@@ -90,7 +90,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def _path_of(name: str) -> Path | None:
-    """Returns where a top-level module is, None if it is nowhere or no Python file."""
+    """Returns the folder or file of a top-level module, None if it has none or is no Python file."""
     if name in sys.builtin_module_names or name == "__main__":
         return None
     try:
@@ -111,7 +111,7 @@ def _is_installed(path: Path) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    """Returns the files of a module: itself, or what its folder holds without caches and hidden files."""
+    """Returns the files of a module: the file itself, or those in its folder without caches and hidden files."""
     if path.is_file():
         return [path]
     left_out = ("__pycache__", ".")
@@ -123,7 +123,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _imported(file: Path) -> set[str]:
-    """Returns the top-level modules that a file imports anywhere; none if it is not Python after all."""
+    """Returns the names of the top-level modules that a file imports anywhere; none if it cannot be parsed."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

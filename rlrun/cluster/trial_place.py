@@ -1,9 +1,8 @@
-"""Where a trial's process writes: into the run's directory if it sees it, else beside it and in step with it.
+"""Working directory of a trial's process: inside the run's directory, or a mirror of it on another machine.
 
-On one machine, and where the run's directory lies on a file system that all machines share, trials write where their
-files belong. On another machine a trial works in a folder of its own (`TrialMirror`), which is filled with what the
-trial needs to go on and followed by the run's directory after each step: the run's directory on the driver's disk is
-the whole truth, wherever trials run.
+On one machine, and on a file system that all machines share, trials write into the run's directory (`SharedPlace`). On
+another machine a trial works in a folder of its own (`TrialMirror`), which is filled with the files that it resumes
+from. After each step its changes are sent to the run's directory on the driver's disk, which is always complete.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from typing_extensions import override
+
 from rlrun.checkpoint.durable import partial_name, write_file
 from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.checkpoint.own_digest import with_new_digest
@@ -31,10 +32,10 @@ from rlrun.trial.results import CSV_FILE, RESULT_FILE
 from rlrun.trial.trial_directory import CLAIM_TIMEOUT_S, ERROR_FILE, TRIAL_FILE
 
 SCRATCH_VARIABLE = "RLRUN_SCRATCH"
-"""Names a folder on a node in which trials there work, also those that see the run's directory (but slowly)."""
+"""Environment variable with a folder on a node in which its trials work, even if they see the run's directory."""
 
 PIECE_BYTES = 4 * 2**20
-"""Files travel in pieces of this size, so that a large checkpoint of one trial does not keep others waiting."""
+"""Size of the pieces in which files are sent, so that one trial's large checkpoint does not block the others."""
 
 _TOKEN_FILE = ".token"
 _PREFIX = "rlrun-trial-"
@@ -42,33 +43,33 @@ _LOCK_FILE = ".lock"
 
 
 class TrialPlace(Protocol):
-    """Where one trial is run."""
+    """Working directory of one trial, and its connection to the run's directory."""
 
     directory: Path
     """The trial's directory for the process that runs it."""
 
     is_copied: bool
-    """Whether `push` copies files; the trial may not write any meanwhile."""
+    """Whether `push` copies files, which the trial must not write meanwhile."""
 
     def push(self) -> None:
-        """Brings the run's directory in step with what the trial has written."""
-        ...
+        """Copies the trial's changes since the last push into the run's directory."""
 
     def fetch(self, checkpoint: Path) -> Path:
-        """Returns where this process finds a checkpoint that the driver names."""
-        ...
+        """Returns this machine's path of a checkpoint, which is copied here if need be.
 
-    def told(self, text: str) -> str:
-        """Returns a text with paths as the driver knows them."""
-        ...
+        Args:
+            checkpoint: Its path on the driver's machine.
+        """
+
+    def with_driver_paths(self, text: str) -> str:
+        """Returns a text in which paths of this machine are replaced by those of the driver's."""
 
     def close(self) -> None:
-        """Lets go of the place; what was not pushed is lost."""
-        ...
+        """Releases the trial and its directory; changes since the last push are lost."""
 
 
 def leave_token(run: Path) -> str:
-    """Leaves a random text in a run's directory, by which a process anywhere can tell whether it sees the directory.
+    """Writes a random text into a run's directory, by which any process can check whether it sees the directory.
 
     Returns:
         The text.
@@ -79,7 +80,7 @@ def leave_token(run: Path) -> str:
 
 
 def sees(run: Path, token: str) -> bool:
-    """Whether this process sees a run's directory, and not another one that has the same path here."""
+    """Whether this process sees a run's directory, and not another directory of the same path."""
     try:
         return (run / _TOKEN_FILE).read_text() == token
     except OSError:
@@ -87,16 +88,16 @@ def sees(run: Path, token: str) -> bool:
 
 
 def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
-    """Returns where this process is to run a trial.
+    """Returns the working directory in which this process is to run a trial.
 
     Args:
-        run: The run's directory, as the driver knows it.
+        run: Path of the run's directory on the driver's machine.
         trial: The trial's name.
-        token: What `leave_token` left there.
-        disk: Name of the driver's disk (see `start_driver_files`); "" if there is none.
+        token: The text that `leave_token` wrote there.
+        disk: Name of the actor of `start_driver_files`; "" if there is none.
 
     Raises:
-        UsageError: If this process does not see the run's directory and there is no other way to it.
+        UsageError: If this process does not see the run's directory and there is no actor.
     """
     remote = RemoteFiles(disk) if disk else None
     scratch = os.environ.get(SCRATCH_VARIABLE)
@@ -110,56 +111,47 @@ def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
     return TrialMirror(remote, run, trial, Path(scratch or tempfile.gettempdir()))
 
 
-class SharedPlace:
-    """The trial's own directory inside the run's: nothing has to be brought anywhere.
-
-    Attributes:
-        directory: The trial's directory.
-        is_copied: False.
-    """
+class SharedPlace(TrialPlace):
+    """The trial's own directory inside the run's, on a file system that this process sees: nothing is copied."""
 
     is_copied = False
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    @override
     def push(self) -> None:
-        """Does nothing."""
+        pass
 
+    @override
     def fetch(self, checkpoint: Path) -> Path:
-        """Returns the checkpoint's own path."""
         return checkpoint
 
-    def told(self, text: str) -> str:
-        """Returns the text."""
+    @override
+    def with_driver_paths(self, text: str) -> str:
         return text
 
+    @override
     def close(self) -> None:
-        """Does nothing."""
+        pass
 
 
-class TrialMirror:
-    """A trial's directory on a machine that does not see the run's.
+class TrialMirror(TrialPlace):
+    """Mirror of a trial's directory on a machine that does not see the run's; claims the trial when it is made.
 
-    Its root folder holds what it knows of the driver's disk, each file under the same absolute path. So a path here is
-    one there once the root is taken off.
+    Its root folder holds each file under the absolute path that it has on the driver's disk. So a path here is one of
+    the driver's below the root.
 
-    Attributes:
-        directory: The trial's directory here.
-        is_copied: True.
+    Args:
+        disk: Access to the run's directory.
+        run: Path of the run's directory on the driver's machine.
+        trial: The trial's name.
+        scratch: Folder on this machine in which the mirror is made.
     """
 
     is_copied = True
 
     def __init__(self, disk: RunFiles, run: Path, trial: str, scratch: Path) -> None:
-        """Claims the trial, and fetches what it needs to go on.
-
-        Args:
-            disk: The driver's disk.
-            run: The run's directory there.
-            trial: The trial's name.
-            scratch: The folder on this machine in which to work.
-        """
         _remove_abandoned(scratch)
         self._disk = disk
         self._run = run.absolute()
@@ -177,15 +169,16 @@ class TrialMirror:
             self.close()
             raise
 
+    @override
     def push(self) -> None:
-        """Brings the run's directory in step; cheap where nothing has changed.
+        """Copies the trial's changes since the last push into the run's directory.
 
-        Rows go before the checkpoint that relies on them, checkpoints before the record that speaks of them, and what
-        the trial has removed goes last. So a kill at any moment leaves there what a kill of the trial would have left.
+        Result rows are sent before the checkpoint that follows them, checkpoints before the trial's record that names
+        them, and removals last. So a kill at any moment leaves there what a kill of the trial itself would have left.
 
         Raises:
             OutOfResources: If the driver's disk is full.
-            TrainingFailed: If the driver is gone, or has started the trial anew elsewhere.
+            TrainingFailed: If the driver is gone, or the trial was restarted elsewhere.
         """
         now = items_of(self.directory)
         changed = [name for name, item in now.items() if self._sent.get(name) != item]
@@ -204,14 +197,15 @@ class TrialMirror:
         self._disk.apply(self._trial, self._claim, batch)
         self._sent = now
 
+    @override
     def fetch(self, checkpoint: Path) -> Path:
-        """Brings a checkpoint from the driver's disk here; that of another trial which was fetched before goes.
+        """Copies a checkpoint from the driver's disk, and removes the one of another trial that was fetched before.
 
         Args:
-            checkpoint: Its path there.
+            checkpoint: Its path on the driver's machine.
 
         Returns:
-            Its path here. If it is not there any more, neither is it here, as whoever reads it will say.
+            Its path here. If the driver has removed the checkpoint, nothing is there, and reading it raises.
         """
         here, there = self._here(checkpoint), self._there(checkpoint)
         files = self._disk.checkpoint(there)
@@ -228,12 +222,12 @@ class TrialMirror:
             self._read(checkpoint / name, size)
         return here
 
-    def told(self, text: str) -> str:
-        """Returns a text with paths as they are on the driver's disk."""
+    @override
+    def with_driver_paths(self, text: str) -> str:
         return text.replace(str(self._root), "")
 
+    @override
     def close(self) -> None:
-        """Lets others claim the trial, and removes the folder."""
         for descriptor in self._appended.values():
             os.close(descriptor)
         self._appended = {}
@@ -245,7 +239,7 @@ class TrialMirror:
         return self._root / str(path.absolute()).lstrip("/")
 
     def _there(self, path: Path) -> str:
-        """Returns a path on the driver's disk as the driver's disk takes it."""
+        """Returns a path of the driver's as `RunFiles` takes it: relative to the run's directory if it is inside."""
         return str(path.relative_to(self._run) if path.is_relative_to(self._run) else path.absolute())
 
     def _pull(self) -> None:
@@ -263,7 +257,7 @@ class TrialMirror:
                 file.write(self._disk.read(self._there(path), offset, min(PIECE_BYTES, size - offset)))
 
     def _fetch_beginning(self) -> None:
-        """Fetches the checkpoint of another run that the trial begins from, if it begins again."""
+        """Fetches the checkpoint of another run whose weights the trial starts from, unless it has one of its own."""
         record = self.directory / TRIAL_FILE
         data = json.loads(record.read_bytes()) if record.exists() else {}
         start = data.get("from_checkpoint")
@@ -282,14 +276,14 @@ class TrialMirror:
                 elif now[name].size > PIECE_BYTES:
                     yield from self._copy(name, [""])
                 else:
-                    yield Operation("replace", name, self._words(name, (self.directory / name).read_bytes()))
+                    yield Operation("replace", name, self._for_driver(name, (self.directory / name).read_bytes()))
         for name in removed:
             if name in self._appended:
                 os.close(self._appended.pop(name))
             yield Operation("remove", name)
 
     def _copy(self, name: str, files: list[str]) -> Iterator[Operation]:
-        """Sends a file or a directory of files beside its place, and then has it put there."""
+        """Yields operations that collect a file or directory under a temporary name and then rename it."""
         partial = str(partial_name(Path(name)))
         for file in files:
             inside = f"{partial}/{file}" if file else partial
@@ -300,9 +294,9 @@ class TrialMirror:
         yield Operation("commit", name, source=partial)
 
     def _append(self, name: str, item: Item) -> Iterator[Operation]:
-        """Sends what was added to a file that grows, or all of it if another file stands there now.
+        """Yields operations with the bytes added to a growing file, or with all of it if it is a new file.
 
-        A file that is held open keeps its number for itself, so one with the same number is the same file.
+        The inode number of a file that is held open is not reused, so the same number means the same file.
         """
         before = self._sent.get(name)
         descriptor = self._appended.get(name)
@@ -319,8 +313,8 @@ class TrialMirror:
             yield Operation("append", name, piece, offset)
             offset += len(piece)
 
-    def _words(self, name: str, data: bytes) -> bytes:
-        """Returns a small file as the driver is to read it: where it speaks of paths, they are the driver's."""
+    def _for_driver(self, name: str, data: bytes) -> bytes:
+        """Returns the contents of a small file, with the driver's paths in the files that hold paths."""
         if name not in (TRIAL_FILE, ERROR_FILE):
             return data
         return with_new_digest(data.replace(str(self._root).encode(), b""))
@@ -331,7 +325,7 @@ def _is_appended(name: str) -> bool:
 
 
 def _claimed(disk: RunFiles, trial: str) -> str:
-    """Claims a trial; a process that has it still may be about to let go of it."""
+    """Claims a trial, by force once another process has not released it for `CLAIM_TIMEOUT_S`."""
     deadline = time.monotonic() + CLAIM_TIMEOUT_S
     while True:
         claim = disk.claim(trial, by_force=time.monotonic() >= deadline)
@@ -358,7 +352,7 @@ def _remove_abandoned(scratch: Path) -> None:
     for folder in scratch.glob(f"{_PREFIX}*"):
         try:
             os.close(_lock(folder))
-        except OSError:  # its process lives, or it is somebody else's
+        except OSError:  # its process lives, or it is another user's
             continue
         shutil.rmtree(folder, ignore_errors=True)
 

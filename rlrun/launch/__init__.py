@@ -1,1 +1,1 @@
-"""Running experiments from Python and from the command line, and going on with runs."""
+"""Runs experiments and resumes runs, for Python and for the command line."""

@@ -1,4 +1,4 @@
-"""What is asked before anything is written or started: what can never run is refused at once."""
+"""Checks before anything is written or started: experiments that can never run are refused at once."""
 
 from __future__ import annotations
 
@@ -32,10 +32,16 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
 def choose_executor(
     experiment: Experiment, trials: Sequence[TrialSpec], executor: Executor | None, address: str | None
 ) -> Executor:
-    """Returns where trials run: where the user says, else on Ray only if they have a use for it.
+    """Returns the executor of trials: the user's choice, else Ray if they need it, else this process.
+
+    Args:
+        experiment: The experiment.
+        trials: Its trials.
+        executor: The user's choice, or None.
+        address: The Ray cluster to join, or None.
 
     Raises:
-        UsageError: If a cluster is named that nothing would use, or what needs Ray is to do without.
+        UsageError: If the executor is "local" and a cluster, a scheduler or a searcher needs Ray.
     """
     steered = "scheduler" if experiment.scheduler else "searcher" if experiment.searches else ""
     needs_ray = steered or len(trials) > 1 or any(trial.needs_ray for trial in trials) or address is not None
@@ -48,7 +54,7 @@ def choose_executor(
 
 
 def check_packages(experiments: Sequence[Experiment]) -> None:
-    """Refuses what lacks a package before anything is written.
+    """Refuses experiments whose searcher needs a package that is not installed.
 
     Raises:
         UsageError: If a searcher's package is missing; the message names the pip command.
@@ -59,12 +65,12 @@ def check_packages(experiments: Sequence[Experiment]) -> None:
 
 
 def check_envs(experiments: Sequence[Experiment]) -> None:
-    """Makes each env once, and the policy that is to learn in it.
+    """Constructs each env once, and its policies, to find experiments that cannot run.
 
     Raises:
-        SpecError: What is wrong with each experiment that cannot run.
-        EnvironmentUnusable: If it is only one, whose env cannot be made here.
-        TrainingFailed: If it is only one, whose env's own code raised.
+        SpecError: With the problem of each such experiment.
+        EnvironmentUnusable: If there is one problem, an env that cannot be made here.
+        TrainingFailed: If there is one problem, an exception of an env's own code.
     """
     wrong: list[tuple[Problem, RlrunError]] = []
     for experiment in experiments:
@@ -89,11 +95,15 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
 
 
 def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
-    """Refuses what can never run where it is to run, as far as that can be known before anything is written.
+    """Refuses a cluster that certainly cannot be joined, and trials whose resources can never be provided.
+
+    Args:
+        trials: The trials.
+        address: The Ray cluster to join, or None.
 
     Raises:
-        UsageError: If the address cannot be joined, or a trial needs more than there is on this machine or in the Ray
-            that this process belongs to.
+        UsageError: If the address cannot be joined, or a trial needs more than this machine, or the Ray that this
+            process belongs to, has.
     """
     if address is not None:
         demand_cluster(address)
@@ -104,10 +114,12 @@ def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
 
 
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
-    """Asks before a trial is touched: one that began and failed for want of a compiler would count as failed.
+    """Refuses to resume trials with compiled updates where there is no C++ compiler.
+
+    It is called before a trial is touched, which would fail otherwise and count as failed.
 
     Raises:
-        CompilerMissing: If updates of a trial were compiled, and there is no compiler here.
+        CompilerMissing: If there is such a trial and no compiler.
     """
     names = {trial.name for trial in trials}
     for trial in directory.results():

@@ -13,10 +13,10 @@ from rlrun.trial.trial_loop import TrialLoop
 
 
 def run_locally(run: ActiveRun) -> None:
-    """Runs the trials of a run here; one that fails does not keep the others from running.
+    """Runs the trials of a run in this process; a failed trial does not stop the others.
 
     Args:
-        run: The run; trials that the user's interrupt leaves out stay PENDING.
+        run: The run; after an interrupt the trials that have not started stay PENDING.
     """
     for trial in run.trials:
         if run.interrupts.received:

@@ -1,4 +1,4 @@
-"""Runs the experiments of one call, one after the other, where their trials are to run."""
+"""Runs the experiments of one call one after the other, each by its executor."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from rlrun.runs.trial_status import is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 
 CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
-"""What a trial raises that cannot begin: once its spec or env is right it begins anew, and there is nothing to keep."""
+"""Errors of a trial that cannot start: its spec or env must be corrected, and a new run is deleted."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One experiment's share of a call.
+    """One experiment of a call, with its run's directory.
 
     Attributes:
-        directory: Its run's directory.
-        experiment: What is run.
+        directory: The run's directory.
+        experiment: The experiment.
         trials: The trials to run; a searcher adds more.
-        executor: Where they run.
-        resumed: Whether they go on with what they have.
+        executor: Their executor.
+        resumed: Whether they are resumed.
     """
 
     directory: RunDirectory
@@ -52,12 +52,12 @@ class Part:
 
     @property
     def examples(self) -> list[TrialSpec]:
-        """Its trials, or one like those that a searcher will make."""
+        """Its trials, or an example of those that a searcher will suggest."""
         return self.trials or [self.experiment.first_trial()]
 
     @property
     def uses_ray(self) -> bool:
-        """Whether Ray is needed: for the trials, or for the processes of one that runs here."""
+        """Whether Ray is needed: to run the trials, or for the workers and learners of one that runs here."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
@@ -67,15 +67,15 @@ def run_all(
     """Runs the parts of a call one after the other, with one Ray for all of them.
 
     Raises:
-        RlrunError: As `call_failure` says; else what the first trial of a part raised, if all of its trials failed.
+        RlrunError: That of `call_failure`; else the error of a part's first failed trial, if all of its trials failed.
     """
     actives: list[ActiveRun] = []
 
-    def heard() -> None:
+    def on_interrupt() -> None:
         for active in actives[-1:]:
             active.stopping()
 
-    interrupts = Interrupts(heard)
+    interrupts = Interrupts(on_interrupt)
     with ExitStack() as locks:
         for part in parts:
             locks.enter_context(part.directory.locked())
@@ -83,12 +83,12 @@ def run_all(
             _run_parts(
                 parts, actives, interrupts, address=address, from_checkpoint=from_checkpoint, eager=eager, watch=watch
             )
-        except UsageError:  # there is no such cluster, or it is too small: nothing has begun, so nothing shall be left
+        except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
             for part in parts:
                 if not part.resumed:
                     part.directory.discard_if_unbegun()
             raise
-        except KeyboardInterrupt:  # the second one
+        except KeyboardInterrupt:  # the second interrupt
             interrupts.received = interrupts.received or "SIGINT"
         for part in parts:  # the processes of all trials have ended with Ray
             part.directory.settle()
@@ -119,14 +119,12 @@ def _run_parts(
     eager: bool,
     watch: Watcher,
 ) -> None:
-    """Runs the parts of a call until one is stopped; each is added to `actives` before it begins."""
+    """Runs the parts of a call until one is stopped; each is appended to `actives` before it starts."""
     on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
-
-    def lost() -> None:
-        _end_process(parts, actives[-1], began)
-
     began = time.monotonic()
-    ray = RaySession(on_ray, address, [part.experiment for part in parts], lost)
+    ray = RaySession(
+        on_ray, address, [part.experiment for part in parts], lambda: _end_process(parts, actives[-1], began)
+    )
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
             active = ActiveRun(
@@ -150,12 +148,12 @@ def _run_parts(
 
 
 def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None:
-    """Ends this process for a Ray without its gcs_server: the thread that waits for an answer of Ray cannot be told.
+    """Ends this process after Ray has lost its gcs_server, since the main thread hangs in a call to Ray.
 
     Args:
         parts: All parts of the call.
-        active: The one that runs.
-        began: When the call began, on the monotonic clock.
+        active: The part that runs.
+        began: Start of the call, on the monotonic clock.
     """
     end_processes()
     for part in parts:
@@ -170,13 +168,13 @@ def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None
 
 
 def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:
-    """Whether a part has trials that are not over, or trials that a searcher has still to make."""
+    """Whether a part has trials that are not over, or trials that its searcher has still to suggest."""
     is_done = all(is_over(trial.status) for trial in trials)
     return not is_done or still_to_suggest(part.experiment, part.directory) > 0
 
 
 def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
-    """Returns how many trials a searcher has still to make."""
+    """Returns the number of trials that an experiment's searcher has still to suggest."""
     if not experiment.searches:
         return 0
     configurations = {directory.trial(name).configuration for name in directory.table.trials}
@@ -184,7 +182,7 @@ def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
 
 
 def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
-    """Runs one experiment's trials where they are to run, and tells the watcher of the beginning and the end."""
+    """Runs one experiment's trials by its executor, and reports the start and the end to the watcher."""
     began = time.monotonic()
     if part.uses_ray:
         active.log.send_to(part.directory.log)
@@ -215,11 +213,11 @@ def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
 
 
 def _start_ray(session: RaySession, active: ActiveRun) -> None:
-    """Starts or joins Ray, which takes SIGTERM for itself meanwhile.
+    """Starts or joins Ray, which handles SIGTERM itself meanwhile.
 
     Raises:
-        EnvironmentUnusable: Ray does not come up.
-        KeyboardInterrupt: If one has come; nothing has begun that could save.
+        EnvironmentUnusable: If Ray does not start.
+        KeyboardInterrupt: If SIGTERM was received; no trial has started that could save.
     """
     interrupts = active.interrupts
 
@@ -230,7 +228,7 @@ def _start_ray(session: RaySession, active: ActiveRun) -> None:
     try:
         session.start(say)
         interrupts.listen()
-    except SystemExit as error:  # what Ray makes of it
+    except SystemExit as error:  # raised by Ray's handler of SIGTERM
         if error.code != signal.SIGTERM:
             raise
         interrupts.received = interrupts.received or signal.SIGTERM.name

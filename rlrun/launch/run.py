@@ -1,7 +1,7 @@
-"""Runs experiments, and goes on with runs that were interrupted: one entry for Python and for the command line.
+"""Runs experiments and resumes interrupted runs: the entry point for Python and for the command line.
 
-Where the trials run is the last decision. A lone trial without workers runs in this process, and ray is not even
-imported; everything else runs under Ray Tune. Loop, files, checkpoints and events are the same.
+A single trial without workers runs in this process, and ray is not imported; everything else runs under Ray Tune. The
+training loop, files, checkpoints and events are the same in both.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ def run(
 ) -> list[TrialResult]:
     """Runs experiments, one after the other, to their ends.
 
-    Trials that fail do not keep others from running: look at `status` and `error` of what is returned. Only where no
-    trial of an experiment came through is the first one's exception raised, after everything has run.
+    A failed trial does not stop the others: look at `status` and `error` of the returned trials. If all trials of an
+    experiment failed, the exception of its first one is raised after everything has run.
 
     Ctrl-C or SIGTERM lets running trials finish their iteration and save; a second one ends the run at once.
 
     Args:
         experiments: A spec file, an experiment, or a mapping of names to experiments as a spec file holds it; or
             several of these.
-        overrides: Texts ``path=value`` that go before what files and mappings say, as with ``--set``.
+        overrides: Texts ``path=value`` that override the values in files and mappings, as with ``--set``.
         runs_dir: The folder that holds the runs; ``$RLRUN_RUNS`` or ``./runs`` by default.
-        name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is added to one that
-            is taken.
+        name: Name of the run's directory; the experiment's name by default. ``-2``, ``-3``, ... is appended if it is
+            taken.
         seed: Run this one seed instead of the experiments' own.
         executor: "local" for this process, one trial after the other; "ray" for Tune on Ray; by default "local" for a
-            lone trial without workers, else "ray".
-        address: A Ray cluster to join, which is brought the modules of the user's that the experiments name; by default
-            Ray is started on this machine where it is needed, unless this process belongs to one already.
+            single trial without workers, else "ray".
+        address: A Ray cluster to join, to which the user's own modules are shipped. By default a Ray is started on this
+            machine if one is needed, unless this process belongs to one already.
         from_checkpoint: A checkpoint whose weights every trial starts from.
         watch: Called with each event of the run (see `rlrun.runs.events`). If it raises, running trials save and stop,
             and its exception is raised.
@@ -66,12 +66,12 @@ def run(
         All trials of all experiments, in order.
 
     Raises:
-        SpecError: If a spec is wrong; with everything that is.
+        SpecError: With all mistakes of the specs.
         UsageError: If the arguments make no sense together, a trial needs more CPUs or GPUs than there are, or a
             logger's package is missing.
         CheckpointError: If `from_checkpoint` cannot be used.
-        RlrunError: What the first trial raised, if all of an experiment's trials failed.
-        Interrupted: If the user interrupted; the message says how to go on.
+        RlrunError: The error of the first trial, if all trials of an experiment failed.
+        Interrupted: If the user interrupted; the message holds the command that resumes the run.
     """
     found = _experiments(experiments, overrides)
     if seed is not None:
@@ -107,7 +107,7 @@ def resume(
     trust: bool = True,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
-    """Goes on with a run that was interrupted or killed, each trial from its newest valid checkpoint.
+    """Resumes a run that was interrupted or killed, each trial from its newest valid checkpoint.
 
     Finished trials are left as they are. The directory may have been moved since.
 
@@ -115,20 +115,20 @@ def resume(
         directory: The run's directory.
         executor: As in `run`, for the trials that are left.
         address: As in `run`.
-        retry_failed: Whether trials that failed are tried again, from their newest checkpoint.
-        extend: New values of stop criteria, later than the run's own; trials that these had ended go on.
-        eager: Whether updates that were compiled may go on uncompiled where there is no compiler any more.
-        trust: Whether the run may import, read and write what it names; False for a stranger's.
+        retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
+        extend: New, larger values of stop criteria; trials that ended by the former ones are resumed.
+        eager: Whether updates that were compiled may run uncompiled where there is no compiler.
+        trust: Whether the run may import, read and write what it names; False for another person's run.
         watch: Called with each event of the run.
 
     Returns:
-        All trials of the run, in order, also those that had been finished before.
+        All trials of the run, in order, including those that were finished before.
 
     Raises:
         UsageError: If it is not a run, another process is running it, or a trial needs more than there is.
-        RunDamaged: If run.json or a trial.json cannot be understood.
-        CheckpointRefused: If it asks for more than what is known to be harmless, and `trust` is False.
-        CheckpointError: If a trial has checkpoints but none that can be used, and no other trial came through.
+        RunDamaged: If run.json or a trial.json cannot be read.
+        CheckpointRefused: If the run names code, files or services, and `trust` is False.
+        CheckpointError: If a trial has checkpoints but none that can be used, and no other trial succeeded.
         CompilerMissing: If updates were compiled, there is no compiler here, and `eager` is False.
         Interrupted: If the user interrupted again.
     """
@@ -144,7 +144,7 @@ def resume(
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials and not still_to_suggest(experiment, opened):
-        if opened.table.copy is not None:  # the process before may have been killed before it was in step
+        if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
             with opened.locked(), copied(opened):
                 pass
         return opened.results()
@@ -166,7 +166,7 @@ def _new_directory(
     executor: Executor,
     start: Path | None,
 ) -> RunDirectory:
-    """Makes the directory of a new run, of a name that is free in its storage as well.
+    """Creates the directory of a new run, under a name that is free in its storage as well.
 
     Raises:
         UsageError: If the storage cannot be reached.
@@ -183,11 +183,11 @@ def _new_directory(
 
 
 def _experiments(source: ExperimentSource | Sequence[ExperimentSource], overrides: Sequence[str]) -> list[Experiment]:
-    """Returns checked experiments from whatever names them.
+    """Returns validated experiments from spec files, mappings and experiments.
 
     Raises:
         SpecError: If a spec or an override is wrong.
-        UsageError: If there is none, or overrides are given for an experiment that is checked already.
+        UsageError: If there is none, or overrides are given for an `Experiment`, which is validated already.
     """
     sources = [source] if isinstance(source, Experiment | Mapping | str | Path) else source
     found: list[Experiment] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ class SeatBehavior:
             slots_of.setdefault(self._holds[slot], []).append(slot)
         actions = np.zeros((number, *self._space.action_shape), self._space.action_dtype)
         for name, slots in slots_of.items():
-            player: _Player = self._scripts[name] if name in self._scripts else self._player(name)
+            player = self._scripts.get(name) or self._player(name)
             actions[slots] = player.act(observations, noise, starts, slots)
         return actions
 
@@ -216,13 +216,6 @@ def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
         found[policy] = slice(end, end + width)
         end += width
     return found
-
-
-class _Player(Protocol):
-    """An opponent in some slots."""
-
-    def act(self, observations: Any, noise: Floats, starts: Flags, slots: list[int]) -> NDArray[Any]:
-        """Chooses the policies' own actions for some slots, [N, ...]."""
 
 
 class _PolicyPlayer:

@@ -1,1 +1,1 @@
-"""Regression runs: whether experiments still reach what their specs expect, and learn as well as a stored run did."""
+"""Regression tests of learning: experiments against the targets in their specs, and against a stored run."""

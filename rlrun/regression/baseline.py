@@ -1,4 +1,4 @@
-"""A stored regression run, and how a new one compares with it: learning curves and speed."""
+"""Baseline: a stored regression run, with which the learning curves and speed of a new one are compared."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FORMAT = 1
 POINTS = 101
 """Points of a stored curve."""
 SPEED_TOLERANCE = 0.1
-"""Two runs on one machine differ by so much in speed without a reason in the code."""
+"""Relative difference in speed between two runs on one machine that needs no cause in the code."""
 
 _COMPARED_KEYS = ("algorithm", "env", "policies", "mapping", "train", "seats", "league", "config", "stop")
 
 
 class Machine(ConfigModel):
-    """What speed depends on besides the code."""
+    """The machine of a run, on which its speed depends."""
 
     system: str
     """Operating system and architecture."""
@@ -42,31 +42,31 @@ class Machine(ConfigModel):
 
 
 class SeedRecord(ConfigModel):
-    """What one seed of one configuration did."""
+    """Learning curve and outcome of one seed of one configuration."""
 
     seed: NonNegativeInt
     """Root seed."""
     configuration: str
-    """What varies between the experiment's configurations, as a text."""
+    """The values that vary between the experiment's configurations, as a text."""
     outcome: str
     """reached or missed."""
     env_steps: tuple[NonNegativeFloat, ...]
-    """Where the curve's points are."""
+    """Env steps of the curve's points."""
     returns: tuple[float, ...]
-    """`episode_return_mean` at each of them."""
+    """`episode_return_mean` at each point."""
     env_steps_per_s: PositiveFloat | None
     """Median of the iterations' speeds; null where none was measured."""
 
 
 class ExperimentRecord(ConfigModel):
-    """What one experiment did."""
+    """Verdict and seeds of one experiment."""
 
     passed: bool
-    """Whether it held what its spec expects."""
+    """Whether it reached the targets in its spec."""
     executor: str
-    """Where its trials ran, on which their speed depends."""
+    """Executor of its trials, on which their speed depends."""
     spec: dict[str, Any]
-    """What was run."""
+    """Its resolved spec."""
     seeds: tuple[SeedRecord, ...]
     """The seeds that did not fail."""
 
@@ -77,22 +77,22 @@ class Baseline(ConfigModel):
     format: PositiveInt
     """Version of this format."""
     created: str
-    """When, ISO 8601 in UTC."""
+    """Time of creation, ISO 8601 in UTC."""
     versions: dict[str, str]
     """Versions of Python and of the packages that matter."""
     machine: Machine
-    """Where."""
+    """The machine it ran on."""
     experiments: dict[str, ExperimentRecord]
     """The experiments by name."""
 
 
 def baseline_of(verdicts: Sequence[Verdict]) -> Baseline:
-    """Returns what is stored of a regression run.
+    """Returns the baseline of a regression run.
 
     Args:
-        verdicts: Its verdicts; their cases' directories are read.
+        verdicts: Its verdicts, whose cases' directories are read.
     """
-    runs = {verdict.experiment: _run_of(verdict) for verdict in verdicts}
+    runs = {verdict.experiment: RunDirectory.open(verdict.cases[0].directory.parent) for verdict in verdicts}
     return Baseline(
         format=FORMAT,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -119,7 +119,7 @@ def read_baseline(path: Path) -> Baseline:
     """Reads a baseline.
 
     Raises:
-        UsageError: If it is not one, or one of a newer rlrun.
+        UsageError: If the file is not a baseline, or that of a newer rlrun.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -136,10 +136,10 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: bool) -> list[Verdict]:
-    """Returns the verdicts with what the baseline says of their curves and speeds.
+    """Returns the verdicts with comparisons of their curves and speeds with the baseline's.
 
     Args:
-        verdicts: Of a run that was no control.
+        verdicts: The verdicts of a run that is not a control.
         baseline: The stored run.
         holds_speed: Whether an experiment that is slower fails.
     """
@@ -157,7 +157,7 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
 
 
 def difference_of_machines(now: Machine, before: Machine) -> str:
-    """Returns in what two machines differ, "" if speeds can be compared."""
+    """Returns the differences between two machines in words, "" if speeds on them can be compared."""
     fields = [name for name in Machine.model_fields if getattr(now, name) != getattr(before, name)]
     return ", ".join(f"{name} {getattr(now, name)}, then {getattr(before, name)}" for name in fields)
 
@@ -169,9 +169,10 @@ def this_machine() -> Machine:
 
 
 def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Comparison:
-    """Compares the mean heights of the curves from where all have a value to the farthest point that both runs reached.
+    """Compares the curves' mean heights over the env steps that both runs cover.
 
-    A seed that ended before that keeps its last value: it had reached what it was to stop at.
+    They begin where all curves have a value, and end at the farthest point that both runs reached. A seed that ended
+    before keeps its last value, since it had reached its stop.
     """
     if before is None:
         return Comparison("not judged", note="the baseline does not have it")
@@ -240,12 +241,8 @@ def _seed_record(case: Case) -> SeedRecord:
     )
 
 
-def _run_of(verdict: Verdict) -> RunDirectory:
-    return RunDirectory.open(verdict.cases[0].directory.parent)
-
-
 def _processor() -> str:
-    """Returns the model of the processor, as well as the system tells it."""
+    """Returns the model name of the processor, or its architecture if the system has no name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The control of a gate: the same experiment with a policy that does not learn, which must miss."""
+"""Negative control of a gate: the same experiment with policies that do not learn, which must miss the target."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import find_spaces
 
 CONTROL_ITERATIONS = 3
-"""Iterations of a control whose gate looks at the evaluation alone: a frozen policy is the same after one as after a
-thousand, and these few give the observation filter something to go by."""
+"""Iterations of a control whose targets are metrics of evaluations: enough for the moments of the observation filter,
+while a frozen policy does not change."""
 
 
 def frozen(experiment: Experiment) -> Experiment:
-    """Returns an experiment whose policies keep the parameters they begin with.
+    """Returns an experiment whose policies keep their initial parameters.
 
-    Its learning rates are 0, whatever the spec says or searches there, and no scheduler changes that; no service hears
-    of it. Where the gate
-    looks at nothing but what an evaluation measures, it takes `CONTROL_ITERATIONS` iterations; else as long as the
-    experiment itself, so that what is measured only while training has a value.
+    Its learning rates are 0, even where the spec searches them; it has no scheduler and no loggers. If all targets are
+    metrics of evaluations, it takes `CONTROL_ITERATIONS` iterations. Otherwise it takes as long as the experiment, so
+    that metrics of training have a value.
 
     Args:
-        experiment: With what it expects.
+        experiment: The experiment, with `expect`.
     """
     still = {place: _still(config) for place, config in experiment.settings.items()}
     template = filled(
@@ -57,13 +56,13 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def _still(config: AlgorithmConfig) -> dict[str, Any]:
-    """Returns the settings with which an algorithm changes no parameters."""
+    """Returns settings with which an algorithm changes no parameters."""
     rates = [name for name in type(config).model_fields if name == "lr" or name.endswith("_lr")]
-    return {**dict.fromkeys(rates, 0.0), "compile": False}  # for so few updates nothing is compiled
+    return {**dict.fromkeys(rates, 0.0), "compile": False}  # not worth it for a few updates
 
 
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
-    """Returns the metrics of an evaluation under the names that training gives its own, and with ``evaluation/``."""
+    """Returns the metrics of an evaluation, each under its name in training and with the prefix ``evaluation/``."""
     values = {
         "episode_return_mean": result.mean,
         "episode_return_std": result.std,
@@ -79,6 +78,6 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
 
 
 def evaluated_metrics(policies: Iterable[str] = ()) -> set[str]:
-    """Returns the names of the metrics that an evaluation gives, of a world of each of its policies besides."""
+    """Returns the names of an evaluation's metrics, including those of each policy of a world."""
     one = EvaluationResult([0.0], [1])
     return set(metrics_of(EvaluationResult([0.0], [1], dict.fromkeys(policies, one))))

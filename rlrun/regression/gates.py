@@ -1,4 +1,4 @@
-"""What an experiment is held to, and what therefore runs."""
+"""Gates: experiments as regression runs them, with their seeds and budget, and the targets they must reach."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlrun.spec.experiment import ExpectConfig, Experiment
 
 @dataclass(frozen=True)
 class Gate:
-    """An experiment as it will be run, and what it is held to.
+    """An experiment with the seeds and budget of its targets.
 
     Attributes:
         name: The experiment's own name.
-        experiment: What runs: with the seeds and the budget of the gate, and as a control with a frozen policy.
-        expect: What its policies must reach.
-        needed: How many seeds of each configuration must reach it.
+        experiment: The experiment to run, in a control with frozen policies.
+        expect: The targets that its policies must reach.
+        needed: Number of seeds of each configuration that must reach them.
     """
 
     name: str
@@ -31,12 +31,12 @@ def gates_of(experiments: Sequence[Experiment], seeds: int | None, *, control: b
     """Returns the gates of experiments.
 
     Args:
-        experiments: Each must expect something.
-        seeds: The seeds 0 to `seeds` - 1 instead of what the specs say; `passes` keeps its share of them.
-        control: Whether the policies are kept from learning.
+        experiments: The experiments, each with `expect`.
+        seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
+        control: Whether the policies are frozen.
 
     Raises:
-        UsageError: If an experiment expects nothing, or cannot be held to it.
+        UsageError: If an experiment has no `expect`, or searches.
     """
     silent = [experiment.name for experiment in experiments if experiment.expect is None]
     if silent:
@@ -73,7 +73,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
 
 
 def _refuse_search(experiment: Experiment) -> None:
-    """Refuses what chooses configurations, or stops some of them, on its way: most of its trials are meant to miss."""
+    """Refuses experiments that search configurations or stop trials early, most of whose trials are meant to miss."""
     searcher, scheduler = experiment.searcher, experiment.scheduler
     chooses = searcher.kind if searcher is not None and searcher.settings is not None else ""
     stops = scheduler.kind if scheduler is not None and scheduler.population is None else ""

@@ -1,16 +1,17 @@
-"""Better, same or worse: numbers of several seeds now against numbers of several seeds before.
+"""Judges two groups of seeds by the confidence interval of their difference: better, same or worse.
 
-Nothing is paired, since a change of the code changes what a seed draws.
+Seeds are not paired, since a change of the code changes the random numbers of a seed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.report.statistics import mean_difference
 
@@ -22,18 +23,18 @@ Strata = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a number stands against the baseline's.
+    """Comparison of a number with the baseline's.
 
     Attributes:
-        judgement: "better" or "worse" where the whole interval lies on one side, "same" where it does not, and "not
-            judged" where there is nothing to go by.
-        before: The baseline's number, None where there is none.
-        now: The number now, None where there is none.
+        judgement: "better" or "worse" if the whole interval is on one side, "same" if it is not, "not judged" if
+            there is no interval.
+        before: The baseline's number, None if there is none.
+        now: The number now, None if there is none.
         change: The difference, or with `is_ratio` the quotient.
-        low: Lower end of its 95 % interval.
-        high: Upper end of its 95 % interval.
+        low: Lower end of the 95 % interval of `change`.
+        high: Upper end of it.
         is_ratio: Whether now and before are compared by their quotient.
-        note: What one must know besides, such as why it is not judged; "" where there is nothing.
+        note: A remark, such as why there is no judgement; "" for none.
     """
 
     judgement: Judgement
@@ -45,10 +46,7 @@ class Comparison:
     is_ratio: bool = False
     note: str = ""
 
-    def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON-able data."""
-        return asdict(self)
-
+    @override
     def __str__(self) -> str:
         numbers = (self.before, self.now, self.change, self.low, self.high)
         before, now, change, low, high = ("" if number is None else _number(number) for number in numbers)
@@ -61,9 +59,9 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Compa
     """Compares means by their difference; more is better.
 
     Args:
-        now: The numbers now. Configurations that only one side has are left out.
+        now: The present numbers. Configurations that only one side has are left out.
         before: The baseline's numbers.
-        note: What one must know besides.
+        note: A remark for the comparison.
     """
     found = _difference(now, before)
     if isinstance(found, str):
@@ -77,9 +75,9 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparis
     """Compares geometric means by their quotient; more is better.
 
     Args:
-        now: The numbers now, above 0. Configurations that only one side has are left out.
+        now: The present numbers, above 0. Configurations that only one side has are left out.
         before: The baseline's numbers.
-        tolerance: A quotient counts as the same from 1 - `tolerance` to 1 + `tolerance`.
+        tolerance: Quotients from 1 - `tolerance` to 1 + `tolerance` count as the same.
     """
     found = _difference(_logarithms(now), _logarithms(before))
     if isinstance(found, str):
@@ -90,7 +88,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparis
 
 
 def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float] | str:
-    """Returns both means and the interval of their difference, or why there is none."""
+    """Returns both means and the interval of their difference, or the reason why there is none."""
     common = [name for name in now if now[name] and before.get(name)]
     if not common:
         return "there is nothing to compare"

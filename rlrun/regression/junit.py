@@ -1,9 +1,9 @@
-"""Verdicts as JUnit XML, the form in which continuous integration reads test results.
+"""Writes verdicts as JUnit XML, the format in which continuous integration reads test results.
 
-The schema is the one of Apache Ant's reports, which the other readers take as well: a testsuite for each experiment,
-with a testcase for each seed and one for the verdict over all of them. A seed that missed is a failure if the
-experiment misses with it, and *skipped* where the spec allows for it: a report is as red as the verdict, and yet shows
-which seed it was. A seed that could not be judged is an error.
+The schema is that of Apache Ant's reports: a testsuite for each experiment, with a testcase for each seed and one for
+the verdict over all of them. A seed that missed the target is a failure if the experiment missed it, and *skipped* if
+enough other seeds passed. So a report fails exactly if the verdict does, and still shows each seed. A seed that could
+not be judged is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlrun.regression.verdicts import Case, Verdict
 
 PACKAGE = "rlrun.regress"
 
-# What XML 1.0 has no way to write, such as the escape sequences of a colored traceback.
+# Characters that XML 1.0 does not allow, such as those of colour codes in a traceback.
 _UNWRITABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -81,7 +81,7 @@ def _testcase(verdict: Verdict, name: str, seconds: float) -> ElementTree.Elemen
 
 
 def _finding(testcase: ElementTree.Element, tag: str, kind: str, message: str) -> None:
-    """Says in a testcase what came of it: the message's last line as an attribute, all of it as the text."""
+    """Adds an outcome to a testcase: the message's last line as an attribute, the whole message as the text."""
     text = _writable(message)
     last = text.strip().rpartition("\n")[2]
     attributes = {"message": last} if tag == "skipped" else {"message": last, "type": kind}

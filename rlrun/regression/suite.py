@@ -1,9 +1,9 @@
-"""Runs experiments and judges what they have reached.
+"""Runs experiments and judges whether their final policies reach the targets in their specs.
 
-What is held to the target is the policy at the end: the final checkpoint, in 20 deterministic episodes that are the
-same for every trial. A policy that was good for a while and lost it has missed. A spec may ask for the mean over the
-last evaluations instead, since value methods' policies come and go. The budget is part of the target:
-training ends with the iteration in which `within_env_steps` or `within_seconds` is used up.
+The final checkpoint is evaluated in 20 deterministic episodes that are the same for every trial. A policy that was good
+for a while and got worse has missed the target. A spec may choose the mean over the last evaluations instead, since
+policies of value methods fluctuate. The budget is part of the target: training ends with the iteration in which
+`within_env_steps` or `within_seconds` is used up.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from rlrun.trial.results import read_results
 from rlrun.trial.user_code import exits_as_failures
 
 Member = tuple[TrialResult, TrialSpec]
-"""A trial as it ended, and as it was specified."""
+"""A trial's result and its spec."""
 
 EPISODES = 20
-"""Deterministic episodes that a checkpoint is judged by."""
+"""Deterministic episodes in the evaluation of a checkpoint."""
 
 
 def regress(
@@ -45,24 +45,24 @@ def regress(
     executor: Executor | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[Verdict]:
-    """Runs all experiments and says of each whether it holds what its spec expects.
+    """Runs experiments and returns for each whether it reaches the targets in its spec.
 
-    A trial that fails is a case with its error, and everything else runs on.
+    A failed trial is a case with its error; the others run on.
 
     Args:
-        experiments: Each must expect something.
+        experiments: The experiments, each with `expect`.
         runs_dir: The folder that holds the runs.
-        seeds: Run the seeds 0 to `seeds` - 1 instead of what the specs say; `passes` keeps its share of them.
-        control: Keep the policies from learning, so that every gate must miss (see `rlrun.regression.control`).
+        seeds: Number of seeds (0 to `seeds` - 1) instead of the specs' own; `passes` is scaled with it.
+        control: Freeze the policies, so that every experiment must miss (see `rlrun.regression.control`).
         best: Judge the best checkpoint by `checkpoint.best` instead of the final one.
         executor: As for `rlrun.run`.
         watch: Called with each event of the runs.
 
     Raises:
-        UsageError: If an experiment expects nothing, or nothing that can be judged; before anything runs.
+        UsageError: If an experiment has no `expect`, or searches; before anything runs.
         Interrupted: If the user interrupted.
         DiskFull: If the disk is full, which ends all trials.
-        RayEnded: If Ray ended before all experiments had begun.
+        RayEnded: If Ray ended before all experiments had finished.
     """
     gates = gates_of(experiments, seeds, control=control)
     runs, cut_short = _run_all(gates, runs_dir, executor, watch)
@@ -75,14 +75,14 @@ def regress(
 def _run_all(
     gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher
 ) -> tuple[list[list[Member]], str]:
-    """Runs everything in one call, so that Ray starts once.
+    """Runs all experiments in one call, so that Ray starts once.
 
-    Specs are read as soon as a run has ended, since one that could not begin leaves no directory behind. That all
-    trials of an experiment have failed is no reason to raise here: each case says what went wrong.
+    Specs are read as soon as a run has ended, since the directory of a run that could not start is deleted. If all
+    trials of an experiment failed, nothing is raised: each case holds its error.
 
     Returns:
-        The trials of each experiment with their specs, and what kept trials that have no error of their own from their
-        ends, or "".
+        The trials of each experiment with their specs, and the reason why trials without an error of their own did not
+        end, or "".
     """
     runs: list[list[Member]] = []
 
@@ -117,13 +117,13 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 
 
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
-    """Returns of each population the member that its own metric puts first at the end; only of that one is it judged.
+    """Returns the member by which each population is judged: the best one at the end, by the population's own metric.
 
-    A population with a member that is not complete is judged by that one.
+    A member that is not complete comes before the best one.
 
     Args:
-        members: Of all populations, with their specs.
-        metric: What the members were compared by while they trained, in their last row.
+        members: The members of all populations.
+        metric: Metric by which the members were compared in training; its value in their last row counts.
         mode: Whether more of it is better.
     """
 
@@ -149,7 +149,7 @@ def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, cut_short: 
         values = {metric: evaluated.get(metric, trial.last_result.get(metric)) for metric in expect.metrics}
     except RlrunError as problem:
         error = str(problem)
-    except Exception as problem:  # an env or a plugin of one's own may raise anything, and the other cases still count
+    except Exception as problem:  # an env or plugin may raise anything, and the other cases still count
         error = "".join(traceback.format_exception(problem)).rstrip()
     in_population = spec.population is not None  # whose members' settings change while they train
     return Case(
@@ -169,12 +169,12 @@ def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
     """Returns the checkpoint that a trial is judged by.
 
     Raises:
-        TrainingFailed: If its training did not come to its end.
+        TrainingFailed: If its training did not finish.
         CheckpointError: If there is no such checkpoint.
     """
     if not is_complete(trial.status):
         status = trial.status.lower()
-        raise TrainingFailed(trial.error or cut_short or f"its training did not come to its end: {status}")
+        raise TrainingFailed(trial.error or cut_short or f"its training did not finish: {status}")
     checkpoint = trial.best_checkpoint if best else trial.checkpoint
     if checkpoint is None:
         raise CheckpointError(f"{trial.directory} has no {'best' if best else 'whole'} checkpoint")
@@ -183,13 +183,13 @@ def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
 
 def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
     env = spec.evaluation.env if spec.evaluation is not None else None
-    # Trusted, since it was made a moment ago from a spec that the user has just named.
+    # Trusted, since it was just made from a spec that the user has named.
     with exits_as_failures(), Training.restore(checkpoint, trust=True, eager=True, for_training=False) as training:
         return metrics_of(training.evaluate(EPISODES, env=env))
 
 
 def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, float | None]:
-    """Returns the means over a trial's last evaluations; None where it has made fewer than are to count."""
+    """Returns each metric's mean over a trial's last evaluations; None where there were fewer of them."""
     number = expect.last_evaluations or 1
     means: dict[str, float | None] = {}
     rows = read_results(trial.directory)

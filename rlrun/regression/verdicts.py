@@ -1,9 +1,9 @@
-"""What regression runs say: a case for each seed, a verdict for each experiment."""
+"""Results of regression runs: a case for each seed, a verdict for each experiment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +11,27 @@ from rlrun.regression.judgement import Comparison
 from rlrun.report.statistics import interquartile_mean
 
 ROOM = 0.1
-"""Part of the distance between the floor and what is expected by which seeds may stay below the floor without a word.
+"""Fraction of the distance from the target to the floor by which seeds may be below the floor without a warning.
 
-Where all published seeds reach the most that there is, their interval has no width and the floor is that ceiling: with
-few seeds any slip of one would be warned of.
+If all published seeds reach the largest possible return, their interval has no width and the floor is that return. Any
+worse seed would then cause a warning.
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """How one seed of one configuration did.
+    """Result of one seed of one configuration.
 
     Attributes:
         trial: Name of the trial.
         seed: Its root seed.
-        configuration: What varies between the experiment's configurations, as a text; "" where nothing does.
+        configuration: The values that vary between configurations, as a text; "" if there is only one.
         directory: The trial's directory.
         env_steps: Env steps that its training took.
         seconds: Seconds that its training took: the trial's own ``time_total_s``.
-        values: Metric -> the value reached, None where there is none.
-        expected: Metric -> the least value.
-        error: Why there is nothing to judge, "" where there is.
+        values: Metric -> the value reached, None if there is none.
+        expected: Metric -> the smallest value that passes.
+        error: Why the case cannot be judged, "" if it can.
     """
 
     trial: str
@@ -46,7 +46,7 @@ class Case:
 
     @property
     def reached(self) -> bool:
-        """Whether every metric has a value and it is high enough."""
+        """Whether every metric has a value that is high enough."""
         values = [(self.values.get(metric), least) for metric, least in self.expected.items()]
         return not self.error and all(value is not None and value >= least for value, least in values)
 
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def message(self) -> str:
-        """What was reached and expected in one sentence, or the error."""
+        """The reached and expected values in a sentence, or the error."""
         if self.error:
             return self.error
         found = [
@@ -70,17 +70,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an experiment holds what its spec expects; of a control, whether its gate keeps a frozen policy out.
+    """Verdict on an experiment: whether it reaches its targets; of a control, whether frozen policies miss them.
 
     Attributes:
         experiment: Name of the experiment.
         cases: A case for each seed of each configuration.
-        needed: How many seeds of each configuration must reach what is expected.
-        control: Whether the policies were kept from learning, so that reaching it is a mistake of the gate.
-        area: How the learning curve's area compares with the baseline's, None without a baseline.
-        speed: How the env steps per second compare with the baseline's, None without a baseline.
-        holds_speed: Whether a speed that is worse fails the experiment.
-        floor: Well below which (`ROOM`) the seeds' interquartile mean is worth a warning, None for no warning.
+        needed: Number of seeds of each configuration that must reach the targets.
+        control: Whether the policies were frozen, so that reaching the targets shows that they are too low.
+        area: Comparison of the learning curves' areas with the baseline's, None without a baseline.
+        speed: Comparison of the env steps per second with the baseline's, None without a baseline.
+        holds_speed: Whether a worse speed fails the experiment.
+        floor: The seeds' interquartile mean causes a warning if it is well below (see `ROOM`); None for no warning.
     """
 
     experiment: str
@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def warning(self) -> str:
-        """What is worth a look although nothing fails for it, in one sentence; "" where there is nothing."""
+        """A warning in a sentence, which does not fail the experiment; "" for none."""
         if self.floor is None or self.control:
             return ""
         means = [iqm_of(cases) for cases in self._by_configuration()]
@@ -108,12 +108,12 @@ class Verdict:
 
     @property
     def reached(self) -> bool:
-        """Whether enough seeds of every configuration reached what is expected."""
+        """Whether enough seeds of every configuration reached the targets."""
         return all(self._enough(cases) for cases in self._by_configuration())
 
     @property
     def is_too_weak(self) -> bool:
-        """Whether policies that do not learn satisfy the gate, with any of the configurations."""
+        """Whether frozen policies reach the targets, in any configuration."""
         return self.control and any(self._enough(cases) for cases in self._by_configuration())
 
     @property
@@ -123,15 +123,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether all is well.
-
-        A seed that misses is bad luck, and `needed` allows for it. One that fails is a fault, and nothing excuses it.
-        """
+        """Whether the experiment passes; `message` holds the reason if it does not."""
         return not self.message
 
     @property
     def message(self) -> str:
-        """Why the experiment does not pass, in one sentence; "" where it does."""
+        """Reason why the experiment does not pass, in a sentence; "" if it does."""
         if self.failed_cases:
             return f"{self.failed_cases} of {len(self.cases)} trials failed"
         if self.is_too_weak:
@@ -146,7 +143,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """How many seeds reached what is expected and how many must, for each configuration."""
+        """Number of seeds that reached the targets and that must, for each configuration, in words."""
         parts = []
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"
@@ -164,7 +161,7 @@ class Verdict:
 
 
 def iqm_of(cases: Sequence[Case]) -> float | None:
-    """Returns the interquartile mean of what seeds reached of the one metric; None where one has no value."""
+    """Returns the interquartile mean of the values of all cases; None if one has no value."""
     values = [value for case in cases for value in case.values.values()]
     known = [value for value in values if value is not None]
     return float(interquartile_mean(known)) if known and len(known) == len(values) else None
@@ -179,20 +176,8 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
         "message": verdict.message,
         "warning": verdict.warning,
         "cases": [
-            {
-                "trial": case.trial,
-                "seed": case.seed,
-                "configuration": case.configuration,
-                "directory": str(case.directory),
-                "outcome": case.outcome,
-                "env_steps": case.env_steps,
-                "seconds": case.seconds,
-                "values": case.values,
-                "expected": case.expected,
-                "error": case.error,
-            }
-            for case in verdict.cases
+            {**asdict(case), "directory": str(case.directory), "outcome": case.outcome} for case in verdict.cases
         ],
-        "area": None if verdict.area is None else verdict.area.to_data(),
-        "speed": None if verdict.speed is None else verdict.speed.to_data(),
+        "area": None if verdict.area is None else asdict(verdict.area),
+        "speed": None if verdict.speed is None else asdict(verdict.speed),
     }

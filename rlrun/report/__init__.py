@@ -1,1 +1,1 @@
-"""What runs have to show: their trials by configuration, curves, statistics, pictures and pages."""
+"""Reports of runs: trials by configuration, curves, statistics, diagnoses, pictures and pages."""

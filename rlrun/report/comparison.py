@@ -1,6 +1,6 @@
-"""Compares groups of trials: how good each is at the end and on the way, and what may be said of the difference.
+"""Compares groups of trials: last values and areas under the curve with intervals, and tests of the differences.
 
-All curves are seen over the same stretch of x: from where every group has a value to the farthest point that every
+All curves are compared over the same range of x: from where every group has a value to the farthest point that every
 group has reached. A trial that ended before keeps its last value. Measures and their sources are in
 `rlrun.report.statistics`.
 """
@@ -35,19 +35,19 @@ Floats = NDArray[np.float64]
 MEASURES = {"iqm": iqm, "mean": mean, "median": median}
 
 ALL_PAIRS_UP_TO = 4
-"""Groups up to which each is set against each; above it the leader against the others."""
+"""Number of groups up to which all pairs are compared; of more, the best one with each other one."""
 
 SIGNIFICANT = 0.05
 
 CLEARLY = 0.98
-"""Trials of the same length end apart by less than this: their last batches overshoot a little."""
+"""Ratio of the lengths of two trials above which they count as equal: last batches overshoot the stop a little."""
 
 MOST_NAMED = 3
 MOST_BEATEN = 10
-"""Groups that a verdict names for being worse beyond doubt."""
+"""Largest number of significantly worse groups that a verdict names."""
 
 FEW = 5
-"""Seeds below which a bootstrap interval is told to be a hint only."""
+"""Number of seeds below which a note warns that bootstrap intervals are too narrow."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Side:
     """One group in a comparison.
 
     Attributes:
-        label: What it is called.
-        samples: How many trials or populations it has.
-        end: Each sample's value at the end of the common stretch.
-        area: Each sample's mean height over that stretch: the area under its curve by its width.
+        label: Its name.
+        samples: Number of its trials or populations.
+        end: Each sample's value at the end of the common range.
+        area: Each sample's mean height over that range: the area under its curve divided by the width.
         at_end: "iqm", "mean" and "median" of `end`.
-        under_curve: The same of `area`.
+        under_curve: "iqm", "mean" and "median" of `area`.
     """
 
     label: str
@@ -73,16 +73,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two groups against each other, at the end.
+    """Comparison of two groups by their last values.
 
     Attributes:
-        ahead: The one that wins more often.
-        behind: The other.
-        probability: How likely a sample of the one ahead is better than one of the other.
-        p_value: How often chance alone would set them so far apart, adjusted for the number of all pairs (Holm).
-        settled: Whether that is rare enough to call one better.
-        probability_of_area: As `probability`, for the area under the curve.
-        verdict: All of it in a sentence.
+        ahead: The group that wins more often.
+        behind: The other group.
+        probability: Probability of improvement: that a sample of `ahead` is better than one of `behind`.
+        p_value: Two-sided p value of the rank test, adjusted for the number of all pairs (Holm).
+        settled: Whether it is significant.
+        probability_of_area: Probability of improvement in the area under the curve.
+        verdict: The result in a sentence.
     """
 
     ahead: str
@@ -96,19 +96,19 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison has found.
+    """Result of a comparison of groups.
 
     Attributes:
-        metric: What was compared.
-        axis: The column it was seen over.
-        mode: Whether more or less of it is better.
-        start: Where the common stretch begins.
-        stop: Where it ends.
+        metric: The metric.
+        axis: Column of the horizontal axis.
+        mode: Whether more or less of the metric is better.
+        start: Beginning of the common range of the axis.
+        stop: End of that range.
         sides: The groups, best interquartile mean at the end first.
-        pairs: Which of them were set against each other.
-        worst: The groups that are worse than all others taken together, of three or more, beyond what chance may do.
-        notes: What a reader should know about the numbers.
-        verdict: What may be said in the end.
+        pairs: The pairs of groups that were compared.
+        worst: Of three or more groups, those that are significantly worse than all others taken together.
+        notes: Remarks on the numbers, a sentence each.
+        verdict: The result in a sentence.
     """
 
     metric: str
@@ -127,29 +127,29 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     """Compares groups.
 
     Args:
-        groups: What to compare, with labels that differ.
+        groups: The groups, with distinct labels.
         metric: A column that was read.
-        axis: The column it is seen over.
+        axis: Column of the horizontal axis.
         mode: Whether more or less of the metric is better.
 
     Raises:
-        UsageError: If fewer than two have values, or they have no stretch of x in common.
+        UsageError: If fewer than two have values, or their curves have no range of the axis in common.
     """
     courses = {group.label: _courses(group, metric, axis, mode) for group in groups}
     valueless = [label for label, found in courses.items() if not found]
     notes = _gathered(f"{{}}: no value of {metric} yet, left out", valueless)
     groups = [group for group in groups if courses[group.label]]
     if len(groups) < 2:
-        told = "".join(f"; {text}" for text in _gathered("{}: none yet", valueless))
-        raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}{told}")
+        without = "".join(f"; {text}" for text in _gathered("{}: none yet", valueless))
+        raise UsageError(f"a comparison takes two runs, trials or configurations with values of {metric}{without}")
     points = {label: [course for stratum in courses[label] for course in stratum] for label in courses}
     start = max(min(xs[0] for xs, _ in points[group.label]) for group in groups)
     stop = min(max(xs[-1] for xs, _ in points[group.label]) for group in groups)
     if stop < CLEARLY * start:
         raise UsageError(
-            f"the curves have no stretch of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
+            f"the curves have no range of {axis} in common: one begins at {start:,.6g}, another ends at {stop:,.6g}"
         )
-    if stop <= start:  # as where the only evaluation is that of the end
+    if stop <= start:  # as where the only evaluation is at the end
         start = stop
         notes.append(f"there is one value of {metric} to compare: the area under the curve is that of the end")
     notes += _notes(groups, points, stop)
@@ -158,28 +158,26 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
     pairs = _pairs(sides, mode)
     fewest = min(side.samples for side in sides)
     if 1 < fewest < FEW:
-        notes.append(f"intervals from {fewest} seeds come out too narrow; the p values allow for that")
+        notes.append(f"intervals from {fewest} seeds are too narrow; the p values allow for that")
     worst = _worse_than_the_others(sides, mode)
     verdict = _verdict(sides, pairs, worst)
     return Comparison(metric, axis, mode, start, stop, tuple(sides), tuple(pairs), tuple(worst), tuple(notes), verdict)
 
 
 def env_notes(runs: Sequence[RunView]) -> list[str]:
-    """Returns a note if runs were trained in different envs, whose returns mean different things."""
+    """Returns a note if runs were trained in different envs, whose returns cannot be compared."""
     envs = sorted({run.env for run in runs})
-    return [f"the runs are of different envs ({', '.join(envs)}), whose returns mean different things"] * (
-        len(envs) > 1
-    )
+    return [f"the runs are of different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
 
 
 def _courses(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:
-    """Returns the samples' courses by stratum, without those that have no value."""
+    """Returns the samples' curves by stratum, without those that have no value."""
     strata = [[sample_points(sample, metric, axis, mode) for sample in stratum] for stratum in group.strata]
     return [kept for stratum in strata if (kept := [course for course in stratum if len(course[0])])]
 
 
 def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: float) -> list[str]:
-    """Returns what a reader should know of trials that are not like the others, a sentence for each kind of them."""
+    """Returns notes on trials that differ from the others, a sentence for each kind of difference."""
     reached = {group.label: max(xs[-1] for xs, _ in points[group.label]) for group in groups}
     shortest = min(reached, key=reached.__getitem__)
     is_cut = bool(max(reached.values()) * CLEARLY > stop)
@@ -189,16 +187,16 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
     uneven = [group.label for group in groups if is_mixed and group.members > 1]
     unfinished = [group.label for group in groups if any(trial.status != "TERMINATED" for trial in group.trials)]
     return [
-        *_gathered(f"{{}}: has come no farther than {stop:,.6g}, so nothing is seen beyond it", [shortest] * is_cut),
+        *_gathered(f"{{}}: has reached only {stop:,.6g}, where the comparison ends", [shortest] * is_cut),
         *_gathered("{}: some seeds have no value yet and are left out", valueless),
         *_gathered(f"{{}}: some seeds ended before {stop:,.6g} and count with their last value", early),
         *_gathered("{}: not all trials are done", unfinished),
-        *_gathered("{}: the best of several members counts, so single trials are no even match", uneven),
+        *_gathered("{}: the best of several members counts, which is unfair to single trials", uneven),
     ]
 
 
 def _gathered(sentence: str, labels: Sequence[str]) -> list[str]:
-    """Returns a sentence about some groups, none about none; many of them are counted instead of named."""
+    """Returns a sentence about some groups, [] if there are none; many groups are counted instead of named."""
     if not labels:
         return []
     return [sentence.format("; ".join(labels) if len(labels) <= MOST_NAMED else f"{len(labels)} of them")]
@@ -218,12 +216,12 @@ def _side(label: str, courses: list[list[Points]], start: float, stop: float) ->
 
 
 def mean_height(course: Points, start: float, stop: float) -> float:
-    """Returns the area under a course from start to stop by its width; points are joined by straight lines.
+    """Returns the area under a curve from start to stop divided by the width; points are joined by straight lines.
 
-    Without any width it is the height there.
+    For a width of 0 it is the height there.
 
     Examples:
-        >>> mean_height((np.array([0.0, 10.0]), np.array([0.0, 1.0])), 0.0, 20.0)  # it keeps its last value
+        >>> mean_height((np.array([0.0, 10.0]), np.array([0.0, 1.0])), 0.0, 20.0)  # the curve keeps its last value
         0.75
     """
     xs, _ = course
@@ -238,7 +236,7 @@ def _pairs(sides: Sequence[Side], mode: Mode) -> list[Pair]:
         chosen = [(one, other) for place, one in enumerate(sides) for other in sides[place + 1 :]]
     else:
         chosen = [(sides[0], other) for other in sides[1:]]
-    tests = len(sides) * (len(sides) - 1) // 2  # the leader is the leader by the same values: all pairs were looked at
+    tests = len(sides) * (len(sides) - 1) // 2  # the leader was chosen by the same values, so all pairs count
     adjusted = holm([rank_test(one.end, other.end) for one, other in chosen], tests)
     return [_pair(one, other, mode, p, tests) for (one, other), p in zip(chosen, adjusted, strict=True)]
 
@@ -273,11 +271,11 @@ def _pair_verdict(
         return f"{ahead.label} is better than {behind.label}: it wins in {share} (p = {p_value:.2g})"
     if ahead.samples == behind.samples == 1:
         return (
-            f"nothing can be said from one seed each: {ahead.label} came out ahead of {behind.label}, and another seed "
-            f"may turn it round; {_enough(tests)} on each side can settle it"
+            f"one seed each shows nothing: {ahead.label} is ahead of {behind.label}, and another seed "
+            f"may reverse it; {_enough(tests)} on each side can settle it"
         )
     if probability.value == 0.5:
-        return f"{ahead.label} and {behind.label} cannot be told apart: each wins as often as the other"
+        return f"{ahead.label} and {behind.label} show no difference: each wins as often as the other"
     if tests * smallest_p(ahead.samples, behind.samples) > SIGNIFICANT:
         return (
             f"{ahead.label} is ahead of {behind.label} (it wins in {share}), which so few seeds cannot settle; "
@@ -288,15 +286,15 @@ def _pair_verdict(
 
 
 def _enough(tests: int) -> int:
-    """Returns how many seeds on each side a rank test takes to settle anything, where it is one of so many tests."""
+    """Returns the smallest number of seeds on each side with which one of several rank tests can be significant."""
     return next(n for n in range(1, 40) if tests * smallest_p(n, n) <= SIGNIFICANT)
 
 
 def _worse_than_the_others(sides: Sequence[Side], mode: Mode) -> list[str]:
-    """Returns the groups that are worse than all others taken together, by rank tests that Holm adjusts.
+    """Returns the groups that are significantly worse than all others taken together (rank tests, adjusted by Holm).
 
-    Of many groups with few seeds each no pair can be settled, as there are many pairs. One group against the seeds of
-    all others is one test for each group, and has many values on one side.
+    Among many groups with few seeds no pair can be significant, as there are many pairs. A group against the seeds of
+    all others is one test per group, with many values on one side.
     """
     if len(sides) < 3:
         return []
@@ -311,12 +309,12 @@ def _worse_than_the_others(sides: Sequence[Side], mode: Mode) -> list[str]:
 
 
 def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str]) -> str:
-    """Returns what may be said of the leader, and of who is worse beyond doubt, in one sentence."""
+    """Returns the result in a sentence: the leader, and the groups that are significantly worse."""
     if len(pairs) == 1:
         return pairs[0].verdict
     if max(side.samples for side in sides) == 1:
         tests = len(sides) * (len(sides) - 1) // 2
-        return f"nothing can be said from one seed each; {_enough(tests)} of each can settle who is better"
+        return f"one seed each shows nothing; {_enough(tests)} of each can settle which is better"
     leader = sides[0].label
     beaten = [pair.behind for pair in pairs if pair.ahead == leader and pair.settled]
     of_the_rest = [label for label in worst if label not in beaten]
@@ -331,6 +329,6 @@ def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str])
 
 
 def _named(labels: Sequence[str]) -> str:
-    """Returns labels as words; in a large sweep not all of them."""
+    """Returns labels as a list in words, of which only the first `MOST_BEATEN` are named."""
     more = len(labels) - MOST_BEATEN
     return ", ".join(labels) if more <= 0 else f"{', '.join(labels[:MOST_BEATEN])} and {more} more"

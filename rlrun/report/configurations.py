@@ -1,4 +1,4 @@
-"""Groups a run's trials by configuration: trials that differ by their seed only are shown, and judged, as one."""
+"""Groups a run's trials by configuration: trials that differ only by their seed are shown, and judged, as one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from rlrun.report.reading import RunView
 from rlrun.runs.trial_result import TrialResult
 
 Sample = tuple[TrialResult, ...]
-"""What counts as one: a trial, or a whole population of which the best member counts."""
+"""A sample of statistics: a trial, or a whole population, of which the best member counts."""
 
 
 class Configured(Protocol):
-    """What can be grouped."""
+    """A trial with parameters, by which it can be grouped."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """What varies, with its values."""
-        ...
+        """The values that vary between trials, by name."""
 
 
 T = TypeVar("T", bound=Configured)
@@ -32,10 +31,10 @@ class Group:
     """A configuration with its seeds, or a run's populations, or a whole run.
 
     Attributes:
-        label: What a reader calls it, unlike any other group's of the same list.
+        label: Its name, distinct from those of the other groups of a list.
         run: Name of its run.
-        params: Its values of what varies; {} for populations and whole runs.
-        strata: Its samples, by configuration where several are taken together; each sample counts once.
+        params: Its values of the parameters that vary; {} for populations and whole runs.
+        strata: Its samples by configuration; each sample counts once.
     """
 
     label: str
@@ -50,7 +49,7 @@ class Group:
 
     @property
     def members(self) -> int:
-        """Trials of which the best one counts as a sample: 1, or the members of a population."""
+        """Number of trials in a sample: 1, or the members of a population."""
         return max((len(sample) for sample in self.samples), default=1)
 
     @property
@@ -63,7 +62,7 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
     """Groups trials, in their order, by the number of their configuration.
 
     Args:
-        trials: Each with that number. None, as in runs that are older than it, groups by equal parameters.
+        trials: Each with that number. With None, as in runs of older versions, trials of equal parameters are a group.
     """
     groups: dict[Any, list[T]] = {}
     for trial, number in trials:
@@ -73,14 +72,14 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 
 
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
-    """Returns what of a run is shown as one: each configuration, or its populations.
+    """Returns the groups of a run: its configurations, or its populations.
 
-    A population counts as one sample, with the best of its members: its members are no independent trials, and their
-    settings change.
+    A population counts as one sample, by its best member, since its members are not independent and their settings
+    change.
 
     Args:
         run: The run.
-        several_runs: Whether there are others, so that a label must name its run.
+        several_runs: Whether labels must name the run.
         pool: Whether the whole run is one group.
     """
     if any(trial.population is not None for trial in run.trials):
@@ -92,12 +91,13 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
         return [Group(label, run.name, {}, (tuple(tuple(trials) for trials in populations.values()),))]
     found = configurations((trial, trial.configuration) for trial in run.trials)
     if pool:
-        # Resampling the seeds of a configuration takes at least two; else the configurations are what is resampled.
+        # Resampling within a configuration takes two seeds or more; otherwise configurations are resampled.
         strata = found if all(len(trials) > 1 for trials in found) else [list(run.trials)]
         return [Group(run.name, run.name, {}, tuple(tuple((trial,) for trial in trials) for trials in strata))]
-    # A trial that is damaged has lost its parameters; its configuration's other seeds still have them.
+    # A damaged trial has lost its parameters; other seeds of its configuration have them.
     params = [next((trial.params for trial in trials if trial.params), {}) for trials in found]
-    labels = [_label(run.name, values, several_runs=several_runs) for values in params]
+    names = [run.name if several_runs or not values else "" for values in params]
+    labels = [", ".join(filter(None, (name, params_text(own)))) for name, own in zip(names, params, strict=True)]
     counts = Counter(labels)
     return [
         Group(
@@ -111,7 +111,7 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
 
 
 def params_text(params: Mapping[str, Any]) -> str:
-    """Returns parameters as a reader writes them.
+    """Returns parameters as text.
 
     Examples:
         >>> params_text({"lr": 0.00031415926, "hiddens": [64, 64]})
@@ -121,11 +121,12 @@ def params_text(params: Mapping[str, Any]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Returns a parameter's value in few characters."""
+    """Returns a parameter's value as text, a float with four digits."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _label(run: str, params: Mapping[str, Any], *, several_runs: bool) -> str:
-    return ", ".join(part for part in (run if several_runs or not params else "", params_text(params)) if part)
+def is_number(value: Any) -> bool:
+    """Whether a parameter's value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Learning curves of several trials on one grid, so that they can be averaged, drawn and compared."""
+"""Learning curves of several trials on one grid, for averages, drawings and comparisons."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 Points = tuple[Floats, Floats]
-"""Where something was reported and what, both [N], ascending."""
+"""Positions on the axis, ascending, and the values there, both [N]."""
 
 GRID_POINTS = 200
 
 SLACK = 0.02
-"""Part of the drawn range by which trials of the same length may end apart: their last batches overshoot a little."""
+"""Fraction of the drawn range by which trials of the same length may differ: last batches overshoot a little."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A group's results over its samples.
+    """Learning curve of a group of samples.
 
     Attributes:
-        label: What the legend calls it.
+        label: Its name in the legend.
         xs: The grid, [G].
-        ys: Each sample on the grid, [samples, G]; NaN before its first value. A sample that is done keeps its last
-            value, one that is not has NaN from there on.
-        whole_until: Up to here no sample has ended.
+        ys: Each sample on the grid, [samples, G]; NaN before its first value. After its last value a finished sample
+            keeps it, and an unfinished one has NaN.
+        whole_until: Position up to which no sample has ended.
         final: Mean of the samples' last values.
     """
 
@@ -63,13 +63,13 @@ class Curve:
 
 
 def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") -> Points:
-    """Returns a sample's course: that of its trial, or at every point that of its best member.
+    """Returns the curve of a sample: of its trial, or of the best member at every point.
 
     Args:
         sample: A trial, or the members of a population.
-        metric: What.
-        axis: Over which column.
-        mode: Which member is the best.
+        metric: The column of the values.
+        axis: The column of the horizontal axis.
+        mode: Whether the member with the largest or the smallest value is the best.
     """
     courses = [points for trial in sample if len((points := trial.points(metric, axis))[0])]
     if len(courses) < 2:
@@ -82,14 +82,14 @@ def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") ->
 def curve_of(
     group: Group, metric: str, axis: str, *, mode: Mode = "max", grid_points: int = GRID_POINTS
 ) -> Curve | None:
-    """Puts the samples of a group on a grid of their own, None if none has a value.
+    """Returns the learning curve of a group on a regular grid, None if none of its samples has a value.
 
     Args:
         group: The group.
-        metric: What.
-        axis: Over which column.
-        mode: Which member of a population counts.
-        grid_points: Points of the grid.
+        metric: The column of the values.
+        axis: The column of the horizontal axis.
+        mode: Whether the member of a population with the largest or the smallest value is the best.
+        grid_points: Number of points of the grid.
     """
     found = [
         (sample, points) for sample in group.samples if len((points := sample_points(sample, metric, axis, mode))[0])
@@ -104,10 +104,10 @@ def curve_of(
 
 
 def ranked(curves: Sequence[Curve], mode: Mode = "max") -> list[Curve]:
-    """Returns curves by where they end, the best first."""
+    """Returns curves by their final values, the best first."""
     return sorted(curves, key=lambda curve: curve.final, reverse=mode == "max")
 
 
 def _after(sample: Sample, points: Points) -> float:
-    """Returns what stands behind a sample's last value: that value, if it is done."""
+    """Returns the value after a sample's last one: the same if the sample is finished, else NaN."""
     return float(points[1][-1]) if all(trial.status == "TERMINATED" for trial in sample) else np.nan

@@ -1,6 +1,6 @@
-"""Whether a run's trials have reached in training what their spec expects of them.
+"""Whether a run's trials have reached the targets of their spec (`expect`) in training.
 
-This is read off the results as they stand. `rlrun regress` is the judge: it evaluates checkpoints.
+It is read from the results of training so far. `rlrun regress` judges by evaluating checkpoints.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rlrun.spec.experiment import ExpectConfig
 
 @dataclass(frozen=True)
 class Reached:
-    """How many seeds of a configuration have reached what is expected.
+    """Seeds of a configuration that have reached the targets.
 
     Attributes:
         label: The configuration.
-        reached: So many seeds.
-        seeds: Of so many.
-        needed: So many must.
-        when: Env steps at which each of those did, ascending.
-        under_way: Env steps of each that has not and still may, ascending: it was stopped before its budget ended.
-        budget: Env steps within which it may; None where nothing says how many.
+        reached: Number of seeds that have reached them.
+        seeds: Number of seeds.
+        needed: Number of seeds that must reach them.
+        when: Env steps at which each of `reached` did, ascending.
+        under_way: Env steps of each seed that has not reached them and has some of its budget left, ascending.
+        budget: Env steps within which a seed must reach them; None if unknown.
     """
 
     label: str
@@ -43,17 +43,17 @@ class Reached:
 
     @property
     def passed(self) -> bool:
-        """Whether enough of them have."""
+        """Whether enough seeds have reached the targets."""
         return self.reached >= self.needed
 
     @property
     def missed(self) -> bool:
-        """Whether too few of them have, and those under way are too few as well."""
+        """Whether too few seeds have reached the targets, or still can."""
         return self.reached + len(self.under_way) < self.needed
 
 
 def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
-    """Returns what a spec expects, None if nothing that can be read."""
+    """Returns the targets of a spec, None if it has none or they cannot be read."""
     expect = spec.get("expect")
     try:
         return ExpectConfig.parse(expect) if isinstance(expect, dict) else None
@@ -62,7 +62,7 @@ def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
 
 
 def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
-    """Returns how each configuration stands against what the run's spec expects, [] if it expects nothing."""
+    """Returns for each configuration the seeds that have reached the targets, [] if the spec has none."""
     expect = expectation_of(run.spec)
     if expect is None:
         return []
@@ -89,7 +89,7 @@ def _budget(run: RunView, expect: ExpectConfig) -> int | None:
 
 
 def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
-    """Whether a trial may still reach it, which takes what is left of its budget."""
+    """Whether a trial may still reach the targets: it has some of its budget left."""
     seconds = trial.last_result.get("time_total_s")
     if expect.within_seconds is not None and seconds is not None and seconds >= expect.within_seconds:
         return False
@@ -99,7 +99,7 @@ def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
 
 
 def expectation_text(expect: ExpectConfig) -> str:
-    """Returns what is expected as a sentence's part: "episode_return_mean >= 450 within 150,000 env steps"."""
+    """Returns targets as text: "episode_return_mean >= 450 within 150,000 env steps"."""
     limits = []
     if expect.within_env_steps is not None:
         limits.append(f"within {expect.within_env_steps:,} env steps")
@@ -110,7 +110,7 @@ def expectation_text(expect: ExpectConfig) -> str:
 
 
 def _first(trial: TrialResult, expect: ExpectConfig) -> float:
-    """Returns the env steps at which a trial first had all of it, infinity if it never did."""
+    """Returns the env steps at which a trial first reached all targets at once, infinity if it never did."""
     columns = trial.columns.values
     steps, seconds = columns["env_steps"], columns["time_total_s"]
     there = np.isfinite(steps)

@@ -1,8 +1,8 @@
-"""A population's history as a drawing takes it: stretches of training between decisions, and who copied whom.
+"""History of a population, for drawings: the members' stretches of training, and which member copied which.
 
-A stretch is what one member did from one generation to the next, with the settings it had then. The ancestors of the
-member that is best in the end are those stretches whose weights it has in it: their settings, one after the other, are
-the schedule that the population has found.
+A stretch is the training of one member from one generation to the next, with its settings then. The ancestors of the
+member that is best at the end are the stretches that its weights come from. Their settings in sequence are the schedule
+that the population has found.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Stretch:
     """One member between two of its decisions.
 
     Attributes:
-        member: Its place among the members.
-        generation: The decision it begins with.
-        start: Env steps there.
+        member: Index of the member.
+        generation: The decision that it begins with.
+        start: Env steps at that decision.
         stop: Env steps at the next decision, or at the end.
         score: The metric at its end, None if there is none.
-        how: What the decision was: initial, kept, perturbed, resampled, mixed, modelled.
-        parent: Place of the member whose weights it began with, None if they were its own.
+        how: Kind of the decision: initial, kept, perturbed, resampled, mixed, modelled.
+        parent: Index of the member whose weights were copied, None if none were.
         params: Its settings.
-        is_ancestor: Whether the member that is best in the end has its weights.
+        is_ancestor: Whether the weights of the member that is best at the end come from it.
     """
 
     member: int
@@ -51,9 +51,9 @@ class Family:
     Attributes:
         population: Its seed.
         members: Names of its trials.
-        best: Place of the member that is best in the end, None if none has a score.
-        copies: How many decisions had a member copy another one.
-        stretches: All of them, by generation and member.
+        best: Index of the member that is best at the end, None if none has a score.
+        copies: Number of decisions in which a member copied another one.
+        stretches: All stretches, by generation and member.
     """
 
     population: int
@@ -132,7 +132,7 @@ def _stretches(
 
 
 def _ancestors(records: dict[str, dict[int, MemberRecord]], best: str) -> set[tuple[str, int]]:
-    """Returns (trial, generation) of each stretch whose weights a trial has in the end, by walking back from it."""
+    """Returns (trial, generation) of each stretch that a trial's last weights come from, walking back from its end."""
     found: set[tuple[str, int]] = set()
     name, number = best, max(records[best])
     while (name, number) not in found:

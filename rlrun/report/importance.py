@@ -1,13 +1,12 @@
-"""How much of the differences between configurations goes with each parameter alone.
+"""Parameter importance: the share of the variance between configurations that each parameter explains alone.
 
-For each parameter the configurations are put into bins (its values, or equally full ranges of a number), and the share
-of the variance of the score that lies between bins is counted: epsilon squared (Kelley 1935), the correlation ratio
-less what as many bins of random scores would show. It sees a parameter's own effect of any shape, and no interactions:
-two parameters that matter only together both show nothing. It assumes no model, and the order of a number is all that
-counts, so that a logarithmic range needs no special treatment.
+For each parameter the configurations are put into bins (its values, or quantiles of a number). The share is epsilon
+squared (Kelley 1935): the correlation ratio between bins and score, corrected for the number of bins. It measures a
+parameter's own effect of any shape, and no interactions: two parameters that matter only together both have a share of
+0. It assumes no model and uses only the order of numbers, so that a logarithmic range needs no special treatment.
 
-Two things say how far to trust it: a 95 % bootstrap interval over the configurations, and what chance shows: a share
-that shuffled scores reach for one of the parameters in one of 20 sweeps (Bonferroni).
+Two numbers show its uncertainty: a 95 % bootstrap interval over the configurations, and the share that shuffled scores
+reach for any of the parameters in one of 20 sweeps (Bonferroni).
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.report.configurations import value_text
+from rlrun.report.configurations import is_number, value_text
 
 Floats = NDArray[np.float64]
 Bins = NDArray[np.int64]
 
 LEAST_CONFIGURATIONS = 10
-"""Below so many configurations nothing is said."""
+"""Number of configurations below which no importance is computed."""
 
 NARROW_BELOW = 20
-"""Below so many the bootstrap interval covers the truth less often than it says."""
+"""Number of configurations below which the bootstrap interval is too narrow."""
 
 PER_BIN = 5
 """Configurations that a bin of a number should have."""
@@ -46,14 +45,14 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class ParameterEffect:
-    """What one parameter is to the score.
+    """Effect of one parameter on the score.
 
     Attributes:
         name: The parameter.
-        share: Share of the variance that goes with it alone; noise can bring it a little below 0.
+        share: Share of the variance that it explains alone; noise can bring it a little below 0.
         low: Lower end of its 95 % interval, at least 0.
         high: Upper end.
-        chance: What shuffled scores reach for any of the parameters in 1 of 20 sweeps.
+        chance: The share that shuffled scores reach for any of the parameters in 1 of 20 sweeps.
         bins: Each bin's values as text, its number of configurations and their mean score.
     """
 
@@ -67,12 +66,12 @@ class ParameterEffect:
 
 @dataclass(frozen=True)
 class Importance:
-    """What all parameters are to the score.
+    """Effects of all parameters on the score.
 
     Attributes:
-        configurations: How many had a score.
-        effects: The parameters that vary, the largest share first; empty if nothing can be said.
-        caveat: Why nothing can be said, or what to keep in mind; "" if neither.
+        configurations: Number of configurations with a score.
+        effects: The parameters that vary, the largest share first; empty if there is no result.
+        caveat: Why there is no result, or a remark on it; "" for neither.
     """
 
     configurations: int
@@ -81,7 +80,7 @@ class Importance:
 
 
 def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Importance:
-    """Returns how much each parameter matters.
+    """Returns the share of the scores' variance that each parameter explains alone.
 
     Args:
         params: Each configuration's parameters, all with the same names.
@@ -93,11 +92,8 @@ def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Imp
     if not names:
         return Importance(count, [], "no parameter varies")
     if count < LEAST_CONFIGURATIONS:
-        return Importance(
-            count,
-            [],
-            f"{count} configurations are too few to say which parameter matters; it takes {LEAST_CONFIGURATIONS}",
-        )
+        caveat = f"{count} configurations are too few to tell which parameter matters; it takes {LEAST_CONFIGURATIONS}"
+        return Importance(count, [], caveat)
     if np.ptp(values) == 0:
         return Importance(count, [], "all configurations have the same score")
     binned = {name: _binned([p.get(name) for p in params]) for name in names}
@@ -123,7 +119,7 @@ def variance_share(bins: Bins, scores: Floats) -> Floats:
 
 
 def _sums(bins: Bins, scores: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Returns the sums of squares within bins and in all, and how many bins are filled; each over the last axis."""
+    """Returns the sums of squares within bins and in total, and the number of filled bins; each over the last axis."""
     one_hot = bins[..., None] == np.arange(int(bins.max()) + 1)
     sizes = one_hot.sum(axis=-2)
     centred = scores - scores.mean(axis=-1, keepdims=True)
@@ -139,8 +135,8 @@ def _effect(name: str, bins: Bins, labels: list[str], scores: Floats, *, tests: 
     resamples = max(100, min(RESAMPLES, _DRAWN // len(scores)))
     shuffled = draws.permuted(np.tile(scores, (resamples, 1)), axis=1)
     chance = float(np.percentile(variance_share(bins, shuffled), 100 - 5 / tests))
-    # In the world that a bootstrap draws from, the sample's own correlation ratio is the truth; how far resamples
-    # estimate beside it is how far the sample may be beside the real one (a basic bootstrap interval).
+    # Basic bootstrap interval: for resamples the sample's own correlation ratio is the truth, and their errors against
+    # it estimate the error of the sample.
     within, total, _ = _sums(bins, scores)
     truth = float(1 - within / total)
     rows = draws.integers(len(scores), size=(resamples, len(scores)))
@@ -153,10 +149,9 @@ def _effect(name: str, bins: Bins, labels: list[str], scores: Floats, *, tests: 
 
 
 def _binned(values: Sequence[Any]) -> tuple[Bins, list[str]]:
-    """Returns the bin of each value, and what each bin is called."""
+    """Returns the bin of each value, and the label of each bin."""
     distinct = sorted({value_text(value): value for value in values}.items(), key=lambda item: _order(item[1]))
-    is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for _, value in distinct)
-    if is_number and len(distinct) > MOST_BINS:
+    if all(is_number(value) for _, value in distinct) and len(distinct) > MOST_BINS:
         return _ranges(np.array(values, np.float64), max(2, min(MOST_BINS, len(values) // PER_BIN)))
     if len(distinct) * 2 > len(values):  # texts that hardly repeat: a mean over one or two is no effect
         return np.zeros(len(values), np.int64), ["all"]
@@ -165,7 +160,7 @@ def _binned(values: Sequence[Any]) -> tuple[Bins, list[str]]:
 
 
 def _ranges(values: Floats, count: int) -> tuple[Bins, list[str]]:
-    """Cuts numbers into equally full ranges; equal numbers stay together."""
+    """Cuts numbers into quantiles; equal numbers stay in one bin."""
     below = np.searchsorted(np.sort(values), values, side="left")
     upto = np.searchsorted(np.sort(values), values, side="right")
     _, bins = np.unique((below + upto) * count // (2 * len(values) + 1), return_inverse=True)
@@ -177,8 +172,7 @@ def _ranges(values: Floats, count: int) -> tuple[Bins, list[str]]:
 
 
 def _order(value: Any) -> tuple[int, float, str]:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (0, float(value), "") if is_number else (1, 0.0, value_text(value))
+    return (0, float(value), "") if is_number(value) else (1, 0.0, value_text(value))
 
 
 def _clipped(share: float) -> float:
@@ -188,7 +182,7 @@ def _clipped(share: float) -> float:
 def _caveat(count: int, effects: Sequence[ParameterEffect], skipped: Sequence[str]) -> str:
     parts = []
     if effects and count < NARROW_BELOW:
-        parts.append(f"with fewer than {NARROW_BELOW} configurations the intervals come out too narrow")
+        parts.append(f"with fewer than {NARROW_BELOW} configurations the intervals are too narrow")
     if skipped:
         parts.append(f"{', '.join(skipped)}: nearly every configuration has a value of its own")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Writes the page of a report: one file that needs nothing else and asks nobody for anything."""
+"""Writes the page of a report: a single HTML file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.spec.tuning import Mode
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("drawing.js", "data.js", "overview.js", "tables.js", "sweep.js", "population.js", "page.js")
-"""In the order in which the page runs them."""
+"""Scripts of the page, in the order in which they run."""
 
 
 def write_report(
@@ -26,15 +26,15 @@ def write_report(
 
     Args:
         paths: Directories of the runs.
-        output: The page, made anew; the folders above it are made if need be.
-        metrics: What curves are shown of; trials are judged by the first one. () for what the first run is about.
-        mode: Whether more or less of that is better; None for what the run's scheduler says, else more.
+        output: The file, which is overwritten; the folders above it are made if need be.
+        metrics: Metrics whose curves are shown; trials are judged by the first one. () for the goal of the runs.
+        mode: Whether more or less of that is better; None for the mode of the run's scheduler, else "max".
 
     Returns:
-        What could not be read, a sentence each.
+        The parts that could not be read, a sentence each.
 
     Raises:
-        UsageError: If one is no run, or none reports a metric that was asked for.
+        UsageError: If one is no run, or none reports one of the metrics.
     """
     runs = read_runs(paths, [*metrics, *USUAL_METRICS])
     require_reported(runs, metrics)
@@ -49,7 +49,7 @@ def write_report(
 
 
 def page_of(data: Mapping[str, Any]) -> str:
-    """Returns the page that shows a report's data."""
+    """Returns the HTML of a page with a report's data."""
     parts = {
         "title": html.escape(str(data["title"])),
         "style": (ASSETS / "page.css").read_text(encoding="utf-8"),
@@ -61,7 +61,7 @@ def page_of(data: Mapping[str, Any]) -> str:
 
 
 def embedded_json(data: Any) -> str:
-    r"""Returns data as JSON that may stand inside a script element: nothing in it can end the element.
+    r"""Returns data as JSON for a script element: nothing in it can end the element.
 
     Examples:
         >>> print(embedded_json({"name": "</script>"}))

@@ -1,6 +1,6 @@
-"""What the page of a report is made of: plain data, small enough that a sweep of a thousand trials opens at once.
+"""Data of a report's page: plain data, small enough that the page of a thousand trials opens at once.
 
-Curves lie on regular grids (first x, last x, values), those beyond the best few on coarse ones without a band; numbers
+Curves are on regular grids (first x, last x, values), those after the best few on coarse ones without a band; numbers
 have four digits.
 """
 
@@ -14,18 +14,25 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.manifest import rlrun_version
 from rlrun.errors import UsageError
 from rlrun.report.comparison import Comparison, compare, env_notes
-from rlrun.report.configurations import Group, groups_of, params_text, value_text
+from rlrun.report.configurations import Group, groups_of, is_number, params_text, value_text
 from rlrun.report.curves import curve_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
 from rlrun.report.families import Family, families
 from rlrun.report.importance import importance
-from rlrun.report.reading import AXES, DEFAULT_METRIC, EVALUATION_METRIC, RunView, counterpart
+from rlrun.report.reading import (
+    AXES,
+    DEFAULT_METRIC,
+    EVALUATION_METRIC,
+    RunView,
+    counterpart,
+    kind_of,
+    kind_settings,
+)
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
@@ -36,34 +43,34 @@ from rlrun.spec.tuning import Mode
 from rlrun.trial.trial_directory import PICTURES
 
 FEATURED = 8
-"""Curves that have a colour, a band and a place in the legend."""
+"""Number of the best curves, which have a colour, a band and a line in the legend."""
 FEATURED_POINTS, OTHER_POINTS = 120, 50
 MOST_SEEDS_DRAWN = 10
 MOST_COMPARED = 12
 LOGARITHMIC_FROM = 50.0
-"""A number of which no search space says it is drawn on a logarithmic axis if its largest value is so many times its
-smallest."""
+"""Ratio of the largest to the smallest value of a number from which its axis is logarithmic, unless a search space
+decides it."""
 
 MOST_CHOICES = 6
-"""A number with so many values at most, as in a grid, is drawn as choices."""
+"""Number of distinct values up to which a number, as in a grid, is drawn as choices."""
 
 USUAL_METRICS = (DEFAULT_METRIC, EVALUATION_METRIC, "episode_len_mean")
-"""What curves are shown of, besides what a user names, where a run reports it."""
+"""Metrics whose curves are shown if a run reports them, besides those that a user names."""
 WORLD_METRICS = re.compile(
     r"(evaluation/)?policies/[^/]+/episode_return_mean|league/(elo|win_rate)_.+"
     r"|evaluation/against/((first|second)/)?(win|unbeaten)_rate"
 )
-"""What curves are shown of besides in a world: how each policy does, and how games end."""
+"""Further metrics of a world: the return of each policy, and the outcomes of games."""
 
 
 def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns everything that the page shows.
+    """Returns all data of the page.
 
     Args:
         runs: The runs, with the columns of all metrics.
-        metric: What trials are judged by.
+        metric: The metric by which trials are judged.
         mode: Whether more or less of it is better.
-        metrics: What curves can be shown of; those that no run reports are left out.
+        metrics: The metrics with curves; those that no run reports are left out.
     """
     reported = {name for run in runs for name in run.reported}
     shown = [name for name in dict.fromkeys([metric, *metrics]) if name in reported] or [metric]
@@ -90,13 +97,13 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
 
 
 def world_metrics(runs: Sequence[RunView]) -> list[str]:
-    """Returns the names of the metrics that runs report of a world's policies and games."""
+    """Returns the names of the metrics that runs report about a world's policies and games."""
     names = dict.fromkeys(name for run in runs for trial in run.trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
 
 
 def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]:
-    """Returns numbers with four digits, None for what is no finite number.
+    """Returns numbers with four digits, None for those that are not finite.
 
     Examples:
         >>> rounded([1.23456, math.nan, 12345.6])
@@ -106,7 +113,7 @@ def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]
 
 
 def _member_groups(run: RunView) -> list[Group]:
-    """Returns each member of the run's populations as a group of its own, for the curves behind the best one's."""
+    """Returns each member of the run's populations as a group of its own, for the grey curves of members."""
     members = [trial for trial in run.trials if trial.population is not None]
     return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
 
@@ -143,20 +150,13 @@ def _curve_data(group: Group, metric: str, axis: str, mode: Mode, *, featured: b
 
 
 def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> list[dict[str, Any]]:
-    by_label = {group.label: group for group in groups}
+    runs = {group.label: group.run for group in groups}
     return [
         {
-            "label": summary.label,
-            "run": by_label[summary.label].run,
+            **asdict(summary),
+            "run": runs[summary.label],
             "params": params_text(summary.params),
             "values": _plain(summary.params),
-            "seeds": summary.seeds,
-            "status": summary.status,
-            "env_steps": summary.env_steps,
-            "mean": None if summary.mean is None else asdict(summary.mean),
-            "iqm": None if summary.iqm is None else asdict(summary.iqm),
-            "best": summary.best,
-            "counterpart": summary.counterpart,
         }
         for summary in summarise(groups, metric, mode)
     ]
@@ -165,7 +165,7 @@ def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> li
 def _comparison_data(
     runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode
 ) -> dict[str, Any] | None:
-    """Returns what is said of which group is better; None where each is a single trial, or there are too many."""
+    """Returns the comparison of the groups; None if each is a single trial, or there are too many."""
     if not 2 <= len(groups) <= MOST_COMPARED or all(len(group.samples) < 2 for group in groups):
         return None
     try:
@@ -216,13 +216,13 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
         "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
         "stops": [asdict(stop) for stop in run.stops],
-        "scheduler": _name_of(run.spec.get("scheduler")),
-        "time_attr": _time_attr(run.spec),
+        "scheduler": kind_of(run.spec.get("scheduler")),
+        "time_attr": str(kind_settings(run.spec.get("scheduler")).get("time_attr") or "env_steps"),
     }
 
 
 def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
-    """Returns the pictures of one trial, the best one or the first that has some, as addresses that hold them whole.
+    """Returns the pictures of one trial, the best one or else the first with pictures, as data URLs.
 
     Args:
         run: The run.
@@ -231,8 +231,8 @@ def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
     for trial in sorted(run.trials, key=lambda trial: trial.name != best):
         found = sorted(trial.directory.glob(PICTURES))
         if found:
-            whole = [base64.b64encode(path.read_bytes()).decode() for path in found]
-            return [{"trial": trial.name, "address": f"data:image/svg+xml;base64,{data}"} for data in whole]
+            encoded = [base64.b64encode(path.read_bytes()).decode() for path in found]
+            return [{"trial": trial.name, "address": f"data:image/svg+xml;base64,{data}"} for data in encoded]
     return []
 
 
@@ -250,7 +250,7 @@ def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None
 def _sweep_data(
     groups: Sequence[Group], metric: str, mode: Mode, logarithmic: Mapping[str, bool]
 ) -> dict[str, Any] | None:
-    """Returns what the parallel axes and the bars of importance show; None where nothing varies."""
+    """Returns the data of the parallel axes and the bars of importance; None if no parameter varies."""
     scored = [
         (summary.params, summary.mean.value, summary.label)
         for summary in summarise(groups, metric, mode)
@@ -274,7 +274,7 @@ def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]
     texts = [value_text(value) for value in values]
     if len(set(texts)) < 2:
         return None
-    numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [float(value) for value in values if is_number(value)]
     if len(numbers) == len(values) and len(set(texts)) > MOST_CHOICES:
         is_log = min(numbers) > 0 and logarithmic.get(name, max(numbers) / min(numbers) >= LOGARITHMIC_FROM)
         return {"name": name, "kind": "log" if is_log else "linear", "values": [float(f"{n:.6g}") for n in numbers]}
@@ -283,11 +283,10 @@ def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]
 
 
 def _logarithmic(spec: Mapping[str, Any]) -> dict[str, bool]:
-    """Returns by parameter whether its search space, or how it mutates, is logarithmic."""
+    """Returns for each parameter with a numeric search space or mutation whether that is logarithmic."""
     found, _ = find_spaces({key: spec.get(key) for key in ("env", "config", "policies", *SEAT_KEYS)})
     known = {name: found[location].kind.name for location, name in short_names(found).items()}
-    settings = (spec.get("scheduler") or {}).get("pbt") if isinstance(spec.get("scheduler"), dict) else None
-    mutations = settings.get("mutations") if isinstance(settings, dict) else None
+    mutations = kind_settings(spec.get("scheduler")).get("mutations")
     if isinstance(mutations, dict):
         known |= {str(path): next(iter(space), "") for path, space in mutations.items() if isinstance(space, dict)}
     return {name: "log" in kind for name, kind in known.items() if kind not in ("choice", "grid_search")}
@@ -296,32 +295,16 @@ def _logarithmic(spec: Mapping[str, Any]) -> dict[str, bool]:
 def _family_data(family: Family, logarithmic: Mapping[str, bool]) -> dict[str, Any]:
     names = list(dict.fromkeys(name for stretch in family.stretches for name in stretch.params))
     axes = [_axis_data(name, [s.params.get(name) for s in family.stretches], logarithmic) for name in names]
-    return {
-        **{key: value for key, value in asdict(family).items() if key != "stretches"},
-        "settings": [axis for axis in axes if axis is not None],
-        "stretches": [{**asdict(stretch), "params": _plain_texts(stretch.params)} for stretch in family.stretches],
-    }
+    stretches = [
+        {**asdict(stretch), "params": {name: value_text(value) for name, value in stretch.params.items()}}
+        for stretch in family.stretches
+    ]
+    return {**asdict(family), "settings": [axis for axis in axes if axis is not None], "stretches": stretches}
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    """Returns parameters as cells of a table: numbers as they are, all else as text."""
-    return {name: value if _is_number(value) else value_text(value) for name, value in params.items()}
-
-
-def _plain_texts(params: dict[str, Any]) -> dict[str, str]:
-    return {name: value_text(value) for name, value in params.items()}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def _time_attr(spec: Mapping[str, Any]) -> str:
-    """Returns what a scheduler counts progress in."""
-    scheduler = spec.get("scheduler")
-    settings = next(iter(scheduler.values()), None) if isinstance(scheduler, dict) and scheduler else None
-    return str(settings.get("time_attr") or "env_steps") if isinstance(settings, dict) else "env_steps"
-
-
-def _name_of(setting: Any) -> str:
-    return next(iter(setting), "") if isinstance(setting, dict) else str(setting or "")
+    """Returns parameters as cells of a table: finite numbers as they are, other values as text."""
+    return {
+        name: value if is_number(value) and math.isfinite(value) else value_text(value)
+        for name, value in params.items()
+    }

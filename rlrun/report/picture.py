@@ -1,4 +1,4 @@
-"""Draws curves into a file, with matplotlib."""
+"""Draws learning curves into a file, with matplotlib."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ COLORS = ("#2563a8", "#c2571a", "#2f7d4f", "#8a3f8f", "#a8323e", "#0f7f8c", "#8c
 GREY = "#b4b4b4"
 LONGEST_LABEL = 100
 LONGEST_INSIDE, MOST_INSIDE = 40, 6
-"""Characters of a label, and labels, up to which the legend stands inside the axes; else it stands below them."""
+"""Largest length of a label, and number of labels, for a legend inside the axes; otherwise it is below them."""
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
 def check_picture_name(output: Path) -> None:
-    """Refuses a file name that no picture can be written to.
+    """Refuses the name of a file in a format that cannot be drawn.
 
     Raises:
         UsageError: If it does not end as one of `SUFFIXES`.
@@ -31,19 +31,19 @@ def check_picture_name(output: Path) -> None:
 def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, *, mode: Mode = "max") -> None:
     """Draws curves with a band from the worst to the best seed; the same curves give the same file.
 
-    A line is dashed where some of its seeds have ended. Of more curves than there are colours the best are coloured and
-    the others grey.
+    A line is dashed where some of its seeds have ended. If there are more curves than colours, the best are coloured
+    and the others grey.
 
     Args:
-        curves: What to draw.
+        curves: The curves.
         metric: Name of the vertical axis.
         axis: Name of the horizontal axis.
-        output: The file, ending as one of `SUFFIXES`.
-        mode: Which curves are the best.
+        output: The file, with one of `SUFFIXES`.
+        mode: Whether the largest or the smallest final values are the best.
 
     Raises:
         EnvironmentUnusable: If matplotlib is missing.
-        UsageError: If no picture has such a name.
+        UsageError: If the file has another suffix.
     """
     check_picture_name(output)
     try:
@@ -58,7 +58,8 @@ def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, 
     figure = Figure(figsize=(7.2, 4.2 + (0.21 * (len(colored) + 1) if below else 0)), layout="constrained")
     axes: Any = figure.subplots()
     for place, curve in enumerate(curve for curve in curves if curve not in colored):
-        axes.plot(curve.xs, curve.mean, color=GREY, linewidth=0.7, label=None if place else _others(curves, colored))
+        others = f"{len(curves) - len(colored)} others"
+        axes.plot(curve.xs, curve.mean, color=GREY, linewidth=0.7, label=None if place else others)
     for curve, color in zip(colored, COLORS, strict=False):
         _draw_curve(axes, curve, color)
     axes.set_xlabel(axis.replace("_", " "))
@@ -87,7 +88,3 @@ def _draw_curve(axes: Any, curve: Curve, color: str) -> None:
         axes.plot(curve.xs[rest], curve.mean[rest], color=color, linewidth=1.4, linestyle=(0, (3, 2)))
     if seeds > 1:
         axes.fill_between(curve.xs, curve.low, curve.high, color=color, alpha=0.18, linewidth=0)
-
-
-def _others(curves: Sequence[Curve], colored: Sequence[Curve]) -> str:
-    return f"{len(curves) - len(colored)} others"

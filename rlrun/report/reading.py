@@ -1,7 +1,7 @@
-"""Reads a run as it stands, whatever state it is in: running, killed, half written, with a damaged trial.
+"""Reads a run for a report, whatever its state: running, killed, partly written, with a damaged trial.
 
-What cannot be read is told in a sentence, and the rest goes on. Nothing of the user's code is imported: a report needs
-neither the env nor the algorithm.
+Each part that cannot be read becomes a problem in a sentence, and the others are read. The user's code is not imported:
+a report needs neither the env nor the algorithm.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from rlrun.spec.tuning import Mode
 DEFAULT_METRIC = "episode_return_mean"
 EVALUATION_METRIC = "evaluation/episode_return_mean"
 AXES = {"env_steps": "env_steps", "time": "time_total_s"}
-"""What curves are drawn over, as the command line says it -> the column of result.json."""
+"""Horizontal axes of curves: name on the command line -> column of result.json."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """One run as a report sees it.
+    """A run with all data of a report.
 
     Attributes:
         path: Its directory.
-        name: That of its directory; where several runs share one, the folder above it as well.
-        table: What its run.json says.
+        name: Name of its directory, with that of the folder above where several runs share it.
+        table: Contents of its run.json.
         spec: The resolved entry of its spec file, {} if that cannot be read.
         spec_text: The resolved spec as text.
         trials: Its trials in the order of the table.
-        stops: What a scheduler has ended, in the order of its decisions.
+        stops: Decisions of its scheduler to stop trials, in their order.
         generations: The lineage of its populations, [] if it has none.
-        problems: What could not be read, a sentence each.
+        problems: The parts that could not be read, a sentence each.
     """
 
     path: Path
@@ -71,18 +71,18 @@ class RunView:
 
     @property
     def goal(self) -> tuple[str, Mode]:
-        """The metric that the run is about, and whether more or less of it is better."""
+        """The metric that the run optimises, and whether more or less of it is better."""
         return goal_of(self.spec)
 
 
 def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
-    """Returns the metric that an experiment is about, and whether more or less of it is better.
+    """Returns the metric that an experiment optimises, and whether more or less of it is better.
 
-    It is what its scheduler or searcher was told to go by, else what its best checkpoints are chosen by. The return in
-    training is what schedulers and searchers go by untold: that does not keep evaluation from coming first.
+    It is the metric of its scheduler or searcher, else that of its best checkpoints. The return in training is the
+    default of schedulers and searchers, and then the metric of the best checkpoints comes first.
     """
     for key in ("scheduler", "searcher"):
-        settings = _only_value(spec.get(key))
+        settings = kind_settings(spec.get(key))
         goal: tuple[Any, Mode] = settings.get("metric"), "min" if settings.get("mode") == "min" else "max"
         if isinstance(goal[0], str) and goal != (DEFAULT_METRIC, "max"):
             return goal
@@ -90,9 +90,9 @@ def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
 
 
 def counterpart(metric: str) -> str | None:
-    """Returns what evaluations say of a metric of training, or training of one of evaluations; None if neither does.
+    """Returns the evaluation metric for a return in training, and the reverse; None for any other metric.
 
-    A policy's return has that of the same policy: the world's own is another thing.
+    The counterpart of a policy's return is that of the same policy, not the world's.
 
     Examples:
         >>> counterpart("episode_return_mean"), counterpart("evaluation/policies/left/episode_return_mean")
@@ -129,9 +129,9 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
 
     Args:
         path: Its directory.
-        metrics: Columns of the results that are wanted, besides its goal, the counterparts of all of these, what it
-            expects, and `AXES`.
-        name: What to call it, None for the name of its directory.
+        metrics: Columns of the results to read, besides its goal, the counterparts of all of these, the metrics of
+            `expect`, and `AXES`.
+        name: Its name in the report, None for the name of its directory.
 
     Raises:
         UsageError: If it is no run, or its table cannot be read.
@@ -140,8 +140,8 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     problems: list[str] = []
     spec, text = _read_spec(run, problems)
     shown = [goal_of(spec)[0], *metrics]
-    beside = [other for metric in shown if (other := counterpart(metric)) is not None]
-    wanted = tuple(dict.fromkeys([*shown, *beside, *_expected(spec), *AXES.values()]))
+    counterparts = [other for metric in shown if (other := counterpart(metric)) is not None]
+    wanted = tuple(dict.fromkeys([*shown, *counterparts, *_expected(spec), *AXES.values()]))
     states = read_run_state(run.path).trials
     trials = tuple(replace(state, metrics=wanted) for state in states)
     problems += [problem for trial in trials for problem in trial.problems]
@@ -158,10 +158,24 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
     )
 
 
-def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
-    """Returns what runs are looked at by: what the user said, else the first goal of theirs that all of them report.
+def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | None) -> tuple[list[RunView], str, Mode]:
+    """Reads runs with the metric by which their trials are judged; also returns that of `chosen_goal`.
 
-    Where there is none, as of a run that evaluates next to one that does not, it is the return in training.
+    Raises:
+        UsageError: If one is no run, or none reports the metric.
+    """
+    runs = read_runs(paths, [metric] if metric else [])
+    metric, mode = chosen_goal(runs, metric, mode)
+    require_reported(runs, [metric])
+    if any(run.goal[0] != metric for run in runs):  # of these the column has not been read yet
+        runs = read_runs(paths, [metric])
+    return runs, metric, mode
+
+
+def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
+    """Returns the metric by which runs are judged and its mode: the user's, else the first goal that all runs report.
+
+    If there is none, as where only some of the runs evaluate, it is the return in training.
     """
     goals = dict(run.goal for run in reversed(runs))
     chosen = metric or _common_goal(runs)
@@ -177,10 +191,10 @@ def _common_goal(runs: Sequence[RunView]) -> str:
 
 
 def require_reported(runs: Sequence[RunView], names: Iterable[str]) -> None:
-    """Makes sure that a metric that a user named is reported by one of the runs at least.
+    """Checks that each metric is reported by one of the runs at least.
 
     Raises:
-        UsageError: If it is not; it names the nearest one.
+        UsageError: If one is not; names the nearest one.
     """
     reported = list(dict.fromkeys(name for run in runs for name in run.reported))
     for name in names:
@@ -199,12 +213,17 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:
-    """Returns the names below `expect`; those that are no metrics are columns that no row has."""
+    """Returns the keys of `expect`: its metrics, and other settings, which are columns without values."""
     expect = spec.get("expect")
     return list(expect) if isinstance(expect, dict) else []
 
 
-def _only_value(data: Any) -> dict[str, Any]:
-    """Returns the settings in ``{name: settings}``, {} for anything else."""
-    values = list(data.values()) if isinstance(data, dict) else []
+def kind_of(written: Any) -> str:
+    """Returns the kind of a scheduler or searcher in a spec, written as its name or as ``{name: settings}``."""
+    return next(iter(written), "") if isinstance(written, dict) else str(written or "")
+
+
+def kind_settings(written: Any) -> dict[str, Any]:
+    """Returns the settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} otherwise."""
+    values = list(written.values()) if isinstance(written, dict) else []
     return next((value for value in values if isinstance(value, dict)), {})

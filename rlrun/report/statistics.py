@@ -1,9 +1,9 @@
-"""What few seeds can and cannot say: robust averages, bootstrap intervals, how often one beats the other.
+"""Statistics for few seeds: robust averages, bootstrap intervals, probability of improvement, rank tests.
 
 The measures are those of Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice"
-(arXiv:2108.13264), and agree with its package rliable (`tools/check_statistics.py` compares the two). Scores come in
-strata, an array for each task or configuration: a bootstrap draws within every stratum, and what is averaged over
-strata gives each the same weight.
+(arXiv:2108.13264), and agree with its package rliable (`tools/check_statistics.py` compares the two). Scores are in
+strata, an array for each task or configuration: a bootstrap draws within every stratum, and averages over strata give
+each the same weight.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ RESAMPLES = 5_000
 CONFIDENCE = 0.95
 
 EXACT_COST = 100_000_000
-"""Additions up to which a rank test is exact."""
+"""Number of additions up to which a rank test is exact."""
 
 _SEED = 0
 _RESAMPLED_AT_ONCE = 2_000_000
 _ANGLES = 4001
-"""Points of an integral over a quarter of a circle."""
+"""Points of the integral over angles from 0 to pi / 2 in `t_quantile`."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and how sure it is.
+    """Estimate with a 95 % confidence interval.
 
     Attributes:
-        value: The number, of the scores as they are.
+        value: The estimate, from the scores themselves.
         low: Lower end of its 95 % interval.
         high: Upper end.
     """
@@ -50,7 +50,7 @@ class Estimate:
 def interquartile_mean(scores: ArrayLike) -> Floats:
     """Returns the mean of the middle half, over the last axis: a quarter is left out at either end, rounded down.
 
-    Fewer than 4 scores have no quarter to leave out, and so it is their mean. (arXiv:2108.13264, section 4.2)
+    For fewer than 4 scores it is their mean. (arXiv:2108.13264, section 4.2)
 
     Examples:
         >>> float(interquartile_mean([1.0, 2.0, 3.0, 100.0]))
@@ -80,10 +80,10 @@ def median(strata: Strata) -> Floats:
 
 
 def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike]) -> Estimate:
-    """Returns a measure with its stratified percentile bootstrap interval; the draws are always the same ones.
+    """Returns a measure with its stratified percentile bootstrap interval; the random numbers are always the same.
 
     Args:
-        measure: Takes strata whose last axis holds scores, and leaves that axis away: `iqm`, `mean`, `median`.
+        measure: Function of strata that reduces their last axis, which holds scores: `iqm`, `mean`, `median`.
         strata: One array of scores per stratum, none of them empty; as many are drawn from each, with replacement.
     """
     scores = [np.asarray(stratum, np.float64) for stratum in strata]
@@ -93,14 +93,16 @@ def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike
 
 
 def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Returns how likely a score of ours beats one of theirs, ties counted half, averaged over the strata.
+    """Returns the probability that a score of `ours` is larger than one of `theirs`, averaged over the strata.
+
+    Ties count half.
 
     It is the Mann-Whitney statistic over the number of pairs (arXiv:2108.13264, section 4.3); both sides are resampled
     independently for the interval.
 
     Args:
         ours: One array of scores per stratum.
-        theirs: As many, of the same tasks in the same order.
+        theirs: As many arrays, of the same tasks in the same order.
     """
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} strata cannot be paired with {len(theirs)}")
@@ -119,16 +121,16 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
 
 
 def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Returns how far the mean of ours lies above that of theirs, averaged over the strata, with Welch's t interval.
+    """Returns the mean of `ours` minus that of `theirs`, averaged over the strata, with Welch's t interval.
 
-    The two sides need not vary alike; the degrees of freedom are Satterthwaite's. Of three scores against three the
-    widest interval of a bootstrap covers the difference in 89 of 100 cases, as it never leaves the scores' range. This
-    one covers it in 94 to 99 where both sides have as many, and in 90 to 94 with 3 against 10
+    The two sides may differ in variance; the degrees of freedom are Satterthwaite's. With three scores against three a
+    bootstrap interval covers the difference in at most 89 of 100 cases, as it never leaves the scores' range. This one
+    covers it in 94 to 99 if both sides have equally many scores, and in 90 to 94 with 3 against 10
     (`tools/check_statistics.py --coverage`). (Welch 1947, doi:10.1093/biomet/34.1-2.28)
 
     Args:
         ours: One array of scores per stratum, 2 or more in each.
-        theirs: As many, of the same tasks in the same order.
+        theirs: As many arrays, of the same tasks in the same order.
     """
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in zip(ours, theirs, strict=True)]
     sides = [scores for pair in pairs for scores in pair]
@@ -162,10 +164,10 @@ def t_quantile(degrees: float) -> float:
 
 
 def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """Returns how often chance alone would set two groups at least as far apart as they are (a two-sided p value).
+    """Returns the two-sided p value of the Mann-Whitney test.
 
-    The Mann-Whitney test over all ways to deal the values to two groups of these sizes, ties included; of hundreds of
-    values the normal distribution that it comes to. Unlike a bootstrap it does not overrate three seeds.
+    It is exact, over all ways to split the values into two groups of these sizes, ties included. For hundreds of values
+    it is the normal approximation. Unlike a bootstrap it is not too confident with three seeds.
 
     Examples:
         >>> rank_test([7, 8, 9], [1, 2, 3])  # 2 of the 20 ways are as extreme
@@ -181,7 +183,7 @@ def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
     if len(ranks) * len(x) * largest > EXACT_COST:
         variance = len(x) * len(y) / len(ranks) * float(np.var(ranks, ddof=1)) if np.ptp(ranks) else 1.0
         return math.erfc(max(0, deviation - 1) / math.sqrt(2 * variance))
-    ways = np.zeros((len(x) + 1, largest + 1))  # of choosing so many values with such a sum of ranks
+    ways = np.zeros((len(x) + 1, largest + 1))  # number of choices, by number of values and sum of ranks
     ways[0, 0] = 1
     for rank in ranks:
         ways[1:, rank:] += ways[:-1, : largest + 1 - rank]
@@ -190,11 +192,11 @@ def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
-    """Returns p values adjusted for being several (Holm 1979): the smallest counts as often as there are tests.
+    """Returns p values adjusted for multiple tests (Holm 1979): the smallest is multiplied by the number of tests.
 
     Args:
         p_values: The p values.
-        tests: How many there would be, where these were picked from more by a look at the same values.
+        tests: Number of tests, where these p values were selected from more by the same data.
 
     Examples:
         >>> holm([0.01, 0.04, 0.5])
@@ -210,20 +212,18 @@ def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
 
 
 def smallest_p(ours: int, theirs: int) -> float:
-    """Returns the smallest p value that `rank_test` can give for groups of these sizes: with it, nothing overlaps."""
+    """Returns the smallest p value that `rank_test` can have for groups of these sizes, which do not overlap then."""
     return min(1.0, 2 / math.comb(ours + theirs, ours))
 
 
 def _in_parts(
     measure: Callable[[Strata], Floats], scores: Strata, resamples: int, draws: np.random.Generator
 ) -> Floats:
-    """Measures resamples, so many at a time as fit comfortably into memory."""
+    """Returns the measure of resamples, which are drawn in batches that fit into memory."""
     at_once = max(1, _RESAMPLED_AT_ONCE // sum(map(len, scores)))
     return np.concatenate(
         [
-            measure(
-                [s[draws.integers(len(s), size=(min(at_once, resamples - done), len(s)))] for s in scores],
-            )
+            measure([s[draws.integers(len(s), size=(min(at_once, resamples - done), len(s)))] for s in scores])
             for done in range(0, resamples, at_once)
         ]
     )
@@ -240,7 +240,7 @@ def _share_of_wins(x: Floats, y: Floats) -> float:
 
 
 def _doubled_ranks(values: Floats) -> NDArray[np.int64]:
-    """Returns twice the ranks from 1, equal values sharing the mean of theirs: whole numbers."""
+    """Returns the ranks from 1, doubled to be whole numbers; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((2 * last - counts + 1)[inverse], np.int64)

@@ -1,4 +1,4 @@
-"""What a run is and how it stands, in numbers that a table or a page shows."""
+"""Summary of a run: its shape and status, the results of its configurations, its best trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.errors import CheckpointError
-from rlrun.report.configurations import Group, groups_of, value_text
+from rlrun.report.configurations import Group, groups_of, is_number, value_text
 from rlrun.report.curves import sample_points
 from rlrun.report.reading import AXES, RunView, counterpart
 from rlrun.report.statistics import Estimate, bootstrapped, iqm, mean
@@ -20,24 +20,23 @@ from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.tuning import Mode
 
 TRIALS_TRIED = 5
-"""Best trials that are asked for a checkpoint before it is said that there is none."""
+"""Number of the best trials that are searched for a checkpoint."""
 
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """A configuration over its seeds.
+    """Results of a configuration over its seeds.
 
     Attributes:
-        label: What it is called.
-        params: Its values of what varies.
-        seeds: How many trials, or populations, it has.
+        label: Its name.
+        params: Its values of the parameters that vary.
+        seeds: Number of its trials or populations.
         status: Its trials by status, such as "3 terminated".
         env_steps: Mean over its trials of the env steps taken.
         mean: Mean of the last values of the metric with its interval, None if there are none.
-        iqm: Their interquartile mean.
-        best: The best value that any of them has reported at any time.
-        counterpart: Mean over its trials of the last values of the metric's counterpart: of evaluations where the
-            metric is one of training, and the other way round. None if there are none.
+        iqm: Interquartile mean of the last values with its interval.
+        best: The best value that any of its trials has reported at any time.
+        counterpart: Mean over its trials of the last values of the metric's `counterpart`, None if there are none.
     """
 
     label: str
@@ -56,9 +55,9 @@ class BestTrial:
     """The trial with the best value of the metric at any time.
 
     Attributes:
-        trial: Its name.
+        trial: Name of the trial.
         value: That value.
-        checkpoint: Its best checkpoint, or the newest whole one where less is better; None if it has none.
+        checkpoint: Its best checkpoint, or the newest whole one if less is better; None if it has none.
     """
 
     trial: str
@@ -75,10 +74,10 @@ def summarise(groups: Iterable[Group], metric: str, mode: Mode) -> list[GroupSum
 
 
 def best_trial(run: RunView, metric: str, mode: Mode) -> tuple[BestTrial | None, list[str]]:
-    """Finds the best trial of a run and its best checkpoint that is whole.
+    """Returns the best trial of a run with its best whole checkpoint.
 
     Returns:
-        The trial, None if no trial has a value; and what is wrong with checkpoints that were passed over.
+        The trial, None if no trial has a value; and the problems of checkpoints that were skipped.
     """
     scored = [(value, trial) for trial in run.trials if (value := trial.best(metric, mode)) is not None]
     scored.sort(key=lambda pair: pair[0], reverse=mode == "max")
@@ -91,7 +90,7 @@ def best_trial(run: RunView, metric: str, mode: Mode) -> tuple[BestTrial | None,
 
 
 def shape_text(run: RunView) -> str:
-    """Returns how many trials a run has and why: "6 configurations x 3 seeds = 18 trials"."""
+    """Returns the number of trials and its factors: "6 configurations x 3 seeds = 18 trials"."""
     trials = f"{len(run.trials)} trial{'s' * (len(run.trials) != 1)}"
     populations = Counter(trial.population for trial in run.trials if trial.population is not None)
     if populations:
@@ -107,7 +106,7 @@ def shape_text(run: RunView) -> str:
 
 
 def status_text(trials: Sequence[TrialResult]) -> str:
-    """Returns how trials stand: "terminated", or "3 terminated, 1 running" where they differ."""
+    """Returns the status of trials: "terminated", or "3 terminated, 1 running" if they differ."""
     counts = Counter(trial.status.lower() for trial in trials)
     if len(counts) == 1:
         return next(iter(counts))
@@ -115,7 +114,7 @@ def status_text(trials: Sequence[TrialResult]) -> str:
 
 
 def varied_text(run: RunView) -> dict[str, str]:
-    """Returns what varies between a run's trials: each parameter with its values, or with their range where many."""
+    """Returns the parameters that vary between a run's trials, each with its values, or with their range if many."""
     values: dict[str, dict[str, Any]] = {}
     for trial in run.trials:
         for name, value in trial.params.items():
@@ -124,7 +123,7 @@ def varied_text(run: RunView) -> dict[str, str]:
 
 
 def _values_text(found: list[tuple[str, Any]]) -> str:
-    numbers = [value for _, value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [value for _, value in found if is_number(value)]
     if len(found) > 6 and len(numbers) == len(found):
         return f"{value_text(min(numbers))} to {value_text(max(numbers))}"
     shown = ", ".join(text for text, _ in found[:6])

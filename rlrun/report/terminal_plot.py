@@ -1,4 +1,4 @@
-"""Draws curves as text: two by four dots of Braille in every character, with axes and a legend."""
+"""Draws curves as text: Braille characters of two by four dots each, with axes and a legend."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Line:
     """A curve to draw.
 
     Attributes:
-        label: What the legend says.
-        xs: Where, ascending, [N].
-        ys: What, [N]; NaN where there is nothing.
+        label: Its text in the legend.
+        xs: Positions, ascending, [N].
+        ys: Values, [N]; NaN where there is none.
     """
 
     label: str
@@ -40,14 +40,14 @@ def draw(
 ) -> str:
     """Returns a picture of curves as text.
 
-    The end of each curve carries the letter that it has in the legend, so that curves can be told apart without colour.
+    The end of each curve has its letter in the legend, so that curves can be distinguished without colour.
 
     Args:
-        lines: What to draw; earlier ones lie on top.
-        x_name: What runs to the right.
-        y_name: What runs upwards.
+        lines: The curves; earlier ones are drawn on top.
+        x_name: Name of the horizontal axis.
+        y_name: Name of the vertical axis.
         width: Characters in a line.
-        height: Lines of the area that is drawn in.
+        height: Lines of the drawing area.
         color: Whether the text may hold ANSI colours.
     """
     shown = [line for line in lines if np.isfinite(line.ys).any()]
@@ -74,7 +74,7 @@ def draw(
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
-    """Returns round numbers from low to high, about so many: multiples of 1, 2 or 5 times a power of ten.
+    """Returns about `about` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten.
 
     Examples:
         >>> nice_ticks(0, 43, 4)
@@ -88,7 +88,7 @@ def nice_ticks(low: float, high: float, about: int) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """Returns a number for an axis.
+    """Returns a number as text for an axis.
 
     Examples:
         >>> tick_text(40_000), tick_text(1.5e6), tick_text(0.25), tick_text(0)
@@ -112,7 +112,7 @@ def _limits(lines: Sequence[Line]) -> tuple[float, float, float, float]:
 
 
 def _dots(line: Line, limits: tuple[float, float, float, float], rows: int, columns: int) -> NDArray[np.int64]:
-    """Returns the Braille dots of a curve, [rows, columns]; neighbours are joined by upright strokes."""
+    """Returns the Braille dots of a curve, [rows, columns]; neighbours are joined by vertical lines."""
     left, right, bottom, top = limits
     there = np.isfinite(line.ys)
     width, height = 2 * columns, 4 * rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from rlrun.envs.env_watch import interrupt_wanted
@@ -38,9 +38,7 @@ class Interrupts:
         self.listen()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Restores the former signal handlers."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)

@@ -138,7 +138,7 @@ def _keys_below(
 
 def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
     steps = tuple(ours.name.split("."))
-    return ForeignKey(written, steps if ours.beside_config else (*place, *steps), converts=bool(ours.conversion))
+    return ForeignKey(written, steps if ours.of_experiment else (*place, *steps), converts=bool(ours.conversion))
 
 
 def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[ForeignKey]) -> bool:

@@ -125,7 +125,7 @@ def paths_of(key: str) -> list[str]:
     if any(key in config.model_fields for config in configs):
         return [f"config.{key}"]
     found = dict.fromkeys(ours for config in configs if (ours := setting_for(key, config.has_setting)))
-    return list(dict.fromkeys(ours.name if ours.beside_config else f"config.{ours.name}" for ours in found))
+    return list(dict.fromkeys(ours.name if ours.of_experiment else f"config.{ours.name}" for ours in found))
 
 
 def _foreign(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:

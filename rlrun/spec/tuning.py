@@ -49,13 +49,16 @@ Mutation = Annotated[
 """The search space of a setting that a population changes."""
 
 
-def _mutates_something(mutations: dict[str, SearchSpace]) -> dict[str, SearchSpace]:
-    if not mutations:
-        raise ValueError("is empty: add for instance lr: {loguniform: [1e-5, 1e-2]}")
-    return mutations
+def _not_empty(example: str) -> AfterValidator:
+    def check(entries: dict[str, Any]) -> dict[str, Any]:
+        if not entries:
+            raise ValueError(f"is empty: add for instance {example}")
+        return entries
+
+    return AfterValidator(check)
 
 
-Mutations = Annotated[dict[str, Mutation], AfterValidator(_mutates_something)]
+Mutations = Annotated[dict[str, Mutation], _not_empty("lr: {loguniform: [1e-5, 1e-2]}")]
 """Search spaces by the paths of the settings."""
 
 
@@ -65,14 +68,8 @@ def _ascending(bounds: tuple[float, float]) -> tuple[float, float]:
     return bounds
 
 
-def _bounds_something(bounds: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    if not bounds:
-        raise ValueError("is empty: add for instance lr: [1e-5, 1e-2]")
-    return bounds
-
-
 Bounds = Annotated[
-    dict[str, Annotated[tuple[float, float], AfterValidator(_ascending)]], AfterValidator(_bounds_something)
+    dict[str, Annotated[tuple[float, float], AfterValidator(_ascending)]], _not_empty("lr: [1e-5, 1e-2]")
 ]
 """Ranges by the paths of the settings."""
 

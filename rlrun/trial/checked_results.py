@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.checkpoint.durable import write_file
-from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_return, json_line, json_row, lines_of, make_csv, row_in
+from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_value, json_line, json_row, lines_of, make_csv, row_in
 from rlrun.trial.trial_directory import TrialRecord
 
 DAMAGED_FILE = "result.json.damaged"
@@ -87,7 +87,7 @@ def check_results(
         newest = max(newest, iteration)
         if iteration <= last_iteration:
             size = offset
-        expected, value = checkpointed.get(iteration), best_return([row])
+        expected, value = checkpointed.get(iteration), best_value([row], RETURN)
         if expected is not None and (different := _differences(row, expected)):
             row = expected
             altered.append(f"{file}:{number}: {', '.join(different)} differs from its checkpoint")

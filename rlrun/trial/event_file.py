@@ -21,13 +21,8 @@ FILE_PATTERN = "events.out.tfevents.*"
 _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY, _SESSION_LOG = b"\x09", b"\x10", b"\x1a", b"\x2a", b"\x3a"
 _SUMMARY_VALUE, _VALUE_TAG, _VALUE_SIMPLE = b"\x0a", b"\x0a", b"\x15"
 _SESSION_START = b"\x08\x01"
-_VALUE_TENSOR, _VALUE_METADATA, _METADATA_PLUGIN, _PLUGIN_NAME, _PLUGIN_CONTENT = (
-    b"\x42",
-    b"\x4a",
-    b"\x0a",
-    b"\x0a",
-    b"\x12",
-)
+_VALUE_TENSOR, _VALUE_METADATA, _METADATA_PLUGIN = b"\x42", b"\x4a", b"\x0a"
+_PLUGIN_NAME, _PLUGIN_CONTENT = b"\x0a", b"\x12"
 _NO_NUMBERS = b"\x08\x01\x12\x02\x12\x00"  # a tensor of floats, shape [0]; a value must have one
 
 # tensorboard/plugins/hparams/plugin_data.proto, and protobuf's own map entries and struct.proto.

@@ -84,20 +84,14 @@ def read_last_row(directory: Path) -> Row | None:
         return next((row for line in _lines_from_the_end(file) if (row := row_in(line)) is not None), None)
 
 
-def best_return(rows: Iterable[Mapping[str, Any]]) -> float | None:
-    """The highest mean return among rows, None if no row has one.
-
-    Examples:
-        >>> best_return([{"episode_return_mean": None}, {"episode_return_mean": 3.0}, {"episode_return_mean": -1.0}])
-        3.0
-    """
-    return best_value(rows, RETURN)
-
-
 def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
     """The highest value of a metric among rows, None if no row has one.
 
     Rows without a value, such as those of iterations without an evaluation, are skipped.
+
+    Examples:
+        >>> best_value([{"score": None}, {"score": 3.0}, {"score": -1.0}, {}], "score")
+        3.0
     """
     return max((row[metric] for row in rows if isinstance(row.get(metric), int | float)), default=None)
 

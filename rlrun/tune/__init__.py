@@ -1,1 +1,1 @@
-"""The adapter to Ray Tune: what runs in its actors, and who decides about its trials."""
+"""Adapter to Ray Tune: the trainable that runs in its actors, its scheduler, its source of trials, its callbacks."""

@@ -1,7 +1,7 @@
-"""What Ray Tune runs for a trial: a thin adapter of `TrialLoop`.
+"""Ray Tune's Trainable of a trial: a thin adapter of `TrialLoop`.
 
-The loop writes its own result files and checkpoints into the trial's directory; Tune only hears the numbers. A loop is
-built with the first step, so that an actor which Tune hands from one trial to the next has nothing to take over.
+The loop writes its own result files and checkpoints into the trial's directory; Tune gets only the result rows. A loop
+is built at the first step, so an actor that Tune reuses for another trial keeps no state of the one before.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ray.tune import PlacementGroupFactory, Trainable
+from typing_extensions import override
 
 from rlrun.actors.actor_shell import Failure
 from rlrun.checkpoint.manifest import rlrun_version
@@ -31,27 +32,28 @@ from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
 
 ROW = "row"
-"""Key in what Tune hears under which the trial's result stands, as JSON. Of numbers by name Tune would keep statistics
-until the sweep ends: 150 kB for each trial."""
+"""Key of the result row, as JSON, in the results that Tune gets. Of plain numbers Tune would keep statistics until the
+sweep ends: 150 kB for each trial."""
 AGAIN = "again"
-"""Key that is there if nothing new was done, and the result is the one before."""
+"""Key that is there if no iteration was run, and the row is the previous one."""
 NOTES = "notes"
-"""Key under which stands what the user should read: a JSON list of sentences."""
+"""Key of sentences for the user, as a JSON list."""
 DIVERGED = "diverged"
-"""Key under which stands why a trial of a population has diverged; it waits for its next generation."""
+"""Key of the reason why a trial of a population has diverged; it then waits for its next generation."""
 
 
 class TrialError(Exception):
-    """Carries what ended a trial from its actor to the driver.
+    """Exception that carries a trial's failure from its actor to the driver.
 
     Attributes:
-        failure: What the trial raised.
+        failure: The exception that the trial raised, in a form that can be pickled.
     """
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure)
         self.failure = failure
 
+    @override
     def __str__(self) -> str:
         return self.failure.trace
 
@@ -61,15 +63,15 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     Its config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `token` and `disk` (as `open_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
-    `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (in a population: the distance of its
-    generations, else None) and `orders` (Exploit.to_data, or None). A trial goes on from what its directory holds.
+    `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (env steps between two generations of a
+    population, else None) and `exploit` (Exploit.to_data, or None). A trial resumes from the state in its directory.
 
-    Besides Tune the driver itself calls `take_exploit`, `finish`, `pause` and `interrupt`; they are carried out between
-    two iterations, since an actor does one thing at a time.
+    Besides Tune the driver itself calls `take_exploit`, `finish`, `pause` and `interrupt`. They run between two
+    iterations, since an actor runs one method at a time.
     """
 
+    @override
     def setup(self, config: dict[str, Any]) -> None:
-        """Takes a trial; nothing of it is built before its first step."""
         self._loop: TrialLoop | None = None
         self._place: TrialPlace | None = None
         self._notes: list[str] = []
@@ -78,31 +80,32 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._exploit = None if exploit is None else Exploit.from_data(exploit)
         follow_import_paths(config["import_paths"])
 
+    @override
     def step(self) -> dict[str, Any]:
         """Runs one iteration.
 
         Returns:
-            The result under `ROW`, and whether the trial is done. Once the run is being stopped, or if the trial was
-            done before: only that. A trial that has reached its next generation repeats its last result, with `AGAIN`,
-            until it has an exploit.
+            The result row under `ROW`, and `done`; only `done` if the run is being stopped or the trial was done
+            before. A trial that has reached its next generation repeats its last row, with `AGAIN`, until it has an
+            exploit.
 
         Raises:
             TrialError: If the trial fails.
         """
         with self._failing():
-            heard = {"done": True} if self._is_stopping else self._step()
+            result = {"done": True} if self._is_stopping else self._step()
             if self._place is not None:
                 if self._place.is_copied and self._loop is not None:
                     self._loop.wait_until_saved()
                 self._place.push()
-            return heard
+            return result
 
     def _step(self) -> dict[str, Any]:
         loop = self._started()
-        if loop.done:  # killed behind its last checkpoint, before it could say that it was done
+        if loop.done:  # killed after its last checkpoint, before Tune got its last result
             self._close()
             return {"done": True, **self._taken_notes()}
-        if self._awaits_orders(loop):
+        if self._awaits_exploit(loop):
             return {ROW: json.dumps(loop.last_result), AGAIN: True, **self._taken_notes()}
         try:
             row = loop.step()
@@ -111,27 +114,27 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 raise
             files = TrialDirectory(loop.directory)
             if (record := files.read_record()) is not None:
-                files.write_record(replace(record, status="PAUSED"))  # no failure: it goes on from another member
+                files.write_record(replace(record, status="PAUSED"))  # no failure: it continues as a copy of another
             self._close()
             return {DIVERGED: str(error), **self._taken_notes()}
-        if self._awaits_orders(loop) and not loop.done:
-            loop.save()  # another may be told to go on from here as soon as the driver has heard of it
+        if self._awaits_exploit(loop) and not loop.done:
+            loop.save()  # once the driver has this result, another member may copy this state
         if loop.done:
-            self._close()  # what its loggers complain of at the end is among the notes then
+            self._close()  # before the notes are taken, which include warnings of its loggers at their end
         return {"done": loop.done, ROW: json.dumps(row), **self._taken_notes()}
 
     def take_exploit(self, exploit: dict[str, Any]) -> None:
-        """Takes what the trial's population wants of it; it is carried out with the next step."""
+        """Accepts an exploit decided by the trial's population; the next step carries it out."""
         self._exploit = Exploit.from_data(exploit)
 
     def finish(self, reason: str) -> None:
-        """Ends the trial for good, as a scheduler wants it, and keeps what it has learned."""
+        """Ends the trial for good, by a scheduler's decision, and saves it."""
         if self._loop is not None:
             self._loop.finish(reason)
         self._close()
 
     def pause(self) -> None:
-        """Saves the trial and lets go of it; it goes on later, maybe in another process.
+        """Saves the trial and releases it; it continues later, maybe in another process.
 
         Raises:
             TrialError: If it cannot be saved.
@@ -142,34 +145,30 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._leave()
 
     def interrupt(self) -> None:
-        """Saves the trial and ends it for now, as the user wants; the next step says that it is done."""
+        """Saves the trial and ends it until a resume, by the user's interrupt; the next step returns `done`."""
         self._is_stopping = True
         if self._loop is not None and not self._loop.done:
             self._loop.interrupt()
         self._close()
 
+    @override
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Takes another trial; nothing of the one before is left.
-
-        An algorithm, with all its tensors, is a web of objects that refer to one another. Left alone, Python would
-        come to it when about a hundred trials had passed.
-        """
         self.pause()
-        gc.collect()
+        gc.collect()  # a training is a web of reference cycles, which Python would collect after some hundred trials
         self.setup(new_config)
         return True
 
+    @override
     def cleanup(self) -> None:
-        """Saves the trial and lets go of it, when Tune ends the actor."""
         self.pause()
 
+    @override
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> PlacementGroupFactory:
-        """Asks for the trial's own process first, and for a bundle for each of its workers."""
         return _placement(TrialResources.of(TrialSpec.from_data(config["trial"])))
 
-    def _awaits_orders(self, loop: TrialLoop) -> bool:
-        """Whether the trial has come to a generation of its population that it has no exploit for yet."""
+    def _awaits_exploit(self, loop: TrialLoop) -> bool:
+        """Whether the trial has reached a generation of its population for which it has no exploit yet."""
         interval = self.config["interval_env_steps"]
         if interval is None:
             return False
@@ -177,7 +176,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         return int((loop.last_result.get("env_steps") or 0) // interval) > known
 
     def _started(self) -> TrialLoop:
-        """Builds the trial, or brings it back, when it is first needed; carries out an exploit that has come since."""
+        """Returns the trial's loop, built or resumed at the first call; carries out an exploit that is new."""
         if self._loop is None:
             demand_version(self.config["version"])
             place = self._place = open_place(
@@ -192,19 +191,19 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
                 resume=True,
                 exploit=None if self._exploit is None else self._fetched(self._exploit),
                 eager=self.config["eager"],
-                announce=lambda text: self._notes.append(place.told(text)),
+                announce=lambda text: self._notes.append(place.with_driver_paths(text)),
             )
             resumption = self._loop.resumption
             if resumption is not None and not (self._loop.was_paused and resumption.is_exact):
-                self._notes.append(place.told(resumption.message))
-            # Tune adds up the seconds of iterations itself; a trial that goes on has some behind it.
+                self._notes.append(place.with_driver_paths(resumption.message))
+            # Tune adds up the seconds of iterations itself; a resumed trial starts from those of before.
             self._time_total = self._loop.last_result.get("time_total_s") or 0.0
         elif self._exploit is not None and self._exploit.generation > self._loop.generation:
             self._loop.take_exploit(self._fetched(self._exploit))
         return self._loop
 
     def _fetched(self, exploit: Exploit) -> Exploit:
-        """Returns an exploit with the parent's checkpoint where this process finds it."""
+        """Returns an exploit with this machine's path of the parent's checkpoint."""
         if self._place is None or exploit.parent is None:
             return exploit
         return replace(exploit, parent=self._place.fetch(exploit.parent))
@@ -215,7 +214,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Lets go of the trial where it fails, and raises what the driver can tell the user.
+        """Releases the trial if it fails, and raises a `TrialError` that can be sent to the driver.
 
         Raises:
             TrialError: If the trial fails.
@@ -225,9 +224,9 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         except Exception as error:
             failure = Failure.of(error)
             if self._place is not None:
-                told = self._place.told
-                failure = replace(failure, message=told(failure.message), trace=told(failure.trace))
-            with suppress(RlrunError):  # what went wrong first is what the user must hear of
+                rewrite = self._place.with_driver_paths
+                failure = replace(failure, message=rewrite(failure.message), trace=rewrite(failure.trace))
+            with suppress(RlrunError):  # the first error is the one to report
                 self._close()
             raise TrialError(failure) from None
 
@@ -237,7 +236,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._leave()
 
     def _leave(self) -> None:
-        """Brings the run's directory in step for the last time, and lets go of the trial's."""
+        """Copies the last changes into the run's directory, and releases the trial and its directory."""
         self._loop = None
         place, self._place = self._place, None
         if place is not None:
@@ -249,7 +248,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
 @lru_cache(maxsize=16)
 def _placement(resources: TrialResources) -> PlacementGroupFactory:
-    """Returns what Tune asks Ray for; trials of the same needs share it, since Tune keeps that of every trial."""
+    """Returns the placement group of a trial; trials with equal needs share it, since Tune keeps one per trial."""
     return PlacementGroupFactory(resources.bundles())
 
 

@@ -1,4 +1,4 @@
-"""What an actor is given to run a trial with."""
+"""Config of Tune's trainable for a trial."""
 
 from __future__ import annotations
 

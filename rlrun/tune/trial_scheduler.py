@@ -1,7 +1,7 @@
-"""Carries a rule's decisions out under Tune: which trials run, wait, go on and end.
+"""Tune's TrialScheduler that carries out a rule's decisions: which trials run, wait, continue and end.
 
-A trial that has to wait keeps its actor as long as nobody else wants its place; then it is saved, and another trial
-takes the actor over. Tune saves and restores nothing: a trial goes on from its own directory.
+A trial that has to wait keeps its actor until another trial needs the place. Then it is saved, and the other trial
+takes over the actor. Tune saves and restores nothing: a trial resumes from its own directory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from typing_extensions import override
 
 from rlrun.runs.active_run import ActiveRun
 from rlrun.runs.events import TrialEvent
@@ -32,14 +33,16 @@ from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.trainable import DIVERGED, ROW
 
 PATIENCE_S = 5.0
-"""After so long without a place for a trial that could run, one that waits gives up its actor whatever the sums say."""
+"""Seconds without a place for a runnable trial after which a waiting one is paused, whatever the counted resources."""
 
 
 class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
-    """Tune's view of a rule; without one, trials simply run.
+    """Scheduler of a run's trials by a rule; without a rule, all trials simply run.
 
-    Attributes:
-        stopped: Why the rule has ended trials, by name.
+    Args:
+        run: The run.
+        rule: The rule that decides about trials, or None.
+        suggestions: The run's searcher, or None.
     """
 
     def __init__(self, run: ActiveRun, rule: Rule | None, suggestions: Suggestions | None) -> None:
@@ -54,24 +57,25 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._leaving: dict[str, ray.ObjectRef] = {}
         self._paused: dict[str, Trial] = {}
         self._ready: dict[str, Trial] = {}
-        self._told_to_stop: set[str] = set()
+        self._interrupted: set[str] = set()
         self._is_stopping = False
         self._crowded_since = math.inf
 
+    @override
     def __reduce__(self) -> tuple[type[TrialScheduler], tuple[()]]:
-        """Leaves nothing of it in the state that Tune pickles and nobody reads."""
+        """Keeps this object out of the state that Tune pickles, which is never read."""
         return (FIFOScheduler, ())
 
-    # What Tune tells.
+    # Callbacks of Tune.
 
+    @override
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Tells the rule of a trial."""
         name = trial_name(trial)
         if self._rule is not None and (name not in self._known or isinstance(self._rule, Populations)):
             self._rule.add(name)
 
+    @override
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Asks the rule what follows a result."""
         name = trial_name(trial)
         if self._rule is None or self._is_stopping:
             return str(TrialScheduler.CONTINUE)
@@ -82,31 +86,32 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 return self._act(trial, self._rule.diverged(name))
             decision = self._decision_on(trial, result)
             return str(TrialScheduler.CONTINUE) if decision is None else self._act(trial, decision)
-        self._held[name] = trial  # until all are told to stop
+        self._held[name] = trial  # until all are interrupted
         return str(TrialScheduler.NOOP)
 
+    @override
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        """Tells the rule that a trial has ended by itself, and hears its last result first."""
         if not self._is_stopping and trial_name(trial) not in self._run.stopped:
             with self._run.stopping_when_full():
                 self._decision_on(trial, result)
         self._remove(trial)
 
+    @override
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Tells the rule that a trial has failed for good; one that Tune starts again is still waited for."""
-        if trial.status == Trial.ERROR:  # Tune has ended it to start it again; what fails for good still runs here
+        if trial.status == Trial.ERROR:  # Tune will restart it; a trial that fails for good is still RUNNING here
             self._forget(trial)
             if isinstance(self._rule, Populations):
                 self._rule.starts_again(trial_name(trial))
         else:
             self._remove(trial)
 
+    @override
     def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
-        """Tells the rule that a trial has ended while it was waiting."""
         self._remove(trial)
 
+    @override
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Carries out what was decided since Tune's last turn, and returns a waiting trial that may go on."""
+        """Carries out the decisions since the last call, and returns a waiting trial that may continue."""
         controller = tune_controller._tune_controller
         if self._run.interrupts.received:
             self._stop_all(controller)
@@ -115,20 +120,20 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             with self._run.stopping_when_full():
                 for name, decision in self._rule.released().items():
                     self._release(controller, name, decision)
-            self._tell_of_waiting()
-            self._leave(controller)
+            self._report_waiting()
+            self._take_paused(controller)
             self._make_room(controller)
         waiting = [trial for trial in self._ready.values() if trial.status == Trial.PAUSED]
         return next(iter([*waiting, *self._ready.values()]), None)
 
+    @override
     def debug_string(self) -> str:
-        """Returns nothing: Tune's own display is off."""
         return ""
 
-    # What follows.
+    # Decisions and how they are carried out.
 
     def _decision_on(self, trial: Trial, result: dict[str, Any]) -> Decision | None:
-        """Tells the rule and the searcher of a result; None if there is no rule, or it says no more than "done"."""
+        """Passes a result to the rule and the searcher; returns the decision, None if there is no rule or no row."""
         scheduler = self._run.experiment.scheduler
         if self._rule is None or scheduler is None:
             return None
@@ -141,7 +146,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         score = -value if value is not None and scheduler.settings.mode == "min" else value
         self._measured[name] = (float(moment), value)
         if isinstance(self._rule, Populations) and result.get("done"):
-            return None  # it comes to no further generation
+            return None  # it reaches no further generation
         decision = self._rule.on_result(name, float(moment), score)
         if self._suggestions is not None and decision.rung is not None and value is not None:
             self._suggestions.observe(name, decision.rung, value)
@@ -164,10 +169,10 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
-        """Lets a trial that waits go on, or ends it.
+        """Continues a waiting trial, or ends it.
 
-        One that was waiting when the run was interrupted runs an iteration before it waits again. What is decided about
-        it meanwhile it hears with its next result.
+        A trial that was waiting when the run was interrupted runs an iteration before it waits again. A decision about
+        it in between takes effect at its next result.
         """
         if name not in self._held and name not in self._paused:
             return
@@ -193,15 +198,15 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._run.tell(TrialEvent(name, "RUNNING"))
             controller._schedule_trial_train(trial)
 
-    def _tell_of_waiting(self) -> None:
-        """Tells of trials that wait, once their last results have been told."""
+    def _report_waiting(self) -> None:
+        """Reports trials as PAUSED that have begun to wait, after their last results were reported."""
         for name in self._just_held:
             if name in self._held:
                 self._run.tell(TrialEvent(name, "PAUSED"))
         self._just_held.clear()
 
     def _exploit(self, trial: Trial, orders: Orders, status: TrialStatus) -> Exploit:
-        """Puts an exploit into a trial's config, so that it outlasts its actor, and tells the user of it."""
+        """Stores an exploit in a trial's config, so that it survives its actor, and reports it."""
         spec = TrialSpec.from_data(trial.config["trial"])
         changed = exploit_of(spec, orders)
         if orders.parent is not None:
@@ -218,7 +223,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._run.stopped[name] = decision.reason
 
     def _make_room(self, controller: Any) -> None:
-        """Lets a trial that holds an actor while it waits give it up to one that could run."""
+        """Pauses a trial that holds an actor while it waits, if another trial needs the place."""
         for name, trial in list(self._ready.items()):
             if trial.status == Trial.RUNNING:  # Tune has found a place for it
                 del self._ready[name]
@@ -238,8 +243,8 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._leaving[staying[-1]] = _actor(self._held[staying[-1]]).pause.remote()
             self._crowded_since = math.inf
 
-    def _leave(self, controller: Any) -> None:
-        """Takes the actors of trials that have let go of them, so that nobody is given one that is lost."""
+    def _take_paused(self, controller: Any) -> None:
+        """Frees the actors of trials whose `pause` has returned; a lost actor is not reused."""
         for name, left in list(self._leaving.items()):
             if not ray.wait([left], timeout=0)[0]:
                 continue
@@ -250,30 +255,30 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             except RayTaskError as error:
                 controller._trial_task_failure(trial, error)
             except RayError:
-                controller._schedule_trial_train(trial)  # which fails, and Tune knows what to do with a lost process
+                controller._schedule_trial_train(trial)  # which fails, and Tune handles the lost process
             else:
                 controller.pause_trial(trial, should_checkpoint=False)
                 self._paused[name] = trial
 
     def _stop_all(self, controller: Any) -> None:
-        """Lets every trial that runs save and stop after its iteration; the others do not begin."""
+        """Makes running trials save and stop after their iteration; the others do not start."""
         if not self._is_stopping:
             self._is_stopping = True
             self._run.stopping()
         for trial in list(controller.get_live_trials()):
             name = trial_name(trial)
             if trial.status == Trial.RUNNING:
-                if name not in self._told_to_stop and _actor(trial) is not None:
-                    self._told_to_stop.add(name)
+                if name not in self._interrupted and _actor(trial) is not None:
+                    self._interrupted.add(name)
                     _actor(trial).interrupt.remote()
                     if self._held.pop(name, None) is not None:
-                        controller._schedule_trial_train(trial)  # which answers that it is done
+                        controller._schedule_trial_train(trial)  # which returns `done`
             elif trial.status in (Trial.PENDING, Trial.PAUSED):
                 controller.stop_trial(trial)
 
     def _remove(self, trial: Trial) -> None:
         self._forget(trial)
-        if self._rule is not None and not self._is_stopping:  # what the user stops goes on later
+        if self._rule is not None and not self._is_stopping:  # a trial that the user stops is resumed later
             with self._run.stopping_when_full():
                 self._rule.remove(trial_name(trial))
 
@@ -283,26 +288,26 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
 
 def trial_name(trial: Trial) -> str:
-    """Returns our name of a trial of Tune's."""
+    """Returns the name in the run of one of Tune's trials."""
     name: str = trial.config["trial"]["name"]
     return name
 
 
 def exploit_of(spec: TrialSpec, orders: Orders) -> Exploit:
-    """Returns a rule's orders as the trial takes them."""
+    """Returns the exploit that carries out a rule's orders in a trial."""
     parent = None if orders.checkpoint is None else Path(orders.checkpoint)
     return Exploit(orders.generation, with_settings(spec, orders.params), parent)
 
 
 def copied(orders: Orders, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Says what orders change, in words.
+    """Describes the changes of a member that copies another one, in a sentence.
 
     Examples:
         >>> copied(Orders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})
-        'generation 3: goes on from 001-a; lr 0.001 -> 0.0012'
+        'generation 3: continues from 001-a; lr 0.001 -> 0.0012'
     """
     changes = [f"{name} {_short(before.get(name))} -> {_short(after[name])}" for name in after if name in before]
-    return f"generation {orders.generation}: goes on from {orders.parent}; {', '.join(changes)}"
+    return f"generation {orders.generation}: continues from {orders.parent}; {', '.join(changes)}"
 
 
 def _short(value: Any) -> str:
@@ -310,12 +315,12 @@ def _short(value: Any) -> str:
 
 
 def _actor(trial: Trial) -> Any:
-    """Returns the actor that runs a trial, None while it has none; Tune offers no public way to it."""
+    """Returns the actor that runs a trial, None while it has none; Tune has no public accessor."""
     return trial.temporary_state.ray_actor
 
 
 def _resources(trials: Iterable[Trial]) -> dict[str, float]:
-    """Returns what trials need together, by kind."""
+    """Returns the resources of trials together, by kind."""
     total: dict[str, float] = {}
     for trial in trials:
         factory: PlacementGroupFactory = trial.placement_group_factory

@@ -1,4 +1,4 @@
-"""Hands trials to Tune: those of the run's table, then those that a searcher makes as earlier ones end."""
+"""Tune's Searcher that supplies a run's trials: those of its table, then those of its searcher as others end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ray.tune.search import Searcher
+from typing_extensions import override
 
 from rlrun.cluster.resources import TrialResources
 from rlrun.runs.active_run import ActiveRun
@@ -19,7 +20,13 @@ from rlrun.tune.trial_config import trial_config
 
 
 class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
-    """What Tune asks for the next trial; its own search is not used."""
+    """Supplies the next trial to Tune, whose own search is not used.
+
+    Args:
+        run: The run.
+        suggestions: The run's searcher, or None.
+        exploit_of: Returns the last exploit of a trial's population, if it has any.
+    """
 
     def __init__(
         self,
@@ -33,12 +40,14 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         self._exploit_of = exploit_of
         self._next = deque(run.trials)
 
+    @override
     def __reduce__(self) -> tuple[type[Searcher], tuple[()]]:
-        """Leaves nothing of it in the state that Tune pickles and nobody reads."""
+        """Keeps this object out of the state that Tune pickles, which is never read."""
         return (Searcher, ())
 
+    @override
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Returns the config of the next trial, None if it must wait for others to end, or that there is none left."""
+        """Returns the config of the next trial, None while others must end first, `FINISHED` if none is left."""
         if self._run.interrupts.received:
             return str(Searcher.FINISHED)
         if not self._next and self._suggestions is not None:
@@ -60,18 +69,20 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         trial = self._next.popleft()
         return trial_config(self._run, trial, self._exploit_of(trial))
 
+    @override
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Does nothing: the searcher hears of ends in terms of our trials."""
+        pass  # `Reporter` reports it to the run's searcher
 
+    @override
     def save(self, checkpoint_path: str) -> None:
-        """Writes nothing: the run's directory holds all."""
-        Path(checkpoint_path).touch()
+        Path(checkpoint_path).touch()  # the run's directory holds the state
 
+    @override
     def restore(self, checkpoint_path: str) -> None:
-        """Reads nothing; Tune never restores."""
+        pass
 
     def _places(self, suggestions: Suggestions) -> float:
-        """Returns how many configurations may run at once."""
+        """Returns the number of configurations that may run at once."""
         if suggestions.max_concurrent is not None:
             return suggestions.max_concurrent
         if not self._run.trials:

@@ -1,7 +1,7 @@
-"""Runs trials under Ray Tune: each in an actor of its own, as many at once as fit.
+"""Executor that runs trials under Ray Tune: each in an actor of its own, as many at once as fit.
 
-What Tune knows is thrown away: its loggers and checkpoints are off, its state is never read back. It places the trials,
-runs them side by side, and starts those again whose process died.
+Tune places the trials, runs them concurrently, and restarts those whose process died. Its loggers and checkpoints are
+off, and its own state is never read back.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 from ray.tune import Callback, CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner
 from ray.tune.experiment import Trial
+from typing_extensions import override
 
 from rlrun.cluster.driver_files import RemoteFiles, start_driver_files
 from rlrun.cluster.ray_session import end_of_ray, has_ended
@@ -38,18 +39,18 @@ from rlrun.tune.trial_scheduler import RuleScheduler, exploit_of, trial_name
 from rlrun.tune.trial_source import TrialSource
 
 RESOURCES_EVERY_S = 3.0
-"""Seconds between two looks at what is taken of the machine."""
+"""Seconds between two reports of the resources in use."""
 
 LOW_MEMORY = "running low on memory"
-"""Words of Ray about a process that it has ended for want of memory."""
+"""Words in Ray's message about a process that it has killed because the memory was full."""
 
 
 def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     """Runs the trials of a run on the Ray that this process belongs to.
 
     Args:
-        run: The run; after an interrupt its running trials are INTERRUPTED and those that had not begun PENDING.
-        spans_machines: Whether trials may run where the run's directory is out of sight.
+        run: The run; after an interrupt its running trials are INTERRUPTED and those that had not started PENDING.
+        spans_machines: Whether trials may run on machines that cannot see the run's directory.
     """
     run.capacity = dict(ray.cluster_resources())
     run.token = leave_token(run.directory.path)
@@ -58,7 +59,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     rule, standings = rule_of(run)
     suggestions = Suggestions(run.experiment, run.directory) if run.experiment.searches else None
     if suggestions is not None:
-        for standing in standings:  # the process before may have ended with some of them unheard
+        for standing in standings:  # the previous process may have ended before the searcher got some of them
             suggestions.observe(*standing)
 
     def exploit_for(trial: TrialSpec) -> Exploit | None:
@@ -73,7 +74,7 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
             num_samples=-1,
             search_alg=TrialSource(run, suggestions, exploit_for),
             scheduler=RuleScheduler(run, rule, suggestions),
-            reuse_actors=True,  # a trial that follows another in its actor starts without importing torch again
+            reuse_actors=True,  # the next trial of an actor starts without importing torch again
             trial_name_creator=trial_name,
             trial_dirname_creator=trial_name,
         ),
@@ -86,12 +87,12 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
             failure_config=FailureConfig(max_failures=run.experiment.failure.max_restarts),
         ),
     )
-    # Of Tune's own result files, which are off, it would complain at length.
+    # It would warn at length that Tune's own result files, which are off, are missing.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     try:
         tuner.fit()
     except Exception as error:
-        if os.strerror(errno.ENOSPC) in str(error):  # where Tune itself keeps what nobody reads
+        if os.strerror(errno.ENOSPC) in str(error):  # in Tune's own files
             run.stop_for(DiskFull(f"Ray's own files: {str(error).strip().splitlines()[-1]}"))
         elif run.fault is None:
             raise
@@ -100,53 +101,59 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
     shutil.rmtree(run.directory.tune, ignore_errors=True)
     for name, reason in run.stopped.items():
         run.directory.mark_stopped(name, reason)
-    # A member that failed may be tried again, and one that has not saved at its end may be extended.
+    # A failed member may be retried, and one without a checkpoint at its end may be extended.
     is_over = run.experiment.checkpoint.at_end and not run.directory.unfinished(retry_failed=True)
     if isinstance(rule, Populations) and is_over:
         rule.close()
 
 
 class Reporter(Callback):  # type: ignore[misc]  # ray has no types
-    """Tells the watcher and the searcher what Tune's trials do."""
+    """Callback of Tune that reports the progress of trials to the run's watcher and searcher.
+
+    Args:
+        run: The run.
+        suggestions: The run's searcher, or None.
+    """
 
     def __init__(self, run: ActiveRun, suggestions: Suggestions | None) -> None:
         self._run = run
         self._suggestions = suggestions
-        self._looked = 0.0
+        self._reported_at = 0.0
 
+    @override
     def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
-        """Leaves nothing of it in the state that Tune pickles and nobody reads."""
+        """Keeps this object out of the state that Tune pickles, which is never read."""
         return (Callback, ())
 
+    @override
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Tells now and then what is taken of the machine."""
-        if time.monotonic() - self._looked >= RESOURCES_EVERY_S:
-            self._looked = time.monotonic()
-            if has_ended():  # what waits for a place would wait for ever
+        if time.monotonic() - self._reported_at >= RESOURCES_EVERY_S:
+            self._reported_at = time.monotonic()
+            if has_ended():  # a trial that waits for a place would wait for ever
                 self._run.stop_for(end_of_ray("raylet"))
             total, free = ray.cluster_resources(), ray.available_resources()
             cpus, gpus = (total.get(kind, 0.0) for kind in ("CPU", "GPU"))
             used = (max(0.0, cpus - free.get("CPU", 0.0)), max(0.0, gpus - free.get("GPU", 0.0)))
             self._run.tell(RunResources(used[0], cpus, used[1], gpus))
 
+    @override
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Tells that a trial has been placed."""
         if not self._run.interrupts.received:
             self._run.tell(TrialEvent(trial_name(trial), "RUNNING"))
 
+    @override
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Tells a trial's result as the trial wrote it."""
         for note in json.loads(result.get(NOTES, "[]")):
             self._run.note(trial_name(trial), note)
         if ROW in result and AGAIN not in result:
             place = f"{result.get('hostname', '')}:{result.get('pid', '')}"
             self._run.iterated(trial_name(trial), json.loads(result[ROW]), place=place)
 
+    @override
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Tells that a trial has failed and starts again."""
-        self._let_go(trial)
+        self._release(trial)
         error = _error_of(trial)
         if isinstance(error, NoFaultOfATrial):
             self._run.failed(trial_name(trial), error)
@@ -154,38 +161,39 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         allowed = self._run.experiment.failure.max_restarts
         self._run.restarts(trial_name(trial), trial.run_metadata.num_failures, allowed, error)
 
+    @override
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Tells how a trial ended."""
         self._run.ended(trial_name(trial))
-        _forget(trial)
-        if self._suggestions is not None and not self._run.interrupts.received:
-            with self._run.stopping_when_full():
-                self._suggestions.ended(trial_name(trial), failed=False)
+        self._end(trial, failed=False)
 
+    @override
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Notes what a trial raised, as it was."""
-        self._let_go(trial)
+        self._release(trial)
         self._run.failed(trial_name(trial), _error_of(trial))
+        self._end(trial, failed=True)
+
+    def _end(self, trial: Trial, *, failed: bool) -> None:
+        """Reports the end of a trial to the searcher, and frees what Tune keeps of it."""
+        _forget(trial)
         if self._suggestions is not None and not self._run.interrupts.received:
             with self._run.stopping_when_full():
-                self._suggestions.ended(trial_name(trial), failed=True)
-        _forget(trial)
+                self._suggestions.ended(trial_name(trial), failed=failed)
 
-    def _let_go(self, trial: Trial) -> None:
-        """Takes a trial from its process, which may be lost, so that another one need not wait for it."""
+    def _release(self, trial: Trial) -> None:
+        """Releases the claim of a trial's process, which may be lost, so that a restart need not wait for it."""
         if self._run.disk:
             RemoteFiles(self._run.disk).release(trial_name(trial))
 
 
 def _forget(trial: Trial) -> None:
-    """Lets go of what Tune keeps of a trial until the sweep ends and nobody reads: over many trials it adds up.
+    """Frees what Tune keeps of a trial until the sweep ends, which adds up over many trials and is never read.
 
-    Tune names the trial by its config, so the name stays in there.
+    The name stays in the config, since `trial_name` reads it there.
     """
     trial.set_config({"trial": {"name": trial_name(trial)}})
-    trial._Trial__unresolved_config = {}  # the config as it was before Tune looked for placeholders; all of it again
-    trial._default_result_or_future = None  # the answer to a call, which Ray keeps for as long as it may be fetched
-    trial.set_experiment_tag("")  # the config once more, as a text
+    trial._Trial__unresolved_config = {}  # a second copy of the config, with unresolved placeholders
+    trial._default_result_or_future = None  # a call's result, which Ray keeps while there is a reference to it
+    trial.set_experiment_tag("")  # a third copy of the config, as text
     trial.evaluated_params.clear()
     trial.run_metadata.metric_analysis.clear()
     trial.run_metadata.metric_n_steps.clear()
@@ -193,9 +201,9 @@ def _forget(trial: Trial) -> None:
 
 
 def _error_of(trial: Trial) -> Exception:
-    """Returns what ended a trial: the exception of its loop, or what became of its process."""
+    """Returns the error that ended a trial: the exception of its loop, or the fate of its process."""
     try:
-        # The file was written by this very process a moment ago.
+        # This process has just written the file itself, so that unpickling it is safe.
         with open(trial.pickled_error_file, "rb") as file:
             error = pickle.load(file)
     except (OSError, TypeError):
@@ -213,22 +221,22 @@ def _error_of(trial: Trial) -> Exception:
 
 
 def _error_in_text(trial: Trial) -> Exception:
-    """Returns what ended a trial of which Tune keeps nothing but a text."""
+    """Returns the error that ended a trial, where Tune has written it as text only."""
     try:
         text = Path(trial.error_file).read_text()
     except (OSError, TypeError):
-        return TrainingFailed(f"{trial_name(trial)} failed; the log says why")
+        return TrainingFailed(f"{trial_name(trial)} failed; the run's log has the error")
     return error_told(trial_name(trial), text)
 
 
 def error_told(name: str, text: str) -> RlrunError:
-    """Returns what Tune's text file says that ended a trial; of a lack of memory at its start there is no more.
+    """Returns the last error in Tune's text file; Tune writes nothing else where memory is short at a trial's start.
 
     Args:
         name: Name of the trial.
-        text: Each failure so far: a line with its number and time, and what was raised.
+        text: Each failure so far: a line with its number and time, and the exception.
     """
-    told = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
-    if LOW_MEMORY in told:
-        return OutOfResources(f"{name}: its process was ended because the memory is full: {told.splitlines()[0]}")
-    return TrainingFailed(f"{name}: {told}")
+    error = text.rpartition("Failure # ")[2].partition("\n")[2].strip()
+    if LOW_MEMORY in error:
+        return OutOfResources(f"{name}: its process was ended because the memory is full: {error.splitlines()[0]}")
+    return TrainingFailed(f"{name}: {error}")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +57,76 @@ def test_no_constructor_says_what_it_takes() -> None:
         if (ast.get_docstring(node) or "").startswith("Takes ")
     ]
     assert not found, "arguments that need words have them under `Args:` of the class"
+
+
+CLEAN = (
+    "cli/", "regression/", "report/", "launch/", "tune/", "cluster/",
+    "config.py", "registry.py", "explain.py", "metric.py", "errors.py", "signals.py", "process_end.py",
+    "waiting_parent.py", "renamed_settings.py", "commented_yaml.py", "foreign_names.py",
+)  # fmt: skip
+"""Rooms and files whose docstrings, comments and messages are in the field's words: a room is added once it is."""
+
+CLEAN_MODULES = [path for path in MODULES if f"{path.relative_to(REPOSITORY / 'rlrun')}".startswith(CLEAN)]
+
+BEHIND_PLACES = (r"behind: The other group", r"behind (a|the) (proxy|firewall|load balancer)")
+"""Places that a thing can be behind; for time it is "after"."""
+
+INSTEAD = {
+    r"\bbehind\b": "after",
+    r"\banew\b": "again",
+    r"\bbeside\b": "next to",
+    r"\bstands?\b(?! for)": "is in",
+    r"\b(told|tells)\b": "is passed, prints, reports",
+    r"\bsays\b": "names, reports",
+    r"\b(nobody|somebody)\b": "no process, another process, another user",
+    r"\bso many\b": "the number of",
+    r"\bgoes on\b": "continues, resumes",
+    r"\bcomes to\b": "reaches, is",
+}
+"""Patterns of words that stumble, and what is said instead."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yields all bare strings: docstrings, of attributes and constants too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value
+
+
+def texts(module: str) -> Iterator[tuple[int, str]]:
+    """Yields the comments and strings of a module, docstrings among them, with their lines."""
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    for token in tokenize.generate_tokens(io.StringIO(module).readline):
+        if token.type in kinds:
+            yield token.start[0], token.string
+
+
+def test_the_first_line_of_a_docstring_is_a_concept_and_no_question() -> None:
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{text.lineno}: {str(text.value).splitlines()[0]}"
+        for path in CLEAN_MODULES
+        for text in docstrings(ast.parse(path.read_text("utf-8")))
+        if re.match(r"(Returns )?(what|how|who|whom|whose|where|which|why)\b|(Says|Tells)\b", str(text.value), re.I)
+        and not re.match(r"Returns (which|why)\b", str(text.value))
+    ]
+    assert not found, "name the field's concept"
+
+
+@pytest.mark.parametrize("pattern", INSTEAD)
+def test_words_that_stumble_are_in_no_clean_room(pattern: str) -> None:
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{number}"
+        for path in CLEAN_MODULES
+        for number, text in texts(path.read_text("utf-8"))
+        if re.search(pattern, re.sub("|".join([r"`[^`]*`|\{[^{}]*\}", *BEHIND_PLACES]), "", text))
+    ]
+    assert not found, f"say {INSTEAD[pattern]}"
+
+
+def test_each_module_of_the_glossary_is_there() -> None:
+    named = re.findall(r"`(rlrun(?:\.\w+)+)`", (REPOSITORY / "docs" / "glossary.md").read_text("utf-8"))
+    assert len(named) > 50
+    assert [name for name in named if importlib.util.find_spec(name) is None] == []
 
 
 PAGES = [*sorted((REPOSITORY / "docs").rglob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md"]

@@ -173,7 +173,7 @@ def test_a_run_is_not_deleted_where_nobody_answers() -> None:
     write_run("a", "TERMINATED", 1.0)
     done = rlrun("runs", "--delete", "a", stdin="")
     assert done.exit_code == 2
-    assert "Error: nobody answers whether to delete it: --yes deletes without asking\n" in done.stderr
+    assert "Error: there is no answer whether to delete it: --yes deletes without asking\n" in done.stderr
     assert names() == ["a"]
 
 

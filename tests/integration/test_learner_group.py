@@ -283,7 +283,7 @@ def test_two_learners_with_parameter_servers_are_one_until_a_server_dies(running
             group.apply_gradients(np.zeros(1, np.float32), {}, scheduled=scheduled_after(0))
         os.kill(min(set(actor_pids()) - before), signal.SIGKILL)
         with pytest.raises(
-            TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot go on"
+            TrainingFailed, match=r"^(parameter server|learner) [01] died .*, and the others cannot continue"
         ):
             group.learn(batch_of(60, 9), num_epochs=1, minibatch_size=24, scheduled=scheduled_after(0))
     finally:

@@ -92,7 +92,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     for trial in first:
         _, newest = newest_records(generations)[trial.name]
         assert {name: trial.params[name] for name in newest.params} == newest.params
-    told = [event.text for event in events if isinstance(event, TrialNote) and "goes on from" in event.text]
+    told = [event.text for event in events if isinstance(event, TrialNote) and "continues from" in event.text]
     assert len(told) == len(copies)
     for trial in first:  # what is told last before a generation is decided is that it waits, or waits no more
         told_of = [event for event in events if isinstance(event, TrialEvent) and event.trial == trial.name]
@@ -113,7 +113,7 @@ def test_a_population_goes_further_and_a_member_that_failed_behind_a_copy_goes_o
     killed: list[str] = []
 
     def kill_behind_the_first_copy(event: RunEvent) -> None:
-        if isinstance(event, TrialNote) and "goes on from" in event.text:
+        if isinstance(event, TrialNote) and "continues from" in event.text:
             copies.append(event.trial)
         if isinstance(event, TrialEvent) and event.result and event.trial in copies and not killed:
             killed.append(event.trial)

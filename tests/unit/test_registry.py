@@ -159,7 +159,7 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
     for name, other in table()["algorithms"].items():
         assert name not in {known.replace("_", "") for known in algorithm_names()}
         assert other.get("is", "ppo") in algorithm_names()
-        if spec := re.search(r"configs/\S+yaml", other["told"]):
+        if spec := re.search(r"configs/\S+yaml", other["advice"]):
             assert f"algorithm: {other['is']}\n" in (configs / spec[0]).read_text()
 
 

@@ -92,8 +92,8 @@ def test_a_signal_is_handed_on_unless_it_came_to_the_child_as_well(
     os.write(pipes[0][1], bytes([signal.SIGCHLD, signal.SIGTERM]))
     os.write(pipes[1][1], bytes(told))
     wait._listen()
-    wait._hand_on()
-    assert (handed_on, wait._came) == (sent, [])
+    wait._forward()
+    assert (handed_on, wait._received) == (sent, [])
     for descriptor in (end for pipe in pipes for end in pipe):
         os.close(descriptor)
 

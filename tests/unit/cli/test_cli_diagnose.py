@@ -42,7 +42,7 @@ def test_each_finding_has_its_number_its_reason_and_what_to_try(runs: Path) -> N
     assert "a random policy reaches" in lines[1]
     assert lines[3:6] == [
         "1. few updates: 72 minibatches in all (2 of 2 trials)",
-        "   why: a network hardly moves in so few",
+        "   why: a network hardly moves",
         "   try: a smaller config.minibatch_size, more config.num_epochs, or a later stop",
     ]
     assert lines[6] == "2. no learning rate: lr 0 (2 of 2 trials)"
@@ -113,7 +113,7 @@ def test_a_trial_that_failed_is_told_first_and_its_env_is_not_tried_again(
         "",
         "1. failed: ValueError: the belt is torn",
     ]
-    assert lines[5].startswith("   try: mend what raised")
+    assert lines[5].startswith("   try: correct the cause")
     assert lines[5].endswith("--retry-failed")
     assert len(lines) == 6
 
@@ -137,7 +137,7 @@ def test_a_trial_that_was_interrupted_says_so(runs: Path, tmp_path: Path) -> Non
     done = invoke("diagnose", "still", "--runs-dir", tmp_path)
     assert done.stdout.splitlines()[0] == "still: ppo on CartPole-v1, 2 trials (2 interrupted)"
     assert "few updates" not in done.stdout
-    assert done.stdout.splitlines()[-1] == f"Go on with it: rlrun resume {tmp_path / 'still'}"
+    assert done.stdout.splitlines()[-1] == f"Resume it: rlrun resume {tmp_path / 'still'}"
     for path in (tmp_path / "still").glob("*/result.json"):
         path.unlink()
     without = invoke("diagnose", "still", "--runs-dir", tmp_path)

@@ -52,7 +52,7 @@ search: ppo on Pendulum-v1, 20 configurations x 1 seed
 scheduler median: metric episode_return_mean, mode max, time_attr env_steps, grace_period 5,000, min_samples_required 3
 searcher optuna: metric episode_return_mean, mode max, max_concurrent 4, startup_trials 10
 
-what is searched  within
+searched setting  within
 lr                loguniform [1e-05, 0.03]
 hiddens           choice [[64, 64], [32]]
 """
@@ -62,8 +62,8 @@ populations: ppo on CartPole-v1, 2 populations of 2 members
 scheduler pbt: metric episode_return_mean, mode max, interval_env_steps 20,000, quantile_fraction 0.25, \
 synchronous yes, resample_probability 0.25, perturbation_factors [0.8, 1.2]
 
-what changes  within
-lr            loguniform [1e-05, 0.01]
+changing setting  within
+lr                loguniform [1e-05, 0.01]
 
 trial                         lr  population  member
 000-population=4-member=0  0.001           4       0

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from rlrun.cli.live import LiveView
-from rlrun.cli.progress import RunProgress, TrialProgress, shown_first
+from rlrun.cli.run_progress import RunProgress
+from rlrun.cli.trial_progress import TrialProgress, shown_first
 from rlrun.cli.trial_table import columns_of, drawn_run, text_table, that_fit
 from rlrun.runs.events import RunResources, TrialEvent
 

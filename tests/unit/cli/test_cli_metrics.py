@@ -20,7 +20,7 @@ def test_a_table_names_each_metric_with_its_unit_and_meaning() -> None:
     done = metrics("apex")
     assert done.exit_code == 0, done.stderr
     head, *lines = done.stdout.splitlines()
-    assert head.split() == ["metric", "unit", "what", "it", "says"]
+    assert head.split() == ["metric", "unit", "meaning"]
     units = {line.split()[0]: line.split()[1] for line in lines}
     assert units["env_steps"] == "env"
     assert units["minibatches_per_env_step"] == "minibatches"

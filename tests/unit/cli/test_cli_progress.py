@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rlrun.cli.plain_lines import PlainLines
-from rlrun.cli.progress import RunProgress, TrialProgress
+from rlrun.cli.run_progress import RunProgress
+from rlrun.cli.trial_progress import TrialProgress
 from rlrun.cli.trial_table import columns_of
 from rlrun.runs.events import RunResources, TrialEvent
 
@@ -232,7 +233,7 @@ def test_plain_lines_come_at_intervals(plain_lines: MakeLines) -> None:
     lines, written = plain_lines(run)
     lines.show(run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10, "episode_return_mean": 2.0}), 0.0))
     for seconds in (0, 100, 101, 200):
-        lines.tell_if_due(after(seconds))
+        lines.write_if_due(after(seconds))
     summary = "2 trials: 1 running, 1 pending; best return 2 (a)"
     assert written == ["a: 10 env steps, return 2.0", summary, summary]
 
@@ -243,13 +244,13 @@ def test_plain_lines_name_the_phase_in_which_no_result_has_come_yet_and_how_long
     run = run_of(TrialProgress("a", {}))
     run.uses_ray = True
     lines, written = plain_lines(run)
-    lines.tell_if_due(after(40))
+    lines.write_if_due(after(40))
     run.resources = RunResources(0, 2, 0, 0)
-    lines.tell_if_due(after(80))
+    lines.write_if_due(after(80))
     run.observe(TrialEvent("a", "RUNNING", place="here:7"), 0.0)
-    lines.tell_if_due(after(130))
+    lines.write_if_due(after(130))
     run.observe(TrialEvent("a", "RUNNING", {"env_steps": 10}), 0.0)
-    lines.tell_if_due(after(170))
+    lines.write_if_due(after(170))
     assert [re.sub(r", [^,]*so far", ", ... so far", line) for line in written] == [
         "starting Ray, ... so far",
         "1 trial: 1 pending; 0/2 CPUs in use",

@@ -49,14 +49,14 @@ def test_a_killed_run_says_how_to_go_on_with_it(run: RunDirectory) -> None:
         if number < 2:
             os.utime(run.path / name / "result.json", (1_000_000_000 + number,) * 2)
     lines = status(run).stdout.splitlines()
-    assert lines[0].startswith("pole: nobody runs it, last change ")
+    assert lines[0].startswith("pole: no process runs it, last change ")
     assert lines[1:] == [
         "trial  status      seed  iter  env steps     of  done  return  steps/s",
         "001    KILLED         1     9        500  1,000   50%    20.0      100",
         "000    TERMINATED     0     9        500  1,000   50%    10.0      100",
         "3 trials: 1 pending, 1 terminated, 1 killed",
         "best return 15 (mean of 2 of 3 seeds)",
-        f"Go on with it: rlrun resume {run.path}",
+        f"Resume it: rlrun resume {run.path}",
     ]
 
 
@@ -127,8 +127,8 @@ def test_a_run_is_watched_until_its_driver_ends(run: RunDirectory, monkeypatch: 
     driver.join()
     assert lines[0].startswith(f"pole: run by process {os.getpid()}, last change ")
     assert "3 trials: 2 pending, 1 terminated" in lines[0]
-    assert any(line.startswith("pole: nobody runs it") for line in lines)
-    assert lines[-1].startswith("Go on with it: ")
+    assert any(line.startswith("pole: no process runs it") for line in lines)
+    assert lines[-1].startswith("Resume it: ")
 
 
 def test_damage_is_told_beneath_the_table_and_ends_with_code_5(run: RunDirectory) -> None:

@@ -176,7 +176,7 @@ def test_only_the_newest_whole_checkpoint_is_fetched_and_the_older_ones_are_stil
     place = mirror(disk, tmp_path)
     here = CheckpointStore(place.directory / "checkpoints", keep=3).scan()
     assert here.newest == place.directory / "checkpoints/iteration_000003"
-    assert [place.told(skipped.reason) for skipped in here.skipped] == [
+    assert [place.with_driver_paths(skipped.reason) for skipped in here.skipped] == [
         f"{ELSEWHERE}/{TRIAL}/checkpoints/iteration_000004: state.json is truncated: 2 of {size} bytes"
     ]
     assert [path.name for path in (place.directory / "checkpoints/iteration_000002").iterdir()] == ["manifest.json"]
@@ -302,12 +302,12 @@ def test_who_was_given_up_for_lost_writes_no_more(
     there = mirror(disk, tmp_path)
     (there.directory / "error.txt").write_text("from the new one")
     there.push()
-    with pytest.raises(TrainingFailed, match=f"{TRIAL}: was started anew elsewhere"):
+    with pytest.raises(TrainingFailed, match=f"{TRIAL}: was restarted elsewhere"):
         lost.push()
     assert (run / TRIAL / "error.txt").read_text() == "from the new one"
     disk.release(TRIAL)
     (there.directory / "error.txt").write_text("from the new one, too late")
-    with pytest.raises(TrainingFailed, match="was started anew elsewhere"):
+    with pytest.raises(TrainingFailed, match="was restarted elsewhere"):
         there.push()
     lost.close()
     there.close()
@@ -329,7 +329,7 @@ def test_the_run_hears_of_its_own_paths_only(tmp_path: Path, run: Path, disk: Dr
     place.push()
     assert (run / TRIAL / "error.txt").read_text() == f"{ELSEWHERE}/{TRIAL}/failed"
     assert (run / TRIAL / "trial.json").read_text() == f'{{"error": "see {ELSEWHERE}/{TRIAL}/failed"}}'
-    assert place.told(f"goes on from {place.directory}") == f"goes on from {ELSEWHERE}/{TRIAL}"
+    assert place.with_driver_paths(f"goes on from {place.directory}") == f"goes on from {ELSEWHERE}/{TRIAL}"
     place.close()
 
 
@@ -414,7 +414,7 @@ def test_a_process_knows_the_runs_directory_by_its_token(tmp_path: Path, monkeyp
     assert isinstance(place, SharedPlace)
     assert place.directory == run / TRIAL
     assert place.fetch(run / "x") == run / "x"
-    assert place.told(f"{run}") == f"{run}"
+    assert place.with_driver_paths(f"{run}") == f"{run}"
     with pytest.raises(UsageError, match=f"does not see the run's directory {other}: name the cluster with --address"):
         open_place(other, TRIAL, token, "")
     monkeypatch.setenv(SCRATCH_VARIABLE, str(tmp_path / "scratch"))

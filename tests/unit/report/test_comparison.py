@@ -48,7 +48,7 @@ def test_three_seeds_settle_nothing_and_it_is_said_how_many_could(make_sweep: Ma
     assert found.verdict == (
         "lr=0.2 is ahead of lr=0.1 (it wins in 100% of pairs), which so few seeds cannot settle; 4 on each side can"
     )
-    assert "intervals from 3 seeds come out too narrow; the p values allow for that" in found.notes
+    assert "intervals from 3 seeds are too narrow; the p values allow for that" in found.notes
 
 
 def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun) -> None:
@@ -58,7 +58,7 @@ def test_a_difference_that_chance_may_make_is_none(make_sweep: MakeRun) -> None:
 
 def test_equal_groups_cannot_be_told_apart(make_sweep: MakeRun) -> None:
     found = compared(make_sweep({0.1: straight([1, 2, 3, 4]), 0.2: straight([1, 2, 3, 4])}))
-    assert found.verdict == "lr=0.1 and lr=0.2 cannot be told apart: each wins as often as the other"
+    assert found.verdict == "lr=0.1 and lr=0.2 show no difference: each wins as often as the other"
 
 
 def test_less_can_be_better(make_sweep: MakeRun) -> None:
@@ -95,7 +95,7 @@ def test_a_shorter_run_ends_the_comparison_and_that_is_told(make_sweep: MakeRun)
     found = compared(make_sweep({0.1: [[1, 2, 3, 4]] * 2, 0.2: [[5, 6]] * 2}))
     assert (found.start, found.stop) == (100, 200)
     assert found.sides[1].end == [2, 2]
-    assert "lr=0.2: has come no farther than 200, so nothing is seen beyond it" in found.notes
+    assert "lr=0.2: has reached only 200, where the comparison ends" in found.notes
 
 
 def test_a_seed_that_ended_early_counts_with_its_last_value(make_sweep: MakeRun) -> None:
@@ -118,7 +118,7 @@ def test_trials_that_are_not_done_or_have_no_value_are_told(make_sweep: MakeRun)
 def test_a_population_is_no_even_match_for_single_trials(make_sweep: MakeRun, make_population: MakeRun) -> None:
     population = groups_of(read_run(make_population()))
     single = groups_of(read_run(make_sweep({0.1: [[1, 2, 3]]})))
-    note = "population, best of 3 members: the best of several members counts, so single trials are no even match"
+    note = "population, best of 3 members: the best of several members counts, which is unfair to single trials"
     assert note in compare([*population, *single], RETURN, "env_steps").notes
     assert note not in compare([population[0], replace(population[0], label="b")], RETURN, "env_steps").notes
 
@@ -134,11 +134,11 @@ def test_one_group_is_nothing_to_compare_and_the_one_without_results_is_named(ma
 def test_of_one_seed_against_one_nothing_is_said(make_sweep: MakeRun) -> None:
     found = compared(make_sweep({0.1: straight([1]), 0.2: straight([6])}))
     assert found.verdict == (
-        "nothing can be said from one seed each: lr=0.2 came out ahead of lr=0.1, and another seed may turn it round; "
+        "one seed each shows nothing: lr=0.2 is ahead of lr=0.1, and another seed may reverse it; "
         "4 on each side can settle it"
     )
     many = compared(make_sweep({lr: straight([lr]) for lr in (1.0, 2.0, 3.0)}, name="many"))
-    assert many.verdict == "nothing can be said from one seed each; 5 of each can settle who is better"
+    assert many.verdict == "one seed each shows nothing; 5 of each can settle which is better"
     pairs = comparison_text(found).split("\n\n")[2].splitlines()
     assert pairs[1].split()[:4] == ["lr=0.2", "lr=0.1", "100%", "-"]
 
@@ -170,7 +170,7 @@ def test_runs_with_one_evaluation_each_are_compared_by_it(make_sweep: MakeRun) -
 
 
 def test_curves_without_a_common_stretch_are_refused(make_sweep: MakeRun) -> None:
-    with pytest.raises(UsageError, match="no stretch of env_steps in common: one begins at 300, another ends at 200"):
+    with pytest.raises(UsageError, match="no range of env_steps in common: one begins at 300, another ends at 200"):
         compared(make_sweep({0.1: [[1, 2]], 0.2: [[None, None, 3, 4]]}))
 
 

@@ -16,7 +16,9 @@ from rlrun.envs.env_findings import EnvFinding, observation_findings, reward_fin
 from rlrun.envs.make import spaces_of
 from rlrun.policy.random_behavior import RandomBehavior
 from rlrun.registry import BUILT_IN, algorithm_class
-from rlrun.report.diagnosis import METRICS, Evidence, Finding, diagnose, failures
+from rlrun.report.diagnosis.diagnose import diagnose, failures
+from rlrun.report.diagnosis.evidence import METRICS, Evidence
+from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import read_run
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.runs.trial_result import Columns, TrialResult
@@ -76,33 +78,33 @@ def trained(
     [
         pytest.param("ppo", "CartPole-v1", {}, [], id="nothing"),
         pytest.param("ppo", "CartPole-v1", {"lr": 0.0}, ["no learning rate"], id="rate of 0"),
-        pytest.param("ppo", "CartPole-v1", {"lr": 1e-6}, ["policy stands still"], id="tiny rate"),
-        pytest.param("ppo", "CartPole-v1", {"lr": 0.5}, ["policy leaps", "entropy is gone"], id="huge rate"),
-        pytest.param("ppo", "CartPole-v1", {"entropy_coeff": 10.0}, ["entropy stays"], id="entropy bonus"),
+        pytest.param("ppo", "CartPole-v1", {"lr": 1e-6}, ["tiny policy updates"], id="tiny rate"),
+        pytest.param("ppo", "CartPole-v1", {"lr": 0.5}, ["large policy updates", "entropy collapse"], id="huge rate"),
+        pytest.param("ppo", "CartPole-v1", {"entropy_coeff": 10.0}, ["entropy unchanged"], id="entropy bonus"),
         pytest.param("ppo", "broken_worlds:Endless", {}, ["no episode ends", "env: episodes"], id="no end"),
         pytest.param(
             "ppo",
             {"id": "broken_worlds:Paying", "kwargs": {"factor": 1000.0}},
             {},
-            ["gradients are cut", "env: rewards"],
+            ["clipped gradients", "env: rewards"],
             id="large rewards",
         ),
         pytest.param(
             "ppo",
             {"id": "broken_worlds:Paying", "kwargs": {"factor": 0.0}},
             {},
-            ["all returns alike", "env: rewards"],
+            ["all returns equal", "env: rewards"],
             id="no rewards",
         ),
         pytest.param("ppo", "broken_worlds:Far", {}, ["env: observations"], id="large observations"),
         pytest.param("ppo", "broken_worlds:Unseeded", {}, ["env: seeds", "env: resume"], id="unseeded env"),
         pytest.param("dqn", "CartPole-v1", {"learning_starts": 50_000}, ["few updates"], id="learning starts late"),
-        pytest.param("dqn", "CartPole-v1", {"epsilon": 1.0}, ["explores still"], id="epsilon of 1"),
+        pytest.param("dqn", "CartPole-v1", {"epsilon": 1.0}, ["still exploring"], id="epsilon of 1"),
         pytest.param(
             "dqn",
             "CartPole-v1",
             {"lr": 0.1, "target_update_interval": 1, "double": False},
-            ["values grow", "gradients are cut"],
+            ["values grow", "clipped gradients"],
             id="no target network",
         ),
         pytest.param("random", "CartPole-v1", {}, ["does not learn"], id="actions at random"),
@@ -126,7 +128,7 @@ def test_what_is_wrong_with_a_run_that_was_broken_on_purpose_is_found(
 def test_experience_of_weights_that_are_seldom_sent_is_found_old(tmp_path: Path) -> None:
     config = {**IMPALA, "broadcast_interval": 300, "lr": 1e-4}
     found = {one.name: one for one in trained(tmp_path, "impala", "CartPole-v1", config, env_steps=7000)}
-    assert found["old experience"].advice == (
+    assert found["stale experience"].advice == (
         "config.broadcast_interval: 1, a smaller config.rollout_fragment_length, or a larger config.train_batch_size"
     )
 
@@ -145,7 +147,7 @@ def test_seeds_of_which_some_never_try_the_best_arm_are_found_to_disagree(
 def test_a_bound_that_cuts_usual_gradients_is_to_be_raised(tmp_path: Path) -> None:
     config = {**PPO, "max_grad_norm": 1e-4, "lr": 1e-5}
     found = {one.name: one for one in trained(tmp_path, "ppo", "CartPole-v1", config)}
-    assert found["gradients are cut"].advice == "config.max_grad_norm: 0.5"
+    assert found["clipped gradients"].advice == "config.max_grad_norm: 0.5"
 
 
 def seen(
@@ -171,7 +173,7 @@ def curve(*ends: float, **more: list[float]) -> dict[str, list[float]]:
 
 
 def test_a_curve_that_falls_back_by_more_than_half_of_its_gain_has_collapsed() -> None:
-    assert names(diagnose([seen(curve(20.0, 220.0, 119.0))], [])) == ["collapsed"]
+    assert names(diagnose([seen(curve(20.0, 220.0, 119.0))], [])) == ["performance collapse"]
     assert names(diagnose([seen(curve(20.0, 220.0, 121.0))], [])) == []
 
 
@@ -193,7 +195,7 @@ def test_what_is_odd_in_a_trial_that_has_learned_does_no_harm() -> None:
     odd = {"learner/kl": [0.5] * 10, "learner/entropy": [1.0] * 5 + [0.0] * 5, "policy_lag_mean": [20.0] * 10}
     assert diagnose([seen(curve(220.0, **odd))], []) == []
     found = names(diagnose([seen(curve(20.0, **odd))], []))
-    assert found == ["no better than random", "policy leaps", "entropy is gone", "old experience"]
+    assert found == ["no better than random", "large policy updates", "entropy collapse", "stale experience"]
 
 
 TWENTY_STEPS = {"episode_return_min": [-2.0] * 10, "episode_return_max": [200.0] * 10, "episode_len_mean": [20.0] * 10}
@@ -250,7 +252,7 @@ def test_a_team_whose_values_grow_in_a_world_with_a_clock_is_told_to_end_its_epi
 
 def test_workers_that_were_lost_and_values_that_explain_nothing_are_told() -> None:
     lost = curve(220.0, worker_restarts=[0.0] * 9 + [3.0])
-    assert [(one.name, one.found) for one in diagnose([seen(lost)], [])] == [("workers were lost", "3 were made anew")]
+    assert [(one.name, one.found) for one in diagnose([seen(lost)], [])] == [("workers restarted", "3 restarts")]
     blind = curve(20.0, **{"learner/explained_variance": [0.05] * 10})
     assert names(diagnose([seen(blind)], [])) == ["no better than random", "values explain nothing"]
 
@@ -319,10 +321,17 @@ ILL: list[dict[str, list[float]]] = [
 ]
 """Columns of trials which together show all that can be found in one."""
 
-KNOWN = {"no episode ends", "few updates", "no learning rate", "no gradient", "all returns alike", "workers were lost"}
-KNOWN |= {"does not learn", "no better than random", "collapsed", "values grow", "gradients are cut", "policy leaps"}
-KNOWN |= {"policy stands still", "entropy is gone", "entropy stays", "values explain nothing", "explores still"}
-KNOWN |= {"old experience", "env: rewards", "env: observations", "seeds disagree", "failed"}
+KNOWN = {"no episode ends", "few updates", "no learning rate", "no gradient", "all returns equal", "workers restarted"}
+KNOWN |= {
+    "does not learn",
+    "no better than random",
+    "performance collapse",
+    "values grow",
+    "clipped gradients",
+    "large policy updates",
+}
+KNOWN |= {"tiny policy updates", "entropy collapse", "entropy unchanged", "values explain nothing", "still exploring"}
+KNOWN |= {"stale experience", "env: rewards", "env: observations", "seeds disagree", "failed"}
 
 
 def found_in_ill_trials(algorithm: str, config: Mapping[str, Any]) -> list[Finding]:

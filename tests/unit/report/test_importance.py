@@ -51,7 +51,7 @@ def test_choices_and_the_points_of_a_grid_are_bins_of_their_own() -> None:
     found = importance(params, [float(n % 5 + 10 * (p["act"] == "tanh")) for n, p in enumerate(params)])
     bins = {effect.name: [(label, count) for label, count, _ in effect.bins] for effect in found.effects}
     assert bins == {"act": [("relu", 9), ("tanh", 9)], "lr": [("1e-05", 6), ("0.0001", 6), ("0.001", 6)]}
-    assert "fewer than 20 configurations the intervals come out too narrow" in found.caveat
+    assert "fewer than 20 configurations the intervals are too narrow" in found.caveat
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_choices_and_the_points_of_a_grid_are_bins_of_their_own() -> None:
     [
         ([], [], "no parameter varies"),
         ([{"a": 1}] * 20, list(range(20)), "no parameter varies"),
-        ([{"a": n} for n in range(9)], list(range(9)), "9 configurations are too few to say which parameter matters"),
+        ([{"a": n} for n in range(9)], list(range(9)), "9 configurations are too few to tell which parameter matters"),
         ([{"a": n} for n in range(20)], [1.0] * 20, "all configurations have the same score"),
     ],
 )

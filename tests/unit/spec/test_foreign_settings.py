@@ -54,7 +54,7 @@ def test_every_answer_is_a_setting_that_there_is(foreign: str) -> None:
         assert where
         if isinstance(meaning, Absent):
             assert not any(section.has_setting(foreign) for section in where)
-        elif meaning.beside_config:
+        elif meaning.of_experiment:
             key, _, rest = meaning.name.partition(".")
             section = {"env": EnvConfig, "evaluation": EvaluationConfig, "stop": None}.get(key, RunSettings)
             assert key in ENTRY_KEYS
@@ -91,14 +91,14 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("ppo", "reward_normalization", "is 'normalize_rewards' in ppo"),
         ("ppo", "vf_loss_clip", "is 'vf_clip_param' in ppo"),
         ("ppo", "num_gpus_per_learner", "is 'num_gpus' in ppo: those of all learners together"),
-        ("ppo", "max_epoch", "is `stop.env_steps`, beside config, in ppo: epochs times the env steps of each"),
+        ("ppo", "max_epoch", "is `stop.env_steps`, next to config, in ppo: epochs times the env steps of each"),
         ("ppo", "frame_stack", "is 'model.views.obs' in ppo"),
         ("ppo", "device", "is 'num_gpus' in ppo: 1 for 'cuda', 0 for 'cpu'"),
         ("ppo", "policy", "is 'model' in ppo"),
-        ("ppo", "test_num", "is `evaluation.episodes`, beside config, in ppo"),
+        ("ppo", "test_num", "is `evaluation.episodes`, next to config, in ppo"),
         ("ppo", "conv_filters", "is 'model.conv' in ppo: 'nature' or 'impala'"),
-        ("ppo", "env_id", "is `env`, beside config, in ppo"),
-        ("ppo", "run", "is `algorithm`, beside config, in ppo"),
+        ("ppo", "env_id", "is `env`, next to config, in ppo"),
+        ("ppo", "run", "is `algorithm`, next to config, in ppo"),
         ("pg", "advantage_normalization", "is 'standardize_advantages' in pg"),
         ("dqn", "final_epsilon", "is 'epsilon' in dqn"),
         ("dqn", "sample_batch_size", "is 'rollout_fragment_length' in dqn"),
@@ -113,7 +113,7 @@ def test_there_are_about_eighty_and_none_is_a_name_that_every_algorithm_has() ->
         ("ppo", "ent_coef", "is 'entropy_coeff' in ppo"),
         ("ppo", "sde_sample_freq", "is 'model.sde_sample_freq' in ppo: null instead of -1"),
         ("ppo", "log_std_init", "is 'model.log_std_init' in ppo: of half the action range"),
-        ("ppo", "total_timesteps", "is `stop.env_steps`, beside config, in ppo"),
+        ("ppo", "total_timesteps", "is `stop.env_steps`, next to config, in ppo"),
     ],
 )
 def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
@@ -183,11 +183,11 @@ def test_a_misspelt_key_is_answered_with_the_nearest_name_also_if_that_is_a_fore
     assert problems(text) == [f"spec.yaml:5:12: try.config.{key}: unknown key '{key}'; {said}"]
 
 
-def test_a_misspelt_foreign_key_beside_config_is_answered_as_well() -> None:
+def test_a_misspelt_foreign_key_of_experiment_is_answered_as_well() -> None:
     text = "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timestep: 9\n"
     assert problems(text) == [
         "spec.yaml:5:3: try.total_timestep: unknown key 'total_timestep'; "
-        "'total_timesteps' is `stop.env_steps`, beside config, here"
+        "'total_timesteps' is `stop.env_steps`, next to config, here"
     ]
 
 
@@ -198,11 +198,11 @@ def test_what_an_algorithm_does_not_have_is_not_answered_with_a_name_that_it_has
     assert "unknown key 'buffer_size'" in problem
 
 
-def test_a_key_of_the_run_beside_config_is_answered_as_well() -> None:
+def test_a_key_of_the_run_of_experiment_is_answered_as_well() -> None:
     (problem,) = problems(
         "try:\n  algorithm: ppo\n  env: CartPole-v1\n  stop: {env_steps: 9}\n  total_timesteps: 1e5\n"
     )
-    assert problem == "spec.yaml:5:3: try.total_timesteps: 'total_timesteps' is `stop.env_steps`, beside config, here"
+    assert problem == "spec.yaml:5:3: try.total_timesteps: 'total_timesteps' is `stop.env_steps`, next to config, here"
 
 
 @pytest.mark.parametrize(
@@ -315,9 +315,9 @@ def test_run_counts_as_algorithm_and_values_under_other_names_are_checked_in_the
         "     model: {fcnet_hiddens: [32], fcnet_activation: linear}}\n"
     )
     assert told == {
-        "run": ["'run' is `algorithm`, beside config, here"],
+        "run": ["'run' is `algorithm`, next to config, here"],
         "stop.training_iteration": ["no metric 'training_iteration' is reported; did you mean 'iteration'?"],
-        "checkpoint_freq": ["'checkpoint_freq' is `checkpoint.every`, beside config, here: counted in iterations"],
+        "checkpoint_freq": ["'checkpoint_freq' is `checkpoint.every`, next to config, here: counted in iterations"],
         "config.kl_coeff": [
             "there is no 'kl_coeff' in ppo: clipping alone bounds an update, and kl_target ends its passes"
         ],
@@ -346,17 +346,17 @@ def test_a_wrong_value_of_run_is_told_where_it_is_and_nothing_is_called_missing(
 def test_two_keys_of_others_for_one_place_are_both_told_and_one_of_them_is_read() -> None:
     told = told_of("try:\n  run: PPO\n  env_name: CartPole-v1\n  env_config: {a: 1}\n  n_timesteps: x\n  epoch: 5\n")
     assert told == {
-        "run": ["'run' is `algorithm`, beside config, here"],
-        "env_name": ["'env_name' is `env`, beside config, here"],
-        "env_config": ["'env_config' is `env.kwargs`, beside config, here"],
-        "n_timesteps": ["'n_timesteps' is `stop.env_steps`, beside config, here", "must be a number, not 'x'"],
-        "epoch": ["'epoch' is `stop.env_steps`, beside config, here: epochs times the env steps of each"],
+        "run": ["'run' is `algorithm`, next to config, here"],
+        "env_name": ["'env_name' is `env`, next to config, here"],
+        "env_config": ["'env_config' is `env.kwargs`, next to config, here"],
+        "n_timesteps": ["'n_timesteps' is `stop.env_steps`, next to config, here", "must be a number, not 'x'"],
+        "epoch": ["'epoch' is `stop.env_steps`, next to config, here: epochs times the env steps of each"],
     }
 
 
 def test_run_beside_algorithm_does_not_replace_it() -> None:
     told = told_of("try:\n  algorithm: ppo\n  env: CartPole-v1\n  run: DQN\n  stop: {env_steps: 9}\n")
-    assert told == {"run": ["'run' is `algorithm`, beside config, here"]}
+    assert told == {"run": ["'run' is `algorithm`, next to config, here"]}
 
 
 def test_the_keys_of_other_populations_checkpoints_and_evaluations_are_answered_in_their_sections() -> None:
@@ -367,7 +367,7 @@ def test_the_keys_of_other_populations_checkpoints_and_evaluations_are_answered_
     )
     mutations = "scheduler.pbt.hyperparam_mutations"
     assert told == {
-        "local_dir": ["there is no 'local_dir' here: `rlrun train --runs-dir FOLDER` says where runs are kept"],
+        "local_dir": ["there is no 'local_dir' here: `rlrun train --runs-dir FOLDER` sets where runs are kept"],
         "scheduler.pbt.perturbation_interval": [
             "'perturbation_interval' is 'interval_env_steps' here: counted in env steps"
         ],

@@ -13,9 +13,10 @@ import pytest
 from rlrun.trial import results
 from rlrun.trial.checked_results import Truncation, check_results, truncate_results
 from rlrun.trial.results import (
+    RETURN,
     TAIL_BYTES,
     ResultWriter,
-    best_return,
+    best_value,
     is_timing,
     json_row,
     read_last_row,
@@ -185,7 +186,7 @@ def test_a_return_above_the_best_that_trial_json_knows_does_not_count(tmp_path: 
     write(tmp_path, *(row(number, **each) for number, each in enumerate(returns, start=1)))
     found = truncate_results(tmp_path, after_iteration=3, record=known_until(2, best=5.0))
     assert "result.json:2: episode_return_mean 1e+09 is above 5, the best in trial.json" in found.damage[0]
-    assert best_return(read_results(tmp_path)) == 7.0
+    assert best_value(read_results(tmp_path), RETURN) == 7.0
 
 
 def test_a_return_of_zero_is_above_a_best_one_that_is_negative(tmp_path: Path) -> None:

@@ -1,0 +1,187 @@
+"""Progress of a run: its trials, its best configuration so far, and the time left."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from rlrun.cli.tables import cell_text, counted, duration, metric_words
+from rlrun.cli.trial_progress import TrialProgress, whole_seconds
+
+if TYPE_CHECKING:
+    from rlrun.runs.events import RunResources, TrialEvent
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The configuration that is best so far.
+
+    Attributes:
+        metric: The metric by which trials are judged.
+        value: Mean over its seeds of their best values.
+        what: The configuration and its number of seeds, in words; "" in a run of one trial.
+    """
+
+    metric: str
+    value: float
+    what: str
+
+    @override
+    def __str__(self) -> str:
+        return f"best {metric_words(self.metric)} {cell_text(self.value)}{f' ({self.what})' if self.what else ''}"
+
+
+@dataclass
+class RunProgress:
+    """Progress of a run.
+
+    Attributes:
+        experiment: Name of the experiment.
+        trials: Its trials by name.
+        expected: Number of trials at the end; more than `trials` while a searcher has not suggested all of them.
+        resources: CPUs and GPUs in use, None if unknown.
+        uses_ray: Whether Ray is started or joined first.
+    """
+
+    experiment: str
+    trials: dict[str, TrialProgress]
+    expected: int = 0
+    resources: RunResources | None = None
+    uses_ray: bool = False
+    _slots: int = 0
+
+    def observe(self, event: TrialEvent, now: float) -> TrialProgress:
+        """Updates the progress by an event of a trial.
+
+        Args:
+            event: The event.
+            now: The time.
+
+        Returns:
+            The trial.
+        """
+        trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
+        trial.observe(event, now)
+        self.count_slots()
+        return trial
+
+    @property
+    def starts_ray(self) -> bool:
+        """Whether the run waits for Ray, which has neither reported its resources nor started a trial."""
+        is_ready = not self.uses_ray or self.resources is not None
+        return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
+
+    def count_slots(self) -> None:
+        """Updates the largest number of trials that have run at the same time."""
+        self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
+
+    def seconds_left(self, now: float) -> float | None:
+        """Returns the seconds until the last trial ends, or None while that is unknown.
+
+        Running trials continue at their pace. Waiting trials start when another one ends, and take the mean duration of
+        the others.
+
+        Args:
+            now: The time.
+        """
+        trials = list(self.trials.values())
+        known = [seconds for trial in trials if (seconds := trial.seconds_in_all()) is not None]
+        typical = sum(known) / len(known) if known else None
+        waiting, lefts = [1.0] * max(0, self.expected - len(trials)), []
+        for trial in trials:
+            left = trial.seconds_left(now)
+            if trial.status == "PENDING" or (trial.status == "PAUSED" and left is None):
+                waiting.append(1 - trial.share)
+            elif not trial.ended and left is not None:
+                lefts.append(left)
+            elif not trial.ended and typical is not None:
+                lefts.append(max(0.0, typical - trial.seconds_since_start(now)))
+            elif not trial.ended:
+                return None
+        if typical is None or not (lefts or waiting):
+            return None
+        lefts += [0.0] * (max(1, self._slots) - len(lefts))
+        heapq.heapify(lefts)
+        for share in waiting:
+            heapq.heappush(lefts, heapq.heappop(lefts) + share * typical)
+        return max(lefts)
+
+    def leader(self) -> Leader | None:
+        """Returns the configuration with the highest mean over its seeds of their best values, None before any."""
+        groups: dict[Hashable, list[TrialProgress]] = {}
+        for trial in list(self.trials.values()):
+            groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)
+        means: list[tuple[float, list[TrialProgress]]] = []
+        for group in groups.values():
+            bests = [trial.best for trial in group if trial.best is not None]
+            if bests:
+                means.append((sum(bests) / len(bests), group))
+        if not means:
+            return None
+        value, group = max(means, key=lambda pair: pair[0])
+        known = sum(trial.best is not None for trial in group)
+        seeds = f"mean of {f'{known} of ' if known < len(group) else ''}{counted(len(group), 'seed')}"
+        settings = {} if group[0].group is None else group[0].params  # those of a population's member change
+        words = ", ".join(f"{name}={cell_text(setting)}" for name, setting in settings.items())
+        what = [words or group[0].name] if len(groups) > 1 else []
+        return Leader(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
+
+    def counts_text(self) -> str:
+        """Returns the number of trials of each status, in words."""
+        trials = list(self.trials.values())
+        counts = Counter(trial.status for trial in sorted(trials, key=_place_of_status))
+        more = [f"{self.expected - len(trials)} to come"] if self.expected > len(trials) else []
+        parts = ", ".join([*(f"{count} {status.lower()}" for status, count in counts.items()), *more])
+        return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
+
+    def resources_text(self) -> str:
+        """Returns the CPUs and GPUs in use and in total, "" if unknown."""
+        if self.resources is None:
+            return ""
+        used = self.resources
+        gpus = f", {used.gpus_used:g}/{used.gpus_total:g} GPUs" if used.gpus_total else ""
+        return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
+
+    def stopping_text(self) -> str:
+        """Returns a sentence on the iterations that an interrupted run waits for, with the last ones' duration."""
+        running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
+        if not running:
+            return "stopping"
+        last = [trial.result.get("time_this_iter_s") or 0.0 for trial in running if trial.result is not None]
+        if len(running) == 1:
+            took = f"the one before took {duration(last[0])}" if last else "it is the first"
+            return f"saves and stops at the end of this iteration ({took})"
+        took = f"the longest before took {duration(max(last))}" if last else "they are the first"
+        return f"{len(running)} trials save and stop at the end of their iterations ({took})"
+
+    def left_text(self, now: float) -> str:
+        """Returns the time left, roughly, "" while it is unknown.
+
+        Args:
+            now: The time.
+        """
+        left = self.seconds_left(now)
+        if left is None:
+            return ""
+        rough = 5 * round(left / 5) if left < 60 else 60 * round(left / 60)
+        return f"about {whole_seconds(rough).removesuffix(' 00 s')} left" if rough else "almost done"
+
+    def summary(self, now: float) -> str:
+        """Returns the progress as one line of text.
+
+        Args:
+            now: The time.
+        """
+        leader = self.leader()
+        parts = [self.counts_text(), "" if leader is None else str(leader), self.resources_text(), self.left_text(now)]
+        return "; ".join(filter(None, parts))
+
+
+def _place_of_status(trial: TrialProgress) -> int:
+    order = ("RUNNING", "PAUSED", "PENDING")
+    return order.index(trial.status) if trial.status in order else len(order)

@@ -1,0 +1,97 @@
+"""Causes: checks whose findings explain all other unusual metrics of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rlrun.report.diagnosis.evidence import GRADIENT_NORMS, Evidence
+from rlrun.report.diagnosis.finding import MORE_EPOCHS, Finding, Remedy, advised, number_text
+from rlrun.runs.trial_status import is_complete
+from rlrun.trial.results import RETURN
+
+FEW_MINIBATCHES = 200
+"""SGD steps that hardly move a network; classic control takes some thousands."""
+
+
+def _learns_nothing(one: Evidence) -> Finding | None:
+    if one.algorithm != "random":
+        return None
+    reason = "it is a baseline for other algorithms"
+    return Finding("does not learn", "random takes any action", reason, "one that `rlrun algorithms` lists")
+
+
+def _no_episode_ended(one: Evidence) -> Finding | None:
+    if one.values(RETURN).size or not one.end("env_steps"):  # some algorithms step no env
+        return None
+    found = f"none of its {number_text(one.end('env_steps'))} env steps ended an episode"
+    reason = "without ends there is no return to judge by, and an algorithm without bootstrapping gets no targets"
+    return Finding("no episode ends", found, reason, "env.max_episode_steps: 1000")
+
+
+def _few_updates(one: Evidence) -> Finding | None:
+    minibatches = one.values("sgd_steps")
+    if one.is_well or not one.descends_gradients or not is_complete(one.trial.status):
+        return None
+    if not minibatches.size or minibatches[-1] >= FEW_MINIBATCHES:
+        return None
+    steps, starts = one.end("agent_steps", "env_steps"), one.config.get("learning_starts", 0)
+    if starts >= steps:
+        more = [Remedy("learning_starts", f"{{}} below {steps:,.0f} (it is {starts:,})")]
+    else:
+        size = "minibatch_size" if "minibatch_size" in one.config else "train_batch_size"
+        more = [Remedy(size, "a smaller {}"), MORE_EPOCHS, Remedy("training_intensity", "a higher {}")]
+    advice = advised(one.config, *more, "a later stop")
+    return Finding("few updates", f"{minibatches[-1]:,.0f} minibatches in all", "a network hardly moves", advice)
+
+
+def _learning_rate_is_zero(one: Evidence) -> Finding | None:
+    rates = one.values("learner/lr")
+    if not rates.size or rates.max() > 1e-7:
+        return None
+    advice = advised(one.config, Remedy("lr", "{} above 0, such as its default"))
+    return Finding("no learning rate", f"lr {number_text(float(rates.max()))}", "parameters do not move", advice)
+
+
+def _no_gradient(one: Evidence) -> Finding | None:
+    norms = one.values(*GRADIENT_NORMS)
+    if not norms.size or norms.max() > 1e-8:
+        return None
+    reason = "all actions have the same value: rewards do not differ, or the loss does not reach the network"
+    return Finding("no gradient", "the gradient's norm is 0", reason, "look at the env's rewards: rlrun env check")
+
+
+def _returns_are_equal(one: Evidence) -> Finding | None:
+    least, most = one.values("episode_return_min"), one.values("episode_return_max")
+    if not least.size or one.has_learned or one.end("episodes") < 10 or least.min() != most.max():
+        return None
+    advice = advised(
+        one.config,
+        *(Remedy(name, "a higher {}") for name in ("entropy_coeff", "epsilon", "exploration_noise", "sigma")),
+        "demonstrations (r2d3)",
+        "a shaped reward",
+    )
+    found = f"every episode returned {number_text(float(most.max()))}"
+    reason = "no action made a difference, so there is nothing to learn from yet"
+    return Finding("all returns equal", found, reason, advice)
+
+
+def _workers_restarted(one: Evidence) -> Finding | None:
+    restarts = one.values("worker_restarts")
+    if not restarts.size or restarts.max() < 1:
+        return None
+    reason = "their envs began new episodes each time"
+    return Finding(
+        "workers restarted", f"{restarts.max():,.0f} restarts", reason, "look for the cause in the run's log"
+    )
+
+
+CAUSES: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _learns_nothing,
+    _no_episode_ended,
+    _few_updates,
+    _learning_rate_is_zero,
+    _no_gradient,
+    _returns_are_equal,
+    _workers_restarted,
+)
+"""The checks, which come before those of symptoms."""

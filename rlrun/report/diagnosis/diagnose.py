@@ -1,0 +1,125 @@
+"""Diagnosis of a run: the findings of all checks in its trials, its env and its seeds.
+
+A finding is a suspicion and no proof. Metrics at the beginning or end of a run are means over a tenth of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rlrun.envs.env_findings import EnvFinding
+from rlrun.report.configurations import configurations
+from rlrun.report.diagnosis.causes import CAUSES
+from rlrun.report.diagnosis.evidence import LOST, Evidence
+from rlrun.report.diagnosis.finding import (
+    CLIPPED_GRADIENTS,
+    LARGER_BATCH,
+    SCALED_OBSERVATIONS,
+    SCALED_REWARDS,
+    SMALLER_LR,
+    Finding,
+    Remedy,
+    advised,
+    number_text,
+)
+from rlrun.report.diagnosis.symptoms import SYMPTOMS
+from rlrun.runs.outcome import resume_command
+from rlrun.runs.trial_result import TrialResult
+from rlrun.trial.divergence import DIVERGED
+from rlrun.trial.results import RETURN
+
+
+def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
+    """Returns the findings of a policy, the most likely causes first.
+
+    Args:
+        evidence: The policy's evidence in each trial; trials that failed are left to `failures`.
+        env: Findings of a check that has stepped the env.
+    """
+    configs = [one.config for one in evidence]
+    evidence = [one for one in evidence if one.trial.status != "ERROR"]
+    causes = _found(CAUSES, evidence)
+    explained = {name for cause in causes for name in cause.trials}
+    symptoms = _found(SYMPTOMS, [one for one in evidence if one.trial.name not in explained])
+    return [*causes, *symptoms, *_of_env(configs, env), *_seeds_disagree(evidence)]
+
+
+def failures(evidence: Sequence[Evidence]) -> list[Finding]:
+    """Returns a finding for each error that ended trials, and for each process that ended without an exception.
+
+    All trials that diverged are one finding.
+    """
+    groups: dict[str, list[Evidence]] = {}
+    for one in evidence:
+        if one.trial.status == "ERROR":
+            groups.setdefault(DIVERGED if has_diverged(one.trial) else one.trial.short_error, []).append(one)
+    failed = [replace(_failed(group[0]), trials=tuple(one.trial.name for one in group)) for group in groups.values()]
+    return failed + [_ended(one.trial) for one in evidence if one.trial.ended_in]
+
+
+def has_diverged(trial: TrialResult) -> bool:
+    """Whether a trial failed because its numbers were not finite any more."""
+    return trial.status == "ERROR" and trial.error.startswith(DIVERGED)
+
+
+def _failed(one: Evidence) -> Finding:
+    reason = "training ended there, and the metrics before that are not looked at"
+    if has_diverged(one.trial):
+        smaller = [Remedy(rate, "{} ten times smaller") for rate in ("lr", "critic_lr")]
+        advice = advised(one.config, *smaller, CLIPPED_GRADIENTS, *SCALED_REWARDS, *SCALED_OBSERVATIONS)
+    else:
+        command = resume_command(one.trial.directory.parent, retry_failed=True)
+        advice = f"correct the cause (`rlrun show` prints the whole error), then: {command}"
+    return Finding("failed", one.trial.short_error, reason, advice)
+
+
+def _ended(trial: TrialResult) -> Finding:
+    reason = "no exception was raised: native code crashed, or the process was killed, as where memory ran out"
+    advice = f"the env alone, by `rlrun env check`, then: {resume_command(trial.directory.parent)}"
+    return Finding("process ended", trial.ended_in, reason, advice, (trial.name,))
+
+
+def _found(checks: Iterable[Callable[[Evidence], Finding | None]], evidence: Sequence[Evidence]) -> list[Finding]:
+    """Returns the findings of checks: each once, with the numbers of the first trial and the names of all."""
+    found = []
+    for check in checks:
+        hits = [(hit, one.trial.name) for one in evidence if (hit := check(one)) is not None]
+        if hits:
+            found.append(replace(hits[0][0], trials=tuple(name for _, name in hits)))
+    return found
+
+
+def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> list[Finding]:
+    """Returns the findings of the env's check, without those that the settings already take care of."""
+    handled = {
+        "rewards": all(config.get("normalize_rewards") or config.get("clip_rewards") for config in configs),
+        "observations": all(config.get("normalize_observations") for config in configs),
+    }
+    scaled = {"rewards": SCALED_REWARDS, "observations": SCALED_OBSERVATIONS}
+    found = []
+    for one in env:
+        if one.verdict == "wrong" or (one.verdict == "note" and not handled.get(one.topic, False)):
+            names_setting = "config." in one.advice  # of any algorithm, as the env is checked for all of them
+            advice = advised(configs[0], *scaled[one.topic]) if names_setting else one.advice
+            found.append(Finding(f"env: {one.topic}", one.found, one.reason, advice))
+    return found
+
+
+def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
+    """Compares trials that differ only by their seed."""
+    numbered = {one.trial.name: one for one in evidence if one.values(RETURN).size}
+    found = []
+    for group in configurations((one.trial, one.trial.configuration) for one in numbered.values()):
+        seeds = [numbered[trial.name] for trial in group]
+        ends = [one.end(RETURN) for one in seeds]
+        gain = max(ends, default=0.0) - seeds[0].baseline
+        if len(seeds) > 1 and seeds[int(np.argmax(ends))].has_learned and max(ends) - min(ends) > LOST * gain:
+            numbers = f"{len(seeds)} seeds end from {number_text(min(ends))} to {number_text(max(ends))}"
+            reason = "the result of one seed is luck: the settings work for some initial parameters only"
+            advice = advised(seeds[0].config, SMALLER_LR, LARGER_BATCH, "more exploration", "ten seeds to judge by")
+            found.append(Finding("seeds disagree", numbers, reason, advice, tuple(one.trial.name for one in seeds)))
+    return found

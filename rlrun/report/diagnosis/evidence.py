@@ -1,0 +1,120 @@
+"""Evidence: the metrics and settings of a trial that the checks of a diagnosis look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.metric import of_policy
+from rlrun.rollout.evaluation import EvaluationResult
+from rlrun.runs.trial_result import TrialResult
+from rlrun.trial.results import RETURN
+
+Floats = NDArray[np.float64]
+
+ENTROPIES = ("learner/entropy", "learner/actor/entropy")
+VALUE_MEANS = ("learner/q_mean", "learner/critics/q_mean", "learner/value_mean", "learner/actor/value_mean")
+TEMPERATURE = "learner/alpha/alpha"
+GRADIENT_NORMS = ("learner/grad_norm", "learner/critics/grad_norm", "learner/actor/grad_norm")
+METRICS = (
+    *("env_steps", "agent_steps", "sgd_steps", "episodes"),
+    *(RETURN, "episode_return_min", "episode_return_max", "episode_len_mean"),
+    *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
+    *("learner/lr", "learner/epsilon", TEMPERATURE, *ENTROPIES, *VALUE_MEANS, *GRADIENT_NORMS),
+)
+"""The metrics that a diagnosis reads."""
+
+OF_THE_WORLD = ("env_steps", "worker_restarts")
+"""Those of them that a world reports once, and not for each policy."""
+
+LOST = 0.5
+"""Fraction of the gain over a random policy whose loss makes a difference."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Metrics and settings of one policy in one trial.
+
+    Attributes:
+        trial: The trial, with the columns `METRICS`.
+        config: The policy's settings.
+        random: Evaluation of a random policy in the trial's env; None if there is none.
+        policy: Name of the policy in a world; "" in an env with one agent.
+        algorithm: The policy's algorithm.
+    """
+
+    trial: TrialResult
+    config: Mapping[str, Any]
+    random: EvaluationResult | None
+    policy: str = ""
+    algorithm: str = ""
+
+    def values(self, *names: str) -> Floats:
+        """Returns the finite values, row by row, of the first of these metrics that is reported."""
+        for name in names:
+            found = self.trial.columns.values.get(column_of(name, self.policy), np.empty(0))
+            if (there := found[np.isfinite(found)]).size:
+                return there
+        return np.empty(0)
+
+    def begin(self, *names: str) -> float:
+        """Returns the mean over the first tenth of the rows, NaN if there are none."""
+        values = self.values(*names)
+        return float(values[: max(1, len(values) // 10)].mean()) if values.size else math.nan
+
+    def end(self, *names: str) -> float:
+        """Returns the mean over the last tenth of the rows, NaN if there are none."""
+        values = self.values(*names)
+        return float(values[-max(1, len(values) // 10) :].mean()) if values.size else math.nan
+
+    def usual(self, *names: str) -> float:
+        """Returns the median of the second half of the rows, NaN if there are none."""
+        values = self.values(*names)
+        return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
+
+    @property
+    def best(self) -> float:
+        """Largest moving average of the return over a tenth of the rows, NaN if there are none."""
+        values = self.values(RETURN)
+        window = max(1, len(values) // 10)
+        return float(np.convolve(values, np.full(window, 1 / window), "valid").max()) if values.size else math.nan
+
+    @property
+    def baseline(self) -> float:
+        """Return before learning: a random policy's mean return, or the first return of the run."""
+        return self.random.mean if self.random is not None else self.begin(RETURN)
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the best return is above the baseline by a standard deviation of the random policy's returns."""
+        return self.best > self.baseline + (self.random.std if self.random else 0.0)
+
+    @property
+    def lost(self) -> float:
+        """Fraction of the best gain over the baseline that is lost at the end."""
+        return min(1.0, (self.best - self.end(RETURN)) / (self.best - self.baseline)) if self.has_learned else 0.0
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the policy has learned and not lost it, so that unusual metrics do no harm."""
+        return self.has_learned and self.lost < LOST
+
+    @property
+    def num_agents(self) -> int:
+        """Number of possible agents of the world, 0 in an env with one agent."""
+        return sum(name.startswith("agents/") for name in self.trial.columns.reported)
+
+    @property
+    def descends_gradients(self) -> bool:
+        """Whether the algorithm learns by gradient descent: only such algorithms can clip the gradient's norm."""
+        return "max_grad_norm" in self.config
+
+
+def column_of(metric: str, policy: str) -> str:
+    """Returns the column of a policy's metric in results; "" is the policy of an env with one agent."""
+    return metric if metric in OF_THE_WORLD else of_policy(policy, metric)

@@ -1,0 +1,128 @@
+"""Diagnosis of a whole run: reads its trials, evaluates random policies in its env, and checks the env by stepping."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from rlrun.envs.env_config import EnvConfig, names_world
+from rlrun.envs.env_findings import EnvFinding
+from rlrun.errors import UsageError
+from rlrun.policy.random_behavior import RandomBehavior
+from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged
+from rlrun.report.diagnosis.evidence import METRICS, Evidence, column_of
+from rlrun.report.diagnosis.finding import Finding
+from rlrun.report.reading import RunView, read_run
+from rlrun.rollout.evaluation import EvaluationResult, evaluate
+from rlrun.rollout.rollout import DEFAULT_POLICY
+from rlrun.runs.run_directory import follow_import_paths
+from rlrun.runs.trial_result import TrialResult
+from rlrun.runs.trial_status import is_complete
+from rlrun.training.policies import Policies
+from rlrun.trial.results import RETURN
+from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.worlds.env_check import check_by_stepping
+from rlrun.worlds.make import spaces_of_policies
+
+ENV_STEPS = 2_000
+"""Steps of the env's check."""
+
+
+@dataclass(frozen=True)
+class RunDiagnosis:
+    """Diagnosis of a run.
+
+    Attributes:
+        view: The run.
+        evidence: Evidence in each trial, by policy; "" is the policy of an env with one agent.
+        random: Evaluation of random policies in the env, None if there is none.
+        findings: The findings, the most likely causes first.
+        env_check: Whether the env was made and stepped; "untrusted" if its code may not be imported, "crashed" if it
+            has ended a process of the run.
+    """
+
+    view: RunView
+    evidence: Mapping[str, Sequence[Evidence]]
+    random: EvaluationResult | None
+    findings: Sequence[Finding]
+    env_check: Literal["done", "untrusted", "crashed"]
+
+
+def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis:
+    """Diagnoses a run.
+
+    Args:
+        path: Its directory.
+        episodes: Number of episodes of random policies.
+        is_trusted: Whether the env's code may be imported.
+
+    Raises:
+        UsageError: If the run has no results yet.
+    """
+    policies = _policies(read_run(path).spec)
+    view = read_run(path, [RETURN, *(column_of(metric, policy) for policy in policies for metric in METRICS)])
+    trials = [trial for trial in view.trials if trial.last_result or trial.status == "ERROR" or trial.ended_in]
+    if not trials:
+        raise UsageError(f"{view.name} has no results yet: {trials_text(view.trials)}")
+    specs = {trial.name: TrialDirectory(trial.directory).read_spec() for trial in trials}
+    random: EvaluationResult | None = None
+    env: list[EnvFinding] = []
+    has_crashed = any(trial.ended_in for trial in trials)
+    played = [trial for trial in trials if trial.last_result and (trial.status != "ERROR" or has_diverged(trial))]
+    if is_trusted and played and not has_crashed:  # an env that raised or crashed in a trial would do so here
+        follow_import_paths(view.table.import_paths)
+        has_ends = any(trial.last_result.get(RETURN) is not None for trial in played)
+        random, env = _play(specs[played[0].name], episodes if has_ends else 0)
+    evidence = {
+        policy: [_evidence(trial, specs[trial.name], random, policy) for trial in trials] for policy in policies
+    }
+    findings = [*failures(evidence[policies[0]]), *_diagnose_policies(evidence, env)]
+    return RunDiagnosis(
+        view, evidence, random, findings, "untrusted" if not is_trusted else "crashed" if has_crashed else "done"
+    )
+
+
+def trials_text(trials: Sequence[TrialResult]) -> str:
+    """Returns the number of trials, and those that are not complete by status: "3 trials (1 running)"."""
+    counts = Counter(trial.status.lower() for trial in trials if not is_complete(trial.status))
+    open_ones = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f"{len(trials):,} trial{'s' * (len(trials) != 1)}{f' ({open_ones})' if open_ones else ''}"
+
+
+def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the policies of a world that learn; ("",) in an env with one agent."""
+    if not names_world(spec.get("env")):
+        return ("",)
+    return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
+
+
+def _evidence(trial: TrialResult, spec: Mapping[str, Any], random: EvaluationResult | None, policy: str) -> Evidence:
+    own = spec["policies"][policy] if spec.get("policies") else spec
+    config = {**own["config"], **spec["config"]}  # a world's `config` holds the collection settings of all its policies
+    compared = random.policies.get(policy) if random is not None and policy else random
+    return Evidence(trial, config, compared, policy, own["algorithm"])
+
+
+def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> list[Finding]:
+    """Returns the findings of each policy with those of its agents in the world, then those of the whole world."""
+    if len(evidence) == 1:
+        return diagnose(next(iter(evidence.values())), env)
+    findings: list[Finding] = []
+    for policy, own in evidence.items():
+        prefix = f"{policy}: "
+        of_policy = [replace(one, topic=one.topic.removeprefix(prefix)) for one in env if one.topic.startswith(prefix)]
+        findings += [replace(one, name=f"{prefix}{one.name}") for one in diagnose(own, of_policy)]
+        env = [one for one in env if not one.topic.startswith(prefix)]
+    return [*findings, *diagnose([], env)]
+
+
+def _play(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
+    """Evaluates random policies in an env, unless `episodes` is 0, and checks the env by stepping it."""
+    env, policies = EnvConfig.parse(spec["env"]), Policies.from_data(spec)
+    mapping, slots = policies.agent_mapping(), policies.slots
+    behaviors = {name: RandomBehavior(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
+    random = evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=slots) if episodes else None
+    return random, check_by_stepping(env, mapping, slots, steps=ENV_STEPS)

@@ -1,0 +1,243 @@
+"""Symptoms: checks of the metrics of learning, in trials without one of the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rlrun.report.diagnosis.evidence import ENTROPIES, GRADIENT_NORMS, LOST, TEMPERATURE, VALUE_MEANS, Evidence
+from rlrun.report.diagnosis.finding import (
+    LARGER_BATCH,
+    MORE_EPOCHS,
+    SCALED_REWARDS,
+    SMALLER_LR,
+    USUAL_BOUND,
+    Finding,
+    Remedy,
+    advised,
+    number_text,
+)
+from rlrun.runs.trial_status import is_complete
+from rlrun.trial.results import RETURN
+
+LARGE_KL = 0.1
+"""Nats per update. PPO learns with 0.01 to 0.03 (its paper's target is 0.01); far beyond, the clipped loss is flat."""
+LARGE_CLIP_FRACTION = 0.5
+SMALL_KL = 1e-5
+LITTLE_ENTROPY = 0.05
+"""Fraction of the first entropy below which a policy no longer explores."""
+UNMOVED_ENTROPY = 0.98
+POOR_EXPLAINED_VARIANCE = 0.1
+LONG_ENOUGH = 10
+"""Rows after which a value function should explain some variance."""
+GREATLY_CLIPPED = 100.0
+"""Ratio of the gradient's norm to its bound."""
+VERY_LARGE_KL = 1.0
+"""Nats per update that no useful update exceeds."""
+MOST_LAG = 10.0
+"""Updates; beyond, the importance weights of experience are mostly clipped."""
+IMPOSSIBLE_VALUE = 1.5
+"""Ratio to the largest value that the returns so far allow; rewards of both signs may add up to more than a return."""
+STILL_EXPLORING = 0.5
+
+
+def _no_better_than_random(one: Evidence) -> Finding | None:
+    if one.random is None or one.has_learned or not one.values(RETURN).size:
+        return None
+    found = f"best {number_text(one.best)}; random policy {number_text(one.random.mean)}"
+    found += f" (standard deviation {number_text(one.random.std)})"
+    reason = "nothing shows that it has learned"
+    return Finding("no better than random", found, reason, "the other findings, else a longer run")
+
+
+def _collapsed(one: Evidence) -> Finding | None:
+    if not one.has_learned or one.lost < LOST:
+        return None
+    found = f"best {number_text(one.best)}, at the end {number_text(one.end(RETURN))}"
+    reason = f"{one.lost:.0%} of the gain over a random policy is lost: updates are too large late in training"
+    falls = Remedy("lr", "{} that falls, such as [[0, 3.0e-4], [end, 0]]")
+    advice = advised(one.config, falls, "the checkpoint that checkpoint.best has kept")
+    return Finding("performance collapse", found, reason, advice)
+
+
+def _large_policy_updates(one: Evidence) -> Finding | None:
+    divergence, clipped = one.usual("learner/kl"), one.usual("learner/clip_fraction")
+    most = max(one.values("learner/kl"), default=0.0)
+    if one.is_well or not (divergence > LARGE_KL or clipped > LARGE_CLIP_FRACTION or most > VERY_LARGE_KL):
+        return None
+    divergence = divergence if divergence > LARGE_KL else most
+    found = f"kl {number_text(divergence)} nats an update"
+    if clipped > 0:
+        found += f", {clipped:.0%} of the steps clipped"
+    reason = "the data of an update holds little about a policy so far from the behavior policy"
+    fewer = (Remedy("lr", "{} three times smaller"), Remedy("num_epochs", "fewer {}"))
+    advice = advised(one.config, *fewer, Remedy("kl_target", "{}: 0.02", 0.02))
+    return Finding("large policy updates", found, reason, advice)
+
+
+def _tiny_policy_updates(one: Evidence) -> Finding | None:
+    divergence = one.usual("learner/kl")
+    if one.is_well or not divergence < SMALL_KL or _large_policy_updates(one) or _clipped_gradients(one):
+        return None
+    found = f"kl {number_text(divergence)} nats an update"
+    advice = advised(one.config, Remedy("lr", "{} three times larger"))
+    return Finding("tiny policy updates", found, "updates hardly change the policy", advice)
+
+
+def _entropy_collapsed(one: Evidence) -> Finding | None:
+    begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
+    if one.is_well or not begin > 0 or not end < LITTLE_ENTROPY * begin:
+        return None
+    found = f"{number_text(end)} nats, {number_text(begin)} at the beginning"
+    reason = "it always takes the same actions, and so cannot find better ones"
+    bonus = Remedy("entropy_coeff", "{}: 0.01 (or three times its value)")
+    return Finding("entropy collapse", found, reason, advised(one.config, bonus, SMALLER_LR))
+
+
+def _entropy_unchanged(one: Evidence) -> Finding | None:
+    begin, end = one.begin(*ENTROPIES), one.end(*ENTROPIES)
+    weight = one.config.get("entropy_coeff")
+    is_short = len(one.values(*ENTROPIES)) < LONG_ENOUGH
+    if one.is_well or is_short or not end > UNMOVED_ENTROPY * begin > 0:
+        return None
+    if _tiny_policy_updates(one) or _clipped_gradients(one):
+        return None
+    found = f"{number_text(end)} nats, {number_text(begin)} at the beginning"
+    reason = "the policy is still nearly uniform: advantages are too weak against the entropy bonus, or have no effect"
+    remedy = Remedy("lr", "{} three times larger")
+    if isinstance(weight, int | float) and weight > 0:
+        remedy = Remedy("entropy_coeff", f"{{}} below {weight:g}")
+    return Finding("entropy unchanged", found, reason, advised(one.config, remedy))
+
+
+def _poor_values(one: Evidence) -> Finding | None:
+    explained = one.usual("learner/explained_variance")
+    rows = len(one.values("learner/explained_variance"))
+    if one.is_well or rows < LONG_ENOUGH or not explained < POOR_EXPLAINED_VARIANCE or _tiny_policy_updates(one):
+        return None
+    advice = advised(
+        one.config,
+        Remedy("normalize_rewards", "{}: true where rewards are large", True),
+        Remedy("vf_loss_coeff", "{}: 1.0", 1.0),
+        MORE_EPOCHS,
+        "a later stop",
+    )
+    found = f"explained_variance {number_text(explained)}"
+    return Finding("values explain nothing", found, "advantages then have all the variance of returns", advice)
+
+
+def _clipped_gradients(one: Evidence) -> Finding | None:
+    norm, most = one.usual(*GRADIENT_NORMS), one.config.get("max_grad_norm")
+    if one.is_well or not isinstance(most, int | float) or not norm > GREATLY_CLIPPED * most:
+        return None
+    found = f"norm {number_text(norm)}, clipped to max_grad_norm {most:g}"
+    if most < USUAL_BOUND and norm <= GREATLY_CLIPPED * USUAL_BOUND:
+        reason = "the bound is far below usual gradients"
+        advice = advised(one.config, Remedy("max_grad_norm", f"{{}}: {USUAL_BOUND}"))
+    else:
+        reason = "one loss is far larger than the others, most often the value loss where rewards are large"
+        advice = advised(one.config, *SCALED_REWARDS)
+    return Finding("clipped gradients", found, reason, advice)
+
+
+def _values_grow(one: Evidence) -> Finding | None:
+    metric = next((name for name in VALUE_MEANS if one.values(name).size), "")
+    bound = _value_bound(one)
+    if not metric or bound is None or one.config.get("normalize_rewards"):  # which gives values another unit
+        return None
+    end = one.end(metric)
+    if abs(end) < IMPOSSIBLE_VALUE * bound:
+        return None
+    found = f"{metric.rpartition('/')[2]} {number_text(end)}; returns so far allow {number_text(bound)} at most"
+    reason = (
+        "values bootstrap from values that are too large already, and diverge; where episodes are truncated, no reward "
+        "ever corrects the last one"
+    )
+    advice = advised(
+        one.config,
+        Remedy("critic_lr" if "critic_lr" in one.config else "lr", "{} ten times smaller"),
+        Remedy("target_update_interval", "a larger {}"),
+        Remedy("tau", "a smaller {}"),
+        Remedy("double", "{}: true", True),
+        "episodes that a time limit ends as terminated instead of truncated, where observations or the world's state "
+        "show the clock (else hide the clock)",
+    )
+    return Finding("values grow", found, reason, advice)
+
+
+def _value_bound(one: Evidence) -> float | None:
+    """Returns the largest value that returns, clipped rewards and the entropy bonus allow, None if unknown."""
+    returns = np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max")))
+    length, gamma = one.usual("episode_len_mean"), float(one.config.get("gamma", 0.99))
+    if not returns.size or not length >= 1:
+        return None
+    clip = one.config.get("clip_rewards")
+    bound = largest_value(float(returns.max()), length, gamma)
+    if isinstance(clip, int | float) and gamma < 1:
+        bound = clip / (1 - gamma)
+    if one.config.get("team_reward") == "sum":
+        bound *= max(1, one.num_agents)
+    bonus = np.nan_to_num(abs(one.usual(*ENTROPIES)) * one.usual(TEMPERATURE))
+    return max(bound + float(bonus) / max(1 - gamma, 1e-6), 1e-6)
+
+
+def largest_value(largest_return: float, length: float, gamma: float) -> float:
+    """Returns the largest discounted sum of rewards that bounded returns allow.
+
+    A truncated episode is valued as if it continued. At worst, episodes follow without end, each of which pays all of
+    its return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without a discount there is no
+    bound, and R is the most that one episode can pay.
+
+    Args:
+        largest_return: R, the largest absolute return of an episode.
+        length: L, the mean number of steps in an episode, at least 1.
+        gamma: The discount per step.
+
+    Examples:
+        >>> largest_value(10.0, 1.0, 0.5), largest_value(10.0, 1.0, 1.0)
+        (20.0, 10.0)
+    """
+    return largest_return if gamma >= 1 else largest_return / (1 - gamma**length)
+
+
+def _still_exploring(one: Evidence) -> Finding | None:
+    epsilon = one.end("learner/epsilon")
+    if one.is_well or not epsilon > STILL_EXPLORING or not is_complete(one.trial.status):
+        return None
+    found = f"epsilon {number_text(epsilon)} at the end of the run"
+    reason = "most actions are still random, and so are the returns of training"
+    falls = Remedy("epsilon", "{}: [[0, 1.0], [10_000, 0.05]]")
+    return Finding("still exploring", found, reason, advised(one.config, falls, "a later stop"))
+
+
+def _stale_experience(one: Evidence) -> Finding | None:
+    lag = one.usual("policy_lag_mean")
+    if one.is_well or not one.descends_gradients or not lag > MOST_LAG:
+        return None
+    advice = advised(
+        one.config,
+        Remedy("broadcast_interval", "{}: 1", 1),
+        Remedy("gradients_in_flight", "{}: 1", 1),
+        Remedy("num_workers", "fewer {}", 0),
+        Remedy("rollout_fragment_length", "a smaller {}"),
+        LARGER_BATCH,
+    )
+    found = f"experience is {number_text(lag)} updates old"
+    return Finding("stale experience", found, "its behavior policies differ much from the present policy", advice)
+
+
+SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _no_better_than_random,
+    _collapsed,
+    _values_grow,
+    _clipped_gradients,
+    _large_policy_updates,
+    _tiny_policy_updates,
+    _entropy_collapsed,
+    _entropy_unchanged,
+    _poor_values,
+    _still_exploring,
+    _stale_experience,
+)
+"""The checks, in the order of their findings."""

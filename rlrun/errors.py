@@ -4,7 +4,7 @@ RlrunError (1)
 ├── UsageError (2)            a command line or a Python call that makes no sense
 │   ├── SpecError (2)         all mistakes of a YAML file or config at once
 │   └── CompilerMissing (2)   a run with compiled updates, and no C++ compiler here
-├── TargetMissed (3)          a run that ended below what its spec expects
+├── TargetMissed (3)          a run that ended below the targets of its spec
 ├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
 │   └── RayEnded (4)          Ray itself ended; its trials are not at fault and can be resumed
 ├── CheckpointError (5)       a checkpoint that cannot be used
@@ -98,7 +98,7 @@ class CompilerMissing(UsageError):
 
 
 class TargetMissed(RlrunError):
-    """A run ended below what its spec expects of it."""
+    """A run ended below the targets of its spec."""
 
     exit_code = ExitCode.TARGET_MISSED
 

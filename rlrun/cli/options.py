@@ -70,6 +70,16 @@ max_trials_option = click.option(
 trust_option = click.option("--trust", is_flag=True, help="Allow code, files and services that a stranger's run names.")
 """Adds ``--trust``, which follows import paths of checkpoints and runs that are not the user's own."""
 
+executor_option = click.option(
+    "--executor",
+    type=click.Choice(["local", "ray"]),
+    help="Executor of trials; default: local for a single trial without workers, else ray.",
+)
+"""Adds ``--executor``, which runs trials in this process or under Ray Tune."""
+
+address_option = click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
+"""Adds ``--address``, a Ray cluster to join."""
+
 mode_option = click.option(
     "--mode",
     type=click.Choice(["max", "min"]),

@@ -145,7 +145,7 @@ def profiled(training: Training, seconds: float) -> Profile:
     except KeyboardInterrupt:
         was_interrupted = True
     ended = time.perf_counter()
-    # What was under way before is left out, where that can be told: moments on other machines' clocks say nothing.
+    # Leaves out fragments begun before; the clocks of other machines cannot be compared.
     fragments = tuple(own for own in measured if own.times.clock != machine_clock() or own.times.began >= began)
     workers.counts.measured = None
     operators = tuple(_since(timing, before[timing.path]) for timing in flow.timings() if timing.kind in TIMED_KINDS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from rlrun.cli.json_document import print_json
-from rlrun.cli.options import json_option, runs_dir_option, set_option, spec_files_option
+from rlrun.cli.options import executor_option, json_option, runs_dir_option, set_option, spec_files_option
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.cli.terminal import echo
 
@@ -39,7 +39,7 @@ def output_option(name: str, description: str) -> Callable[[Command], Command]:
 )
 @click.option("--best", is_flag=True, help="Judge the best checkpoint by training return, not the last.")
 @click.option("--control", is_flag=True, help="Freeze the policies, and demand that every experiment misses.")
-@click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
+@executor_option
 @output_option("--baseline", "Compare learning curves and speed with this stored run; learning worse is a miss.")
 @output_option("--save-baseline", "Store this run's learning curves, speed and verdicts as a baseline.")
 @click.option("--fail-on-speed", is_flag=True, help="With --baseline: being slower is a miss as well.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.options import json_option, runs_dir_option, trust_option
+from rlrun.cli.options import address_option, executor_option, json_option, runs_dir_option, trust_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run_name", metavar="RUN")
-@click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
-@click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
+@executor_option
+@address_option
 @click.option("--eager", is_flag=True, help="Resume a compiled run uncompiled; the last digits differ.")
 @click.option("--retry-failed", is_flag=True, help="Also resume the trials that failed.")
 @click.option("--extend", "extensions", multiple=True, metavar="METRIC=VALUE", help="Raise a stop: env_steps=2e6.")

@@ -9,6 +9,8 @@ import click
 
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
 from rlrun.cli.options import (
+    address_option,
+    executor_option,
     json_option,
     max_trials_option,
     runs_dir_option,
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 @set_option
 @click.option("--seed", type=click.IntRange(min=0), help="Run this one seed instead of the spec's.")
 @click.option("--name", help="Name the run; the default is the experiment's name.")
-@click.option("--executor", type=click.Choice(["local", "ray"]), help="Where trials run; by default what they need.")
-@click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
+@executor_option
+@address_option
 @click.option(
     "--from",
     "from_checkpoint",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @set_option
 @max_trials_option
-@click.option("--env", "make_envs", is_flag=True, help="Make each env once, and the policy that is to learn in it.")
+@click.option("--env", "make_envs", is_flag=True, help="Construct each env once, and the policies that learn in it.")
 @json_option("the experiments")
 def validate(
     files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, make_envs: bool, as_json: bool

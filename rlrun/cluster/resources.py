@@ -184,7 +184,7 @@ def machine_capacity(needs_gpus: bool) -> Capacity:
 
 
 def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
-    """Returns the number of CPUs to start a private Ray with: the cores, or what its largest trial needs.
+    """Returns the number of CPUs to start a private Ray with: the cores, or those of the largest trial.
 
     Args:
         trials: The trials that will run; each fits the machine.

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from rlrun.data.action_masks import ACTION_MASK
-from rlrun.data.uniform_sampler import uniform_allowed
 
 
 class RandomLegal:
@@ -29,7 +28,7 @@ class RandomLegal:
         """
         if not isinstance(observation, Mapping) or ACTION_MASK not in observation:
             raise ValueError(f"RandomLegal moves by the {ACTION_MASK} of a Dict observation, and there is none")
-        return int(uniform_allowed(self._generator.random(1), np.asarray(observation[ACTION_MASK])[None])[0])
+        return int(self._generator.choice(np.flatnonzero(observation[ACTION_MASK])))
 
 
 class GreedyForager:

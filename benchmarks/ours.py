@@ -14,7 +14,6 @@ from rlrun.launch.run import run
 from rlrun.registry import algorithm_class
 from rlrun.runs.events import RunEvent, TrialEvent
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 LONG_RUN = 100_000_000
 """Env steps that a measured run is said to have ahead: its rate is that of a long run, whose updates are compiled."""
@@ -110,5 +109,5 @@ def train_in_window(work: Measurement, config: Mapping[str, Any], counted: str =
 def training_of(work: Measurement, config: Mapping[str, Any]) -> Training:
     """Returns what trains a piece of work."""
     kind = algorithm_class(work["algorithm"])
-    env = WorldConfig.parse(work["world"]) if "world" in work else EnvConfig.parse(work["env"])
+    env = EnvConfig.parse(work["world"] if "world" in work else work["env"])
     return Training(env, kind(kind.Config.parse(config)), seed=work["seed"], total_env_steps=LONG_RUN)

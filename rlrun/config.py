@@ -145,9 +145,9 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     def _key_message(cls, mistake: Mistake) -> str:
         """Returns the message about an unknown key, "" for a mistake of another kind."""
         section = config_in(annotation_at(cls, mistake.location[:-1])) if mistake.at_key else None
-        if section is None:
+        name = str(mistake.location[-1]) if mistake.at_key else ""
+        if section is None or name in section.model_fields:  # a validator has said what is wrong with it
             return ""
-        name = str(mistake.location[-1])
         return section.why_gone(name) or unknown_key(name, section.model_fields)
 
     @classmethod

@@ -94,6 +94,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:56] + "..." + text[0] * (text[0] in "'\"")
 
 
+class UnknownKey(ValueError):
+    """What a validator raises at a key that may not stand beside another one, in the words for an unknown key."""
+
+
 class Remark(str):
     """A sentence for a trial's record alone: it is not printed on the terminal, since the user need not act."""
 
@@ -203,7 +207,8 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
     if kind == "missing" and is_model(annotation):
         return Mistake((*location, *below), "is missing")
     if kind in ("value_error", "assertion_error"):
-        return Mistake(location, str(error["ctx"]["error"]))
+        reason = error["ctx"]["error"]
+        return Mistake(location, str(reason), at_key=isinstance(reason, UnknownKey))
     if kind == "finite_number":
         expected = expected.replace("a number", "a finite number", 1)
     return Mistake(location, f"must be {expected}, not {shown(value)}{_hint(value, [annotation])}")

@@ -42,3 +42,13 @@ class Metric:
     def below(self, prefix: str) -> Metric:
         """Returns the metric with a prefix before its name, such as `learner/`."""
         return dataclasses.replace(self, name=f"{prefix}{self.name}")
+
+
+def of_policy(policy: str, name: str = "") -> str:
+    """Returns what a number of a policy is called in results: that of the only one, "", has its name alone.
+
+    Examples:
+        >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")
+        ('policies/hunters/policy_lag_mean', 'policy_lag_mean')
+    """
+    return f"policies/{policy}/{name}" if policy else name

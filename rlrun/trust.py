@@ -28,8 +28,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_ids import is_usable_kind, register_atari
 from rlrun.errors import CheckpointRefused, RunDamaged, SpecError
 from rlrun.registry import is_installed_algorithm
-from rlrun.worlds.any_env import AnyEnv, parse_env
-from rlrun.worlds.world_config import WorldConfig
 
 _PACKAGES = ("gymnasium.envs.", "ale_py.")
 """What registers harmless ids."""
@@ -137,7 +135,7 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
         demands = _policies_demands(policies, spec.get("mapping")) + _seats_demands(spec.get("seats") or {})
     else:
         demands = _algorithm_demands(str(spec["algorithm"]))
-    demands += env_demands(parse_env(spec["env"]), "env")
+    demands += env_demands(EnvConfig.parse(spec["env"]), "env")
     demands += text_demands(spec["config"], "config")
     if isinstance(evaluation := spec.get("evaluation"), Mapping):
         demands += _evaluation_demands(evaluation)
@@ -158,7 +156,7 @@ def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
     return _algorithm_demands(str(policy["algorithm"])) + text_demands(policy.get("config"), path)
 
 
-def env_demands(env: AnyEnv, path: str) -> list[str]:
+def env_demands(env: EnvConfig, path: str) -> list[str]:
     """Returns what an env or a world of a stranger's spec asks for that is not known to be harmless, a clause each.
 
     Args:
@@ -166,7 +164,7 @@ def env_demands(env: AnyEnv, path: str) -> list[str]:
         path: Where it stands in the spec.
     """
     demands = []
-    if isinstance(env, WorldConfig):
+    if env.has_many_agents:
         kwargs, evaluation_kwargs = _but_own_envs(env.kwargs), _but_own_envs(env.evaluation_kwargs)
         if not _is_known_world(env):
             demands.append(f"{path} {env.id:.80} is none of the known worlds, so its code would be run")
@@ -247,14 +245,14 @@ def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _evaluation_demands(evaluation: Mapping[str, Any]) -> list[str]:
     demands = []
     if evaluation.get("env"):
-        demands += env_demands(parse_env(evaluation["env"]), "evaluation.env")
+        demands += env_demands(EnvConfig.parse(evaluation["env"]), "evaluation.env")
     against = evaluation.get("against")
     if against and not is_own_opponent(str(against)):
         demands.append(f"evaluation.against {against!s:.80} is code that would be run")
     return demands
 
 
-def _task_demands(env: AnyEnv, path: str) -> list[str]:
+def _task_demands(env: EnvConfig, path: str) -> list[str]:
     """Returns what the tasks and the curriculum of an env ask for."""
     demands = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
@@ -272,7 +270,7 @@ def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
 
 
-def _is_known_world(world: WorldConfig) -> bool:
+def _is_known_world(world: EnvConfig) -> bool:
     """Whether a world is one of PettingZoo's own, or of rlrun's own."""
     if world.pettingzoo is not None:
         return _PETTINGZOO.fullmatch(world.pettingzoo) is not None

@@ -12,10 +12,10 @@ from gymnasium.spaces import Box, Discrete
 from benchmarks.multi_agent.line import ACTIONS, OBSERVED, Line
 from benchmarks.ours import train_in_window, training_of
 from benchmarks.peers import Measurement, answer, in_window
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.make import make_world
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 
 
 class LineWorld(World):
@@ -58,7 +58,7 @@ def sampled(work: Measurement) -> Measurement:
 
 def stepped(work: Measurement) -> Measurement:
     """Steps a world alone, with actions that are drawn before, and returns how many steps of agents that were."""
-    world = make_world(WorldConfig.parse(work["world"]))
+    world = make_world(EnvConfig.parse(work["world"]))
     spaces = {agent: world.spaces(agent).action for agent in world.possible_agents}
     for space in spaces.values():
         space.seed(work["seed"])

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.algorithms.evolution.gather import GatherWorkers
 from rlrun.config import PositiveFloat, PositiveInt, defaults
-from rlrun.envs.env_config import EnvConfig
 from rlrun.flow.flow import Flow, Operator
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
@@ -56,8 +55,6 @@ class EvaluationWorker:
         self.config = config
         self.generation = config.first_fragment
         ((self.policy, self.behavior),) = config.behaviors.items()
-        assert isinstance(config.env, EnvConfig)
-        self.env = config.env
 
     def follow(self, orders: Orders) -> None:
         """Keeps the weights that the next generation varies."""
@@ -73,7 +70,8 @@ class EvaluationWorker:
             noise = config.sigma * perturbation(config.seed, self.generation, pair, len(weights.acting))
             for sign in (1, -1):  # both have the same episode, so that what differs is the policy's doing
                 self.behavior.load(replace(weights, acting=weights.acting + np.float32(sign) * noise))
-                found = evaluate(self.behavior, self.env, 1, child_seed(config.seed, "episode", self.generation, pair))
+                seed = child_seed(config.seed, "episode", self.generation, pair)
+                found = evaluate(config.behaviors, config.env, 1, seed)
                 episodes.append(Episode(found.returns[0], found.lengths[0]))
         self.generation += 1
         returns = np.array([episode.episode_return for episode in episodes]).reshape(-1, 2)

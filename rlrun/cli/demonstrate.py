@@ -42,7 +42,6 @@ def demonstrate(
     """
     from rlrun.errors import UsageError
     from rlrun.rollout.demonstrating import demonstrate as recorded
-    from rlrun.worlds.world_config import WorldConfig
 
     if (target is None) == (policy is None):
         raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
@@ -53,7 +52,7 @@ def demonstrate(
             acts, world = _function(policy, env)
         else:
             acts, world = _saved(str(target), runs_dir, opened, best=best, stochastic=stochastic, trust=trust)
-        if isinstance(world, WorldConfig):
+        if world.has_many_agents:
             raise UsageError(f"demonstrations are of one agent, and {world.id} is a world of many")
         demonstrations, returns = recorded(acts, world, episodes, seed)
     demonstrations.save(output)
@@ -67,16 +66,17 @@ def demonstrate(
 def _function(policy: str, env: str) -> tuple[Any, Any]:
     """Returns the user's own function as a policy, and its env."""
     from rlrun.cli.targets import env_written
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.errors import UsageError
     from rlrun.registry import load_object
     from rlrun.spec.load import make_importable
-    from rlrun.worlds.any_env import parse_env
 
     make_importable(Path.cwd())
     function = load_object(policy, "policy")
     if not callable(function):
         raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
-    return (lambda observation, starts, prev_reward: function(observation)), parse_env(env_written(env), path="--env")
+    world = EnvConfig.parse(env_written(env), path="--env")
+    return (lambda observation, starts, prev_reward: function(observation)), world
 
 
 def _saved(

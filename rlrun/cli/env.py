@@ -15,9 +15,9 @@ from rlrun.cli.terminal import echo
 from rlrun.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlrun.envs.env_check import EnvFinding
+    from rlrun.envs.env_config import EnvConfig
+    from rlrun.envs.env_findings import EnvFinding
     from rlrun.envs.spaces import Spaces
-    from rlrun.worlds.any_env import AnyEnv
     from rlrun.worlds.mapping import PolicyMapping
     from rlrun.worlds.world_view import WorldView
 
@@ -83,7 +83,7 @@ class _Target(NamedTuple):
         slots: Slots of policies in each world, {} if no spec has them.
     """
 
-    config: AnyEnv
+    config: EnvConfig
     mapping: PolicyMapping | None = None
     slots: Mapping[str, int] = {}
 
@@ -91,42 +91,33 @@ class _Target(NamedTuple):
 def _targets(target: str) -> list[_Target]:
     """Returns the envs of a target: those of a spec file, each once, or that of an id or mapping."""
     from rlrun.cli.targets import env_named, env_written
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.spec.load import load_experiments, make_importable
-    from rlrun.worlds.any_env import parse_env
-    from rlrun.worlds.world_config import WorldConfig
 
     if Path(target).suffix in (".yaml", ".yml"):
         trials = [trial for one in load_experiments([Path(target)]) for trial in one.trials() or [one.first_trial()]]
         found: dict[str, _Target] = {}
         for trial in trials:
-            if isinstance(trial.env, WorldConfig):
-                policies = trial.learns
-                of_world = _Target(trial.env, policies.agent_mapping(), policies.slots)
-                found.setdefault(repr((trial.env, policies.acting, policies.mapping, policies.slots)), of_world)
-            else:
-                found.setdefault(repr(trial.env), _Target(trial.env))
+            policies = trial.learns
+            target_of_trial = _Target(trial.env, policies.agent_mapping(), policies.slots)
+            found.setdefault(repr((trial.env, policies.acting, policies.mapping, policies.slots)), target_of_trial)
         return [*found.values()]
     make_importable(Path.cwd())
-    return [_Target(parse_env(env_written(env_named(target)), path="ENV"))]
+    return [_Target(EnvConfig.parse(env_written(env_named(target)), path="ENV"))]
 
 
 def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
     """Checks an env or world by stepping it, and returns all findings."""
-    from rlrun.envs.env_check import check_by_stepping
-    from rlrun.envs.make import spaces_of
     from rlrun.training.assembly import policies_in_world
+    from rlrun.worlds.env_check import check_by_stepping
     from rlrun.worlds.make import kinds_of_agents
-    from rlrun.worlds.world_config import WorldConfig
-    from rlrun.worlds.world_findings import check_world_by_stepping
 
     config, mapping, slots = target
-    if not isinstance(config, WorldConfig):
-        return [*check_by_stepping(config, steps=steps, seed=seed), *_for_learning(spaces_of(config), None)]
     mapping = mapping or kinds_of_agents(config)
-    found = check_world_by_stepping(config, mapping, slots, steps=steps, seed=seed)
+    found = check_by_stepping(config, mapping, slots, steps=steps, seed=seed)
     world = policies_in_world(config, mapping, slots)
     for policy, spaces in world.spaces.items():
-        learning = _for_learning(spaces, world.views[policy])
+        learning = _for_learning(spaces, world.views.get(policy))
         prefix = f"{policy}: " if len(world.spaces) > 1 else ""
         found += [replace(one, topic=f"{prefix}{one.topic}") for one in learning]
     return found
@@ -134,7 +125,7 @@ def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
 
 def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
     """Returns findings on how observations enter a network, and on the algorithms that can learn in the env."""
-    from rlrun.envs.env_check import EnvFinding
+    from rlrun.envs.env_findings import EnvFinding
     from rlrun.errors import UsageError
     from rlrun.nn.model_config import ModelConfig
     from rlrun.nn.observation_leaves import described_leaves

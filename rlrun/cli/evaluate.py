@@ -55,10 +55,10 @@ def evaluate(
     their settings, or of --simulations; an opponent always those of its settings.
     """
     from rlrun.cli.targets import checkpoint_named, env_written, evaluation_env, restored
-    from rlrun.worlds.any_env import parse_env
+    from rlrun.envs.env_config import EnvConfig
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
-    other = None if env is None else parse_env(env_written(env), path="--env")
+    other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
     if against is not None:
         from rlrun.cli.versus import play
 

@@ -47,7 +47,6 @@ def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, b
     """Returns the policies that learn, and whether they learn in a world of many agents."""
     from rlrun.spec.load import load_experiments
     from rlrun.training.policies import Policies
-    from rlrun.worlds.world_config import WorldConfig
 
     if algorithm is not None:
         found = algorithm_named(algorithm)
@@ -56,4 +55,4 @@ def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, b
     if len(experiments) > 1:
         raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(experiments)}")
     trial = experiments[0].first_trial()
-    return trial.learns, isinstance(trial.env, WorldConfig)
+    return trial.learns, trial.env.has_many_agents

@@ -17,9 +17,9 @@ from rlrun.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     import numpy as np
 
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.toys.board_games import BoardGame
-    from rlrun.worlds.any_env import AnyEnv
 
 QUIT = "q"
 _CELL = re.compile(r"([a-z])(\d{1,2})")
@@ -80,7 +80,7 @@ def board_text(world: BoardGame) -> str:
     return "\n".join(lines)
 
 
-def _board_game(env: AnyEnv) -> BoardGame:
+def _board_game(env: EnvConfig) -> BoardGame:
     """Returns the world that a policy was trained in.
 
     Raises:
@@ -88,9 +88,8 @@ def _board_game(env: AnyEnv) -> BoardGame:
     """
     from rlrun.toys.board_games import BoardGame
     from rlrun.worlds.make import make_world, steps_all_at_once
-    from rlrun.worlds.world_config import WorldConfig
 
-    if isinstance(env, WorldConfig) and not steps_all_at_once(env):
+    if env.has_many_agents and not steps_all_at_once(env):
         world = make_world(env.in_evaluation())
         if isinstance(world, BoardGame):
             return world

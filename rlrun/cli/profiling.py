@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rlrun.metric import of_policy
+
 if TYPE_CHECKING:
     from rlrun.flow.flow import OperatorTiming
     from rlrun.rollout.counts import MeasuredFragment
@@ -120,7 +122,6 @@ def profiled(training: Training, seconds: float) -> Profile:
         seconds: Seconds after which no further iteration begins.
     """
     from rlrun.rollout.phases import machine_clock
-    from rlrun.worlds.world_config import WorldConfig
 
     flow, workers = training.running.flow, training.running.workers
     before = {timing.path: timing for timing in flow.timings()}
@@ -130,17 +131,16 @@ def profiled(training: Training, seconds: float) -> Profile:
     began = time.perf_counter()
     lags: list[tuple[float, int]] = []
     described = training.description
-    policies = described.policies.algorithms if isinstance(described.env, WorldConfig) else ()
-    lag_names = [f"policies/{policy}/" for policy in policies] or [""]
+    policies = described.policies.told_apart(described.env) or ("",)
     iterations, was_interrupted = 0, False
     try:
         while time.perf_counter() - began < seconds:
             result = training.step()
             iterations += 1
             lags += [
-                (mean, result[f"{below}policy_lag_max"])
-                for below in lag_names
-                if (mean := result[f"{below}policy_lag_mean"]) is not None
+                (mean, result[of_policy(policy, "policy_lag_max")])
+                for policy in policies
+                if (mean := result[of_policy(policy, "policy_lag_mean")]) is not None
             ]
     except KeyboardInterrupt:
         was_interrupted = True

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from rlrun.envs.env_config import EnvConfig
     from rlrun.training.training import Training
-    from rlrun.worlds.world_config import WorldConfig
 
 GIF_MAX_FPS = 50  # durations in a GIF are hundredths of a second, and viewers slow down those below two
 DEFAULT_FPS = 30
@@ -50,11 +49,10 @@ def record(
     from rlrun.cli.targets import evaluation_env, restored
     from rlrun.envs.make import make_env
     from rlrun.envs.vector_env import close_or_warn
-    from rlrun.worlds.world_config import WorldConfig
 
     with restored(checkpoint, runs_dir, trust=trust) as training:
         judged_in = evaluation_env(checkpoint, training)
-        if isinstance(judged_in, WorldConfig):
+        if judged_in.has_many_agents:
             return _record_world(training, judged_in, output, episodes, seed, stochastic)
         env = make_env(judged_in, render_mode="rgb_array", seed=seed)
         try:
@@ -67,7 +65,7 @@ def record(
 
 
 def _record_world(
-    training: Training, world: WorldConfig, output: Path, episodes: int, seed: int, stochastic: bool
+    training: Training, world: EnvConfig, output: Path, episodes: int, seed: int, stochastic: bool
 ) -> tuple[list[float], int]:
     """Runs episodes of a world's policies and writes a video; the return of an episode is the sum over all agents."""
     if world.pettingzoo is not None:

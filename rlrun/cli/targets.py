@@ -13,8 +13,8 @@ from rlrun.cli.terminal import echo
 from rlrun.errors import CheckpointError, CheckpointRefused, RlrunError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.training.training import Training
-    from rlrun.worlds.any_env import AnyEnv
 
 RUN_FILE = "run.json"
 TRIAL_FILE = "trial.json"
@@ -147,7 +147,7 @@ def tell_of_owner(run: Path, runs_dir: Path) -> None:
         echo(f"{reason}: it is not taken as your own run", err=True)
 
 
-def evaluation_env(checkpoint: Path, training: Training) -> AnyEnv:
+def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
     """Returns the env in which a checkpoint is evaluated: that of `evaluation` in its spec, else the one trained in.
 
     The one trained in has its `evaluation_kwargs`.

@@ -213,16 +213,21 @@ def spaces_of(config: EnvConfig) -> Spaces:
         close_or_warn(env.close, config.id, "before any episode")
 
 
-def check_same_spaces(config: EnvConfig, trained: Spaces) -> None:
-    """Refuses an env in which a policy that was trained in another can see or do nothing; bounds may differ.
+def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
+    """Refuses spaces in which a policy that was trained in others can see or do nothing; bounds may differ.
+
+    Args:
+        whose: What messages call them: the env, and the policy where there are several.
+        spaces: The spaces.
+        trained: Those that the policy was trained in.
 
     Raises:
-        UsageError: Its observations or actions are of another form.
+        UsageError: Observations or actions are of another form.
     """
-    kinds = zip(("observations", "actions"), spaces_of(config), trained, strict=True)
+    kinds = zip(("observations", "actions"), spaces, trained, strict=True)
     for what, space, expected in kinds:
         if _form(space) != _form(expected):
-            raise UsageError(f"env {config.id}: its {what} are {space}; the policy was trained with {expected}")
+            raise UsageError(f"{whose}: its {what} are {space}; the policy was trained with {expected}")
 
 
 def _form(space: gymnasium.Space[Any]) -> Any:

@@ -22,7 +22,7 @@ from rlrun.policy.weights import Member, Weights
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
     from rlrun.league.seat_behavior import SeatBehavior
-    from rlrun.rollout.world_evaluation import ActsInWorld
+    from rlrun.rollout.evaluation import ActsInWorld
 
 LEAGUE_METRICS = (
     Metric("league/members", "members", "Past selves in the pool"),

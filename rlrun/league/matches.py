@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.ratings import Outcomes
-from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
+from rlrun.rollout.evaluation import ActsInWorld, evaluate
 from rlrun.worlds.make import make_vector_world, spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 FIRST, SECOND = "first", "second"
 
@@ -41,7 +41,7 @@ class Matches:
         UsageError: Its possible agents do not form two sides.
     """
 
-    def __init__(self, world: WorldConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
+    def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
         made = make_vector_world(world, 1, EpisodeSeeds(0, 0), mapping, {})
         agents = tuple(made.possible_agents)
         made.close()
@@ -93,7 +93,7 @@ class Matches:
         for side in sides:
             behaviors = {FIRST: mine, SECOND: other}
             try:
-                result = evaluate_world(behaviors, self._world, self._seated(side), {}, played, seed, explore=explore)
+                result = evaluate(behaviors, self._world, played, seed, mapping=self._seated(side), explore=explore)
             except UsageError as error:  # an agent on neither side, or a group of agents on both
                 raise UsageError(f"env {self._world.id}: no games of two sides can be played in it: {error}") from error
             ahead = self._points(result.policies[FIRST].returns, played, self._agents_of(side))
@@ -128,7 +128,7 @@ def other_side(side: str) -> str:
 
 
 def _two_sides(
-    world: WorldConfig, agents: tuple[str, ...], seatings: Sequence[Mapping[str, list[str]]]
+    world: EnvConfig, agents: tuple[str, ...], seatings: Sequence[Mapping[str, list[str]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The agents of both sides.
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.metric import of_policy
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.spec.expansion import filled
 from rlrun.spec.experiment import AGAINST_METRICS, Experiment
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import find_spaces
-from rlrun.worlds.world_config import WorldConfig
 
 CONTROL_ITERATIONS = 3
 """Iterations of a control whose targets are metrics of evaluations: enough for the moments of the observation filter,
@@ -35,8 +35,9 @@ def frozen(experiment: Experiment) -> Experiment:
     )
     draws = any(not space.is_grid for space in find_spaces(template)[0].values())
     stop = dict(experiment.stop)
-    policies = experiment.learns.algorithms if isinstance(experiment.env, WorldConfig) else ()
-    evaluated = evaluated_metrics(policies) | {metric.name for metric in AGAINST_METRICS}
+    evaluated = evaluated_metrics(experiment.learns.told_apart(experiment.env)) | {
+        metric.name for metric in AGAINST_METRICS
+    }
     if experiment.expect is not None and experiment.expect.metrics.keys() <= evaluated:
         stop["iteration"] = min(stop.get("iteration", CONTROL_ITERATIONS), CONTROL_ITERATIONS)
     return experiment.replace(
@@ -72,7 +73,7 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
     }
     for policy, own in result.policies.items():
         if own.returns:
-            values[f"policies/{policy}/episode_return_mean"] = own.mean
+            values[of_policy(policy, "episode_return_mean")] = own.mean
     return values | {f"evaluation/{name}": value for name, value in values.items()}
 
 

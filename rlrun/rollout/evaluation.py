@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import INTERRUPT_S, Watched
 from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.make import make_vector_env
-from rlrun.envs.vector_env import VectorEnv, refuse_bad_observations
+from rlrun.envs.spaces import first_bad_row
+from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
+from rlrun.worlds.make import make_vector_world
+from rlrun.worlds.mapping import PolicyMapping
+from rlrun.worlds.vector_world import SlotRows, VectorWorld, place_of
 
 ENV_SLOTS = 8
 """Episodes that run side by side, unless told otherwise."""
@@ -30,19 +35,21 @@ _BOOTSTRAP_SEED = 0
 _RESAMPLED_AT_ONCE = 1_000_000
 
 
-class ActsInEnv(Protocol):
+class ActsInWorld(Protocol):
     """What is evaluated; a behavior policy is."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
+        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each env slot was given in the step that was just taken, [B]."""
+        """Is told what each slot was given in the step that was just taken, [B]."""
         ...
 
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
-        """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
+    def actions(
+        self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
+    ) -> Any:
+        """Returns actions for the world, [B, ...], of the slots that act: drawn, or without a generator the best."""
         ...
 
 
@@ -155,12 +162,16 @@ class EvaluationSeeds(EpisodeSeeds):
 
 
 def evaluate(
-    behavior: ActsInEnv,
+    behaviors: Mapping[str, ActsInWorld],
     env: EnvConfig,
     episodes: int,
     seed: int,
+    *,
+    mapping: PolicyMapping | None = None,
+    slots: Mapping[str, int] = MappingProxyType({}),
     explore: bool = False,
     num_envs: int | None = None,
+    draw: Callable[[NDArray[Any] | None], None] | None = None,
 ) -> EvaluationResult:
     """Runs exactly so many episodes.
 
@@ -169,28 +180,41 @@ def evaluate(
     env slots, wherever the env's backend can seed single episodes.
 
     Args:
-        behavior: What acts.
-        env: In which env; its raw rewards count.
+        behaviors: What acts, by policy.
+        env: In which env or world; its raw rewards count.
         episodes: How many.
         seed: Seed of the episodes and of the actions.
+        mapping: Which agent is whose; None where one policy is everybody's.
+        slots: Slots of policies in each world, as in training.
         explore: Whether actions are drawn instead of the likeliest ones.
-        num_envs: Env slots, 8 by default, never more than episodes.
+        num_envs: Envs or worlds side by side, 8 by default, never more than episodes.
+        draw: Called with a picture of the world [height, width, 3] at each of its steps, None where it has none; the
+            episodes then run one after the other.
+
+    Returns:
+        The return of each episode, that of all agents together; and in a world of many agents those of each policy's
+        agents, in the order of the world's episodes.
 
     Raises:
         UsageError: If there are no episodes to run.
         EnvError: If the env raises, or an episode does not end.
         KeyboardInterrupt: If the user has wanted the run to end for `INTERRUPT_S`.
     """
-    slots, seeds = episodes_side_by_side(episodes, seed, num_envs)
-    world = make_vector_env(env, slots, seeds)
+    side_by_side, seeds = episodes_side_by_side(episodes, seed, num_envs if draw is None else 1)
+    worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
     draws = generator(seed, "evaluation") if explore else None
     name = f"env {env.id}: evaluation"
+    lives = {
+        policy: _Lives(number, number // side_by_side, worlds.columns)
+        for policy, number in worlds.slots.items()
+        if env.has_many_agents
+    }
     try:
-        with Watched(name, world.places):
+        with Watched(name, worlds.places):
             awaited = AwaitedEpisodes(name, env.max_episode_steps, INTERRUPT_S)
-            return _run(behavior, world, name, episodes, draws, awaited)
+            return _run(behaviors, worlds, lives, name, episodes, draws, draw, awaited)
     finally:
-        world.close()
+        worlds.close()
 
 
 def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) -> tuple[int, EvaluationSeeds]:
@@ -211,41 +235,106 @@ def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) 
 
 
 def _run(
-    behavior: ActsInEnv,
-    world: VectorEnv,
+    behaviors: Mapping[str, ActsInWorld],
+    worlds: VectorWorld,
+    lives: Mapping[str, _Lives],
     name: str,
     episodes: int,
     draws: np.random.Generator | None,
+    draw: Callable[[NDArray[Any] | None], None] | None,
     awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
-    """Steps all env slots until each has run its episodes; one that is through goes on, and nobody looks."""
-    slots = world.num_envs
-    current = np.arange(slots)
-    sums, steps = np.zeros(slots), np.zeros(slots, np.int64)
-    begins = np.zeros(slots, np.bool_)
-    behavior.begin_episodes(np.ones(slots, np.bool_))
+    """Steps all worlds until each has run its episodes; one that is through goes on, and nobody looks."""
+    number = worlds.num_worlds
+    current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
-    columns = {name: [0.0] * episodes for name in world.columns}
-    column_sums = {name: np.zeros(slots) for name in world.columns}
-    observations = world.reset()
+    columns = {name: [0.0] * episodes for name in worlds.columns}
+    sums, steps = np.zeros(number), np.zeros(number, np.int64)
+    column_sums = {name: np.zeros(number) for name in worlds.columns}
+    acting, living = [*behaviors.items()], [*lives.items()]
+    rows = worlds.reset()
+    if draw is not None:
+        draw(worlds.render())
     while current.min() < episodes:
-        refuse_bad_observations(world, observations, name)
-        observations, rewards, terminateds, truncateds, _ = world.step(behavior.actions(observations, draws))
-        behavior.take_rewards(rewards)
-        behavior.begin_episodes(begins)
-        sums += rewards
-        steps += ~begins
-        for name, latest in world.columns.items():
-            column_sums[name] += np.where(begins, 0.0, latest)
-        begins = terminateds | truncateds
-        for slot in begins.nonzero()[0]:
-            if current[slot] < episodes:
-                returns[current[slot]], lengths[current[slot]] = float(sums[slot]), int(steps[slot])
-                for name, own in column_sums.items():
-                    columns[name][current[slot]] = float(own[slot])
-            current[slot] += slots
-            sums[slot], steps[slot] = 0.0, 0
-            for own in column_sums.values():
-                own[slot] = 0.0
+        actions = {}
+        for policy, behavior in acting:
+            shown = rows.policies[policy]
+            _refuse_bad_observations(worlds, policy, shown, name)
+            behavior.begin_episodes(shown.starts)
+            actions[policy] = behavior.actions(shown.observations, draws, shown.acts)
+        for policy, own in living:
+            own.act(rows.policies[policy].acts)
+        rows = worlds.step(actions)
+        if draw is not None:
+            draw(worlds.render())
+        steps += rows.stepped
+        for policy, behavior in acting:
+            shown = rows.policies[policy]
+            behavior.take_rewards(shown.rewards)
+            sums += np.add.reduce(shown.rewards.reshape(number, -1), axis=1)
+            for name, column in shown.columns.items():
+                column_sums[name] += np.add.reduce(column.reshape(number, -1), axis=1)
+        for policy, own in living:
+            own.take(rows.policies[policy], current, episodes)
+        for world in rows.ended.nonzero()[0]:
+            if current[world] < episodes:
+                returns[current[world]], lengths[current[world]] = float(sums[world]), int(steps[world])
+                for name, found in columns.items():
+                    found[current[world]] = float(column_sums[name][world])
+            current[world] += number
+            sums[world], steps[world] = 0.0, 0
+            for totals in column_sums.values():
+                totals[world] = 0.0
         awaited.look(int(np.where(current < episodes, steps, 0).max()))
-    return EvaluationResult(returns, lengths, columns=columns)
+    return EvaluationResult(returns, lengths, {policy: own.result() for policy, own in lives.items()}, columns)
+
+
+def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, name: str) -> None:
+    """Raises for observations that a policy's agents cannot act on, or that end an episode."""
+    space = worlds.spaces[policy].observation
+    if first_bad_row(space, map_tree(lambda leaf: leaf[None], shown.observations)) is None:
+        return
+    seen = (shown.acts | shown.terminateds | shown.truncateds).nonzero()[0]  # the others hold anything
+    if bad := first_bad_row(space, map_tree(lambda leaf: leaf[seen][None], shown.observations)):
+        (_, number), reason = bad
+        raise EnvError(f"{name}, {place_of(worlds, policy, int(seen[number]))}: {reason}")
+
+
+class _Lives:
+    """Returns and lengths of the episodes of a policy's agents, and what their columns add up to.
+
+    Args:
+        slots: B, slots in all worlds.
+        width: K, slots in each world.
+        columns: Names of the numbers that are read from agents' infos.
+    """
+
+    def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
+        self._sums, self._steps = np.zeros(slots), np.zeros(slots, np.int64)
+        self._columns = {name: np.zeros(slots) for name in columns}
+        self._width = width
+        self._found: list[tuple[int, float, int, dict[str, float]]] = []
+
+    def act(self, acts: NDArray[np.bool_]) -> None:
+        """Counts the steps of the agents that act."""
+        self._steps += acts
+
+    def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
+        """Adds what a step gave, and notes the agents whose episode ended in an episode of the world that counts."""
+        self._sums += shown.rewards
+        for name, sums in self._columns.items():
+            sums += shown.columns[name]
+        for slot in (shown.terminateds | shown.truncateds).nonzero()[0]:
+            episode = int(current[slot // self._width])
+            if episode < episodes:
+                columns = {name: float(sums[slot]) for name, sums in self._columns.items()}
+                self._found.append((episode, float(self._sums[slot]), int(self._steps[slot]), columns))
+            self._sums[slot], self._steps[slot] = 0.0, 0
+            for sums in self._columns.values():
+                sums[slot] = 0.0
+
+    def result(self) -> EvaluationResult:
+        """Returns what was found, in the order of the world's episodes."""
+        found = sorted(self._found, key=lambda life: life[0])
+        columns = {name: [life[3][name] for life in found] for name in self._columns}
+        return EvaluationResult([life[1] for life in found], [life[2] for life in found], columns=columns)

@@ -29,7 +29,6 @@ from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.make import make_vector_world
-from rlrun.worlds.world_config import WorldConfig
 
 
 class RolloutWorker:
@@ -183,7 +182,7 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
-    if isinstance(config.env, WorldConfig):
+    if config.env.has_many_agents:
         assert config.mapping is not None
         worlds = make_vector_world(
             config.env, config.num_envs, seeds, config.mapping, config.slots, firsts, lessons=lessons

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rlrun.rollout.rewards import RewardSettings
     from rlrun.rollout.worker_behavior import WorkerBehavior
     from rlrun.worlds.mapping import PolicyMapping
-    from rlrun.worlds.world_config import WorldConfig
 
 LOCAL_INDEX = 0
 """Index of the worker in the trial's own process."""
@@ -37,7 +36,7 @@ class WorkerConfig:
             noise and episodes then go on with numbers that the dead one never reached.
     """
 
-    env: EnvConfig | WorldConfig
+    env: EnvConfig
     num_envs: int
     fragment_length: int
     seed: int

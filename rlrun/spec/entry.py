@@ -9,9 +9,8 @@ from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
 from rlrun.config import ConfigModel
-from rlrun.envs.env_config import EnvConfig, lacking_column
+from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
-from rlrun.envs.make import check_env
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
@@ -27,9 +26,7 @@ from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.spec.section import Section, check_section, validate
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.training.policies import Policies
-from rlrun.worlds.any_env import env_model
 from rlrun.worlds.make import check_world
-from rlrun.worlds.world_config import WorldConfig
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
 """Required keys of an entry; a misspelt one is reported, and also read under its right name."""
@@ -71,7 +68,7 @@ def check_entry(
     keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
     entry = in_our_keys(data, keys)
     experiment, mistakes, learning = _check(name, entry, origin, max_trials)
-    inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): env_model(entry.get("env"))})
+    inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): EnvConfig})
     if inside:
         mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
     mistakes = _unknown_keys(data, learning) + as_written(mistakes, keys)
@@ -118,33 +115,33 @@ def _check(
         **{field: getattr(settings, field) for field in RunSettings.model_fields},
     )
     mistakes = _check_trials(experiment, learning.models)
-    if isinstance(experiment.env, EnvConfig) or not mistakes:
-        learned_from = [name for own in experiment.learns.algorithms.values() for name in own.config.env_columns]
-        if lacks := lacking_column(experiment.env.columns, learned_from):
-            mistakes.append(Mistake(("env", "columns"), lacks))
-    if isinstance(experiment.env, WorldConfig) and not mistakes:
+    learned_from = [name for own in experiment.settings.values() for name in own.env_columns]
+    if lacks := lacking_column(experiment.env.columns, learned_from):
+        mistakes.append(Mistake(("env", "columns"), lacks))
+    if not mistakes:
         mistakes = opponent_mistakes(experiment.learns, experiment.env)
     return (None if mistakes else experiment), mistakes, learning
 
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
     """Checks that an env, its arguments and its wrappers exist and can be used here, without creating the env."""
-    bare = config.replace(wrappers=(), preset=None)
-    mistakes = _mistakes_at(("id",), bare)
-    if mistakes and config.kwargs and not _mistakes_at(("id",), bare.replace(kwargs={})):
+    named = next((name,) for name in ("world", "pettingzoo", "id") if getattr(config, name) is not None)
+    bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
+    mistakes = _mistakes_at(named, bare)
+    if mistakes and config.kwargs and not _mistakes_at(named, bare.replace(kwargs={})):
         return _mistakes_at(("kwargs",), bare)
     if not mistakes and config.preset is not None:
         mistakes = _mistakes_at(("preset",), config)
     if not mistakes and config.evaluation_kwargs:
         mistakes = _mistakes_at(("evaluation_kwargs",), bare.in_evaluation())
     for index, wrapper in enumerate([] if mistakes else config.wrappers):
-        mistakes += _mistakes_at(("wrappers", index), config.replace(wrappers=(wrapper,), preset=None))
+        mistakes += _mistakes_at(("wrappers", index), bare.replace(wrappers=(wrapper,)))
     return mistakes
 
 
 def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
     try:
-        check_env(config)
+        check_world(config)
     except UsageError as error:
         return [Mistake(location, str(error))]
     except EnvironmentUnusable as error:
@@ -152,27 +149,14 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
     return []
 
 
-def world_mistakes(config: WorldConfig) -> list[Mistake]:
-    """Checks that a world, its arguments and its wrappers exist and can be used here, without creating the world."""
-    try:
-        check_world(config)
-    except UsageError as error:
-        return [Mistake(("world",) if config.world else ("pettingzoo",), str(error))]
-    except EnvironmentUnusable as error:
-        return [UnusableEnv(("world",) if config.world else ("pettingzoo",), str(error))]
-    return []
-
-
-def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig] | Section[WorldConfig]:
+def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
     if "env" not in data:
         missing = Mistake(("env",), "is missing: add for instance env: CartPole-v1")
         return Section[EnvConfig](None, {}, [missing])
     return _env_section(data["env"], ("env",))
 
 
-def _env_section(env: Any, where: Location) -> Section[EnvConfig] | Section[WorldConfig]:
-    if env_model(env) is WorldConfig:
-        return check_section(WorldConfig, env, where, world_mistakes)
+def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
     if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
         return Section[EnvConfig](None, {}, [Mistake(where, wrong)])
@@ -181,7 +165,6 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig] | Section[Worl
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
     """Mistakes for unknown keys, which name the right place of a key if it exists elsewhere."""
-    env = env_model(data.get("env"))
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     known = [key for key in ENTRY_KEYS if key not in of_policies]
     models: dict[str, Sequence[type[ConfigModel]]] = {
@@ -192,7 +175,7 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
         if key in ENTRY_KEYS:
             continue
         places = (place_of(str(key), of_path, path) for path, of_path in models.items())
-        in_env = holder_of(str(key), env, "env")
+        in_env = holder_of(str(key), EnvConfig, "env")
         message = next(filter(None, places), "") or (f"'{key}' belongs under {in_env}" if in_env else "")
         mistakes.append(Mistake((key,), message or unknown_key(str(key), known), at_key=True))
     return mistakes
@@ -274,7 +257,7 @@ def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[
 def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
     """Mistakes of the opponent of evaluations."""
     where: Location = ("evaluation", "against")
-    if env_model(env) is not WorldConfig:
+    if not names_world(env):
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
     try:
         ScriptedOpponent(opponent)
@@ -286,7 +269,7 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
 def _oracle_mistakes(env: Any) -> list[Mistake]:
     """Mistakes of `evaluation.oracle` where an env has no exact values; none if the env itself is not valid."""
     where: Location = ("evaluation", "oracle")
-    if env_model(env) is WorldConfig:
+    if names_world(env):
         return [Mistake(where, "is for an env with one agent: a world of many has no exact values")]
     section = check_section(EnvConfig, env, ("env",), env_mistakes)
     if section.value is None or section.mistakes:

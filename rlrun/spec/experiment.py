@@ -13,10 +13,11 @@ from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
-from rlrun.metric import Metric
+from rlrun.metric import Metric, of_policy
 from rlrun.registry import algorithm_class
 from rlrun.spec.expansion import (
     PlannedTrial,
@@ -35,7 +36,6 @@ from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
 from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
-from rlrun.worlds.any_env import AnyEnv, parse_env
 
 EVALUATION_METRICS = (
     Metric("evaluation/episode_return_mean", "", "Mean raw return of an evaluation's episodes"),
@@ -121,7 +121,7 @@ def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
     return tuple(
         replace(
             metric,
-            name=f"evaluation/policies/{policy}/{metric.name.removeprefix('evaluation/')}",
+            name=f"evaluation/{of_policy(policy, metric.name.removeprefix('evaluation/'))}",
             meaning=f"{metric.meaning} of the policy's agents",
         )
         for policy in policies
@@ -187,7 +187,7 @@ class EvaluationConfig(ConfigModel):
     """Iterations between two evaluations."""
     episodes: PositiveInt = 20
     """Episodes of each evaluation, always with the same seeds."""
-    env: AnyEnv | None = None
+    env: EnvConfig | None = None
     """Another environment than the one trained on; null for the same."""
     stochastic: bool = False
     """Whether actions are sampled as in training, instead of taking the most likely ones."""
@@ -308,7 +308,7 @@ class Learning(ConfigModel):
 
     algorithm: str
     """Name or import path of the algorithm; for several policies, the display name of theirs."""
-    env: AnyEnv
+    env: EnvConfig
     """The environment, or the world of many agents."""
     config: SerializeAsAny[SamplingSettings]
     """Settings of the algorithm; for several policies, settings of sampling."""
@@ -548,7 +548,7 @@ class Experiment(RunSettings, Learning):
     def _learning(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of `Learning` for a configuration."""
         settings = type(self.config).parse(data["config"], path=f"{self.name}.config")
-        env = parse_env(data["env"], path=f"{self.name}.env")
+        env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
         policies = {
             name: policy.replace(
                 config=type(policy.config).parse(

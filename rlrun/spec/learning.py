@@ -12,6 +12,7 @@ from pydantic import BaseModel, create_model
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
 from rlrun.config import ConfigModel, fixed, is_config
+from rlrun.envs.env_config import names_world
 from rlrun.envs.presets import with_preset
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
@@ -25,9 +26,7 @@ from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.spec.section import check_section
 from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
-from rlrun.worlds.any_env import env_model
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
 """Keys of an entry that define what learns, and where."""
@@ -300,7 +299,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     if not isinstance(policies, Mapping) or not policies or is_search_space(policies):
         message = f"must be a mapping of names to policies, each with an algorithm, not {shown(policies)}"
         return CheckedLearning(entry, [*mistakes, Mistake(("policies",), message)])
-    if "env" in entry and env_model(entry["env"]) is not WorldConfig:
+    if "env" in entry and not names_world(entry["env"]):
         world = "a world of many agents, such as env: {world: package.module:factory} or env: {pettingzoo: MODULE}"
         mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
     checked = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_config import EnvConfig, names_world
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, shown
 from rlrun.foreign_names import other_metric
@@ -20,12 +20,10 @@ from rlrun.spec.experiment import (
 )
 from rlrun.training.description import Description
 from rlrun.training.policies import Policies
-from rlrun.worlds.any_env import env_model
-from rlrun.worlds.world_config import WorldConfig
 
 ANY_ENV = EnvConfig(id="CartPole-v1")
 """Placeholder env: the metrics of an algorithm do not depend on it."""
-ANY_WORLD = WorldConfig(world="any")
+ANY_WORLD = EnvConfig(world="any")
 """Placeholder world, likewise."""
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
@@ -52,7 +50,7 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
     Returns:
         Mistakes, with locations in the entry.
     """
-    in_world = "policies" in data or env_model(data.get("env")) is WorldConfig
+    in_world = "policies" in data or names_world(data.get("env"))
     known, measured = reported_metrics(learns, in_world=in_world)
     evaluation = data.get("evaluation")
     if evaluation is not None:

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel
-from rlrun.envs.env_config import EnvConfig, WrapperConfig
+from rlrun.envs.env_config import OF_MANY_AGENTS, OF_ONE_AGENT, EnvConfig, WrapperConfig
 from rlrun.errors import RlrunError
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class, algorithm_names
@@ -20,7 +20,6 @@ from rlrun.spec.run_length import END
 from rlrun.spec.search_space import KINDS, Kind
 from rlrun.spec.tuning import SchedulerConfig, SearcherConfig
 from rlrun.training.policy_spec import PolicySpec
-from rlrun.worlds.world_config import WorldConfig
 
 _SPACE = {"$ref": "#/$defs/SearchSpace"}
 _GROUPED_DIGITS = {"$ref": "#/$defs/GroupedDigits"}
@@ -36,18 +35,17 @@ def json_schema() -> dict[str, Any]:
     """
     configs = _algorithm_configs()
     models: list[type[ConfigModel]] = [
-        *(RunSettings, EnvConfig, WorldConfig, WrapperConfig, WorldSamplingSettings, PolicySpec),
+        *(RunSettings, EnvConfig, WrapperConfig, WorldSamplingSettings, PolicySpec),
         *(SeatSettings, LeagueSettings),
         *configs.values(),
     ]
     references, generated = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Any] = generated["$defs"]
-    with_spaces = _definitions(
-        [EnvConfig, WorldConfig, WorldSamplingSettings, SeatSettings, LeagueSettings, *configs.values()]
-    )
+    with_spaces = _definitions([EnvConfig, WorldSamplingSettings, SeatSettings, LeagueSettings, *configs.values()])
     eased = {name: _eased(schema, spaces=name in with_spaces) for name, schema in definitions.items()}
-    for model in (EnvConfig, WrapperConfig):
-        eased[model.__name__] = {"anyOf": [{"type": "string", "description": "The id alone."}, eased[model.__name__]]}
+    alone = {"type": "string", "description": "The id alone."}
+    eased["WrapperConfig"] = {"anyOf": [alone, eased["WrapperConfig"]]}
+    eased["EnvConfig"] = {"anyOf": [alone, *_kinds_of_env(eased["EnvConfig"])]}
     for choice in (SchedulerConfig, SearcherConfig):
         eased[choice.__name__] = _one_of(choice, eased[choice.__name__])
     eased["LoggersConfig"] = _several_of(LoggersConfig, eased["LoggersConfig"])
@@ -56,7 +54,6 @@ def json_schema() -> dict[str, Any]:
     eased["Pb2Config"]["properties"]["bounds"]["minProperties"] = 1
     settings = eased.pop("RunSettings")
     by_algorithm = {name: references[model, "validation"] for name, model in configs.items()}
-    envs = [references[EnvConfig, "validation"], references[WorldConfig, "validation"]]
     policy = _policy(eased.pop("PolicySpec"), by_algorithm)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -67,7 +64,12 @@ def json_schema() -> dict[str, Any]:
         "patternProperties": {r"^\.\w": {"description": "No experiment: a place for YAML's anchors."}},
         "additionalProperties": {"$ref": "#/$defs/Experiment"},
         "$defs": {
-            "Experiment": _experiment(settings, envs, references[WorldSamplingSettings, "validation"], by_algorithm),
+            "Experiment": _experiment(
+                settings,
+                references[EnvConfig, "validation"],
+                references[WorldSamplingSettings, "validation"],
+                by_algorithm,
+            ),
             "Policy": policy,
             "SearchSpace": {"oneOf": [_space(kind) for kind in KINDS.values()]},
             "GroupedDigits": {
@@ -83,6 +85,18 @@ def json_schema() -> dict[str, Any]:
 def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
     """Names of the schemas of some config classes and of all classes in them."""
     return frozenset(models_json_schema([(model, "validation") for model in models])[1]["$defs"])
+
+
+def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the schemas of an env with one agent and of a world of many, each with the settings of its kind."""
+    return [
+        {
+            **schema,
+            "properties": {name: value for name, value in schema["properties"].items() if name not in foreign},
+            **required,
+        }
+        for foreign, required in ((OF_MANY_AGENTS, {"required": ["id"]}), (OF_ONE_AGENT, {}))
+    ]
 
 
 def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +150,7 @@ def _policy(schema: Mapping[str, Any], by_algorithm: Mapping[str, Mapping[str, A
 
 def _experiment(
     settings: Mapping[str, Any],
-    envs: Sequence[Mapping[str, Any]],
+    env: Mapping[str, Any],
     sampling: Mapping[str, Any],
     by_algorithm: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -151,7 +165,7 @@ def _experiment(
         "additionalProperties": False,
         "properties": {
             "algorithm": _algorithm(by_algorithm),
-            "env": {"description": "The environment, or a world of many agents.", "anyOf": [*envs, _SPACE]},
+            "env": {"description": "The environment, or a world of many agents.", "anyOf": [env, _SPACE]},
             "policies": {
                 "description": "The policies of a world, by name.",
                 "type": "object",

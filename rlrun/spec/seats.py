@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlrun.config import ConfigModel
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, RlrunError, UsageError
 from rlrun.explain import Location, Mistake, shown, unknown_name
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
@@ -17,7 +18,6 @@ from rlrun.spec.section import Section, check_section
 from rlrun.training.policies import Policies
 from rlrun.training.saved_opponents import read_opponent, saved_spaces
 from rlrun.worlds.make import spaces_of_policies
-from rlrun.worlds.world_config import WorldConfig
 
 SEAT_KEYS = ("seats", "league")
 """Keys of an entry that define the opponents of its policies."""
@@ -113,7 +113,7 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
     return mistakes
 
 
-def opponent_mistakes(learns: Policies, env: WorldConfig) -> list[Mistake]:
+def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
     """Mistakes for policies of checkpoints whose spaces differ from those of the seat's agents; creates the world.
 
     Args:

@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
 from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRules
 from rlrun.toys.hex_game import HexArrays
@@ -17,7 +18,6 @@ from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
 from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.symmetries import OBSERVATION
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldClock
 
 _PIXELS = 24
 _FRAME = 40

@@ -10,10 +10,10 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
 from rlrun.envs.cartpole_motion import CartPoleMotion
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.array_worlds import ArrayGroup, ArrayStep, GroupRows
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldClock
 
 GROUP = "pole"
 MAX_STEPS = 500

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
-from rlrun.rollout.evaluation import EvaluationResult, evaluate
-from rlrun.rollout.world_evaluation import ActsInWorld, evaluate_world
-from rlrun.worlds.world_config import WorldConfig
+from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 
 if TYPE_CHECKING:
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.league.league import League
     from rlrun.training.acting_policy import ActingPolicy
     from rlrun.training.description import Description
-    from rlrun.worlds.any_env import AnyEnv
 
 
 class Acting:
@@ -66,7 +65,7 @@ class Acting:
         *,
         seed: int = 0,
         explore: bool = False,
-        env: AnyEnv | None = None,
+        env: EnvConfig | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
         """Runs exactly so many episodes with the present weights and the saved normalisation.
@@ -86,10 +85,16 @@ class Acting:
         with described.hangs_fail():
             world = described.env.in_evaluation() if env is None else env
             described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})
-            behaviors = {name: own.behavior() for name, own in self._policies.items()}
-            if not isinstance(world, WorldConfig):
-                (alone,) = behaviors.values()
-                return evaluate(alone, world, episodes, seed, explore=explore)
-            acting: dict[str, ActsInWorld] = {**behaviors, **({} if self._league is None else self._league.acting())}
-            mapping = policies.agent_mapping()
-            return evaluate_world(acting, world, mapping, policies.slots, episodes, seed, explore=explore, draw=draw)
+            acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
+            if self._league is not None:
+                acting |= self._league.acting()
+            return evaluate(
+                acting,
+                world,
+                episodes,
+                seed,
+                mapping=policies.agent_mapping(),
+                slots=policies.slots,
+                explore=explore,
+                draw=draw,
+            )

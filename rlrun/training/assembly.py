@@ -12,9 +12,6 @@ from rlrun.envs.env_config import EnvConfig, lacking_column
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.errors import UsageError
 from rlrun.flow.clock import Clock
-from rlrun.flow.concurrently import concurrently
-from rlrun.flow.flow import Flow, learns
-from rlrun.flow.operators.world_fragments import JoinFragments, SelectPolicy
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
@@ -24,35 +21,30 @@ from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.rollout.rewards import RewardSettings
-from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
-from rlrun.training.branch import Branch
 from rlrun.training.curriculum import Curriculum
+from rlrun.training.joint_learning import learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
-from rlrun.training.plugin_results import demand
 from rlrun.training.policies import Policies, schedules_of
-from rlrun.training.reward_streams import learning
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
     from rlrun.envs.spaces import Spaces
-    from rlrun.flow.sources.rollouts import RolloutMode
     from rlrun.learner.learner import Learner
     from rlrun.learner.update_executor import UpdateExecutor
     from rlrun.rollout.worker_behavior import WorkerBehavior
 
 
 def assemble(
-    env: EnvConfig | WorldConfig,
+    env: EnvConfig,
     policies: Policies,
     seed: int,
     announce: Callable[[str], None],
@@ -73,117 +65,15 @@ def assemble(
         for_plan: Whether the dataflow is only printed: nothing is started then, but a world that is asked for spaces.
 
     Raises:
-        UsageError: Algorithms that cannot learn side by side.
+        UsageError: Policies or algorithms cannot learn in this env, or not side by side.
     """
-    if isinstance(env, WorldConfig):
-        return _in_world(
-            env, policies, seed, announce, update_executor=update_executor, copied=copied, for_plan=for_plan
-        )
-    if len(policies.acting) > 1 or policies.slots or policies.mapping:
-        raise UsageError(
-            f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
-            "for a world of many agents"
-        )
-    algorithm = policies.first
-    if env.curriculum is not None and algorithm.worker_factory != ROLLOUT_WORKER:
-        raise UsageError("env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out")
-    config = algorithm.config
-    # What is printed does not depend on the env.
-    if not for_plan and (lacks := lacking_column(env.columns, config.env_columns)):
-        raise UsageError(f"env {env.id}: {lacks}")
-    making = _Making(algorithm, AlgorithmLearnerFactory(algorithm, env, seed, update_executor), announce)
-    behaviors = {} if for_plan else {DEFAULT_POLICY: making.start_learner().policy.behavior()}
-    worker = WorkerConfig(
-        env=env,
-        num_envs=config.num_envs_per_worker,
-        fragment_length=config.fragment_length,
-        seed=seed,
-        behaviors=behaviors,
-        rewards={DEFAULT_POLICY: rewards_of(config)},
-        num_workers=max(config.num_workers, 1),
-    )
-    workers = _worker_set(algorithm.worker_config(worker), config, algorithm.worker_factory)
-    trainee = making.trainee(DEFAULT_POLICY, workers, seed, config.fragment_length)
-    flow = _learning_alone(algorithm, trainee)
-    _announce_compilation(config, trainee, update_executor, announce)
-    return RunningTraining(
-        workers,
-        {DEFAULT_POLICY: Branch(trainee, flow)},
-        flow,
-        announce=announce,
-        env_slots=config.env_slots,
-        curriculum=_curriculum(env),
-    )
-
-
-def _curriculum(env: EnvConfig | WorldConfig) -> Curriculum | None:
-    return None if env.curriculum is None else Curriculum(env.curriculum)
-
-
-@dataclass(frozen=True)
-class PoliciesInWorld:
-    """What a world says of itself and of its policies.
-
-    Attributes:
-        spaces: Of each policy's agents.
-        views: What else each policy can be built for.
-        agents: The possible agents.
-    """
-
-    spaces: Mapping[str, Spaces]
-    views: Mapping[str, WorldView]
-    agents: tuple[str, ...]
-
-    @property
-    def slots(self) -> dict[str, int]:
-        """Agent slots of each policy in one world."""
-        return {policy: view.slots for policy, view in self.views.items()}
-
-
-def _in_world(
-    env: WorldConfig,
-    policies: Policies,
-    seed: int,
-    announce: Callable[[str], None],
-    *,
-    update_executor: UpdateExecutor,
-    copied: Mapping[str, SavedOpponent],
-    for_plan: bool,
-) -> RunningTraining:
-    """Returns what trains the policies of a world.
-
-    Raises:
-        UsageError: Algorithms cannot learn side by side, or one that makes its own experience has tasks.
-    """
+    _refuse_misfits(env, policies, for_plan=for_plan)
     sampling, mapping = policies.sampling, policies.agent_mapping()
-    for policy, algorithm in policies.algorithms.items():
-        if env.varies and algorithm.worker_factory != ROLLOUT_WORKER:
-            raise UsageError(
-                f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
-                "and env.curriculum"
-            )
-        if not for_plan and (lacks := lacking_column(env.columns, algorithm.config.env_columns)):
-            raise UsageError(f"env {env.id}: {lacks}")
-    world = policies_in_world(env, mapping, policies.slots)
+    world = policies_in_world(env, mapping, policies.slots) if env.has_many_agents else _unasked(*policies.algorithms)
     algorithms = _sampling_together(policies, world.slots)
     wanted = {policy: algorithms[policy].config.fragment_length for policy in policies.trained}
     length = sampling.rollout_fragment_length or min(wanted.values())
-    learner_cpus = {policy: _learner_cpus(algorithm.config) for policy, algorithm in algorithms.items()}
-    making = {
-        policy: _Making(
-            algorithm,
-            AlgorithmLearnerFactory(
-                algorithm,
-                world.spaces[policy],
-                _seed_of(policy, policies, seed),
-                update_executor,
-                world.views[policy],
-            ),
-            announce,
-            cpus_of_others=sum(learner_cpus.values()) - learner_cpus[policy],
-        )
-        for policy, algorithm in algorithms.items()
-    }
+    making = _makings(env, policies, algorithms, world, seed, announce, update_executor)
     saved = {} if for_plan else _saved_opponents(policies.seats, world, copied)
     make_seats = {seat: partial(_seat, seat, policies, world, making, saved) for seat in policies.seats}
     behaviors: dict[str, WorkerBehavior] = {}
@@ -204,12 +94,12 @@ def _in_world(
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
     )
-    workers = _workers_in_world(worker, policies, algorithms)
+    workers = _workers(worker, policies, algorithms)
     trainees = {}
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
-        trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined, is_sparse=True)
-    branches, flow = _learning_together(algorithms, trainees, policies.trained, length)
+        trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined)
+    branches, flow = learning_together(algorithms, trainees, policies.trained, length)
     for trainee in trainees.values():
         _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
     return RunningTraining(
@@ -217,15 +107,108 @@ def _in_world(
         branches,
         flow,
         announce=announce,
-        env_slots=sampling.num_envs_per_worker * max(sampling.num_workers, 1),
+        env_slots=sampling.env_slots,
         agents=world.agents,
-        curriculum=_curriculum(env),
+        curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
     )
 
 
-def _workers_in_world(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, Algorithm[Any]]) -> WorkerSet:
-    """Returns the workers of a world; one policy alone may bring workers of its own.
+def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> None:
+    """Refuses policies and algorithms that cannot learn in an env.
+
+    Raises:
+        UsageError: There are such.
+    """
+    if not env.has_many_agents and (len(policies.acting) > 1 or policies.slots or policies.mapping):
+        raise UsageError(
+            f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
+            "for a world of many agents"
+        )
+    for policy, algorithm in policies.algorithms.items():
+        chooses_episodes = algorithm.worker_factory != ROLLOUT_WORKER
+        if chooses_episodes and env.has_many_agents and env.varies:
+            raise UsageError(
+                f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
+                "and env.curriculum"
+            )
+        if chooses_episodes and env.curriculum is not None:
+            raise UsageError(
+                "env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out"
+            )
+        # What is printed does not depend on the env.
+        if not for_plan and (lacks := lacking_column(env.columns, algorithm.config.env_columns)):
+            raise UsageError(f"env {env.id}: {lacks}")
+
+
+@dataclass(frozen=True)
+class PoliciesInWorld:
+    """What an env or a world says of itself and of its policies.
+
+    Attributes:
+        spaces: Of each policy's agents.
+        views: What else each policy can be built for in a world of many agents.
+        slots: Agent slots of each policy in one world.
+        agents: The possible agents of a world of many; none where an env has one agent.
+    """
+
+    spaces: Mapping[str, Spaces]
+    views: Mapping[str, WorldView]
+    slots: Mapping[str, int]
+    agents: tuple[str, ...]
+
+
+def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
+    """Makes one env or world, to see what it is."""
+    world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
+    try:
+        game = game_of(env)
+        views = {
+            policy: WorldView(world.state_space, number, world.clock, game)
+            for policy, number in world.slots.items()
+            if env.has_many_agents
+        }
+        agents = tuple(world.possible_agents) if views else ()
+        return PoliciesInWorld(dict(world.spaces), views, dict(world.slots), agents)
+    finally:
+        world.close()
+
+
+def _unasked(policy: str) -> PoliciesInWorld:
+    """Returns what is known of an env with one agent before anything is made: its spaces are asked for when needed."""
+    return PoliciesInWorld({}, {}, {policy: 1}, ())
+
+
+def _makings(
+    env: EnvConfig,
+    policies: Policies,
+    algorithms: Mapping[str, Algorithm[Any]],
+    world: PoliciesInWorld,
+    seed: int,
+    announce: Callable[[str], None],
+    update_executor: UpdateExecutor,
+) -> dict[str, _Making]:
+    """Returns what makes the trainee of each policy."""
+    cpus = {policy: _learner_cpus(algorithm.config) for policy, algorithm in algorithms.items()}
+    return {
+        policy: _Making(
+            algorithm,
+            AlgorithmLearnerFactory(
+                algorithm,
+                world.spaces.get(policy, env),
+                _seed_of(policy, policies, seed),
+                update_executor,
+                world.views.get(policy),
+            ),
+            announce,
+            cpus_of_others=sum(cpus.values()) - cpus[policy],
+        )
+        for policy, algorithm in algorithms.items()
+    }
+
+
+def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, Algorithm[Any]]) -> WorkerSet:
+    """Returns the workers; one policy alone may bring workers of its own.
 
     Raises:
         UsageError: An algorithm with workers of its own is not alone.
@@ -290,7 +273,7 @@ def _seat(
 
 
 def _league(
-    env: WorldConfig,
+    env: EnvConfig,
     policies: Policies,
     trainees: Mapping[str, Trainee],
     make_seats: Mapping[str, Callable[[], SeatBehavior]],
@@ -319,105 +302,15 @@ def _seed_of(policy: str, policies: Policies, seed: int) -> int:
     return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
 
 
-def policies_in_world(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Makes one world, to see what it is."""
-    world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
-    try:
-        game = game_of(env)
-        views = {
-            policy: WorldView(world.state_space, number, world.clock, game) for policy, number in world.slots.items()
-        }
-        return PoliciesInWorld(dict(world.spaces), views, tuple(world.possible_agents))
-    finally:
-        world.close()
-
-
 def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str, Algorithm[Any]]:
     """Returns the algorithms with the settings of sampling that they have in common; a slot counts as an env slot."""
     algorithms = {}
     for policy, algorithm in policies.sampling_together().items():
-        env_slots = policies.sampling.num_envs_per_worker * slots[policy]
-        algorithms[policy] = type(algorithm)(algorithm.config.replace(num_envs_per_worker=env_slots))
+        if slots[policy] > 1:
+            env_slots = policies.sampling.num_envs_per_worker * slots[policy]
+            algorithm = type(algorithm)(algorithm.config.replace(num_envs_per_worker=env_slots))
+        algorithms[policy] = algorithm
     return algorithms
-
-
-def _learning_together(
-    algorithms: Mapping[str, Algorithm[Any]],
-    trainees: Mapping[str, Trainee],
-    trained: tuple[str, ...],
-    length: int,
-) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Returns the dataflow of each trainee, and of all together.
-
-    One trainee has the workers for itself. Several learn from copies of one stream. None of them is ahead of another by
-    more than one fragment, so that each learns from the one just collected.
-    """
-    branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
-    if len(trained) == 1:
-        (policy,) = trained
-        flow = _learning_alone(algorithms[policy], trainees[policy])
-        branches[policy] = Branch(trainees[policy], flow)
-        return branches, flow
-    operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
-    mode = _common_mode({policy: algorithms[policy] for policy in trained})
-    first, *others = (trainees[policy].workers for policy in trained)
-    source = first.joint_rollouts(others, [operators[policy] for policy in trained], mode)
-    copies = source.duplicate(len(trained), lead=1)
-    flows = []
-    for policy, copy in zip(trained, copies, strict=True):
-        algorithm, trainee = algorithms[policy], trainees[policy]
-        fragments: Flow[Any] = copy.for_each(SelectPolicy(policy))
-        if trainee.fragment_length > length:
-            join = JoinFragments(trainee.fragment_length // length, normalized=algorithm.config.normalize_observations)
-            fragments = fragments.zip_with_worker().combine(join)
-        learned = learning(algorithm, fragments, trainee)
-        branches[policy] = Branch(trainee, learned, shared=copies)
-        flows.append(learned)
-    return branches, concurrently(*flows)
-
-
-def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
-    """Returns what an algorithm does on the workers.
-
-    Raises:
-        UsageError: It learns there, or is told how to collect in a way that several policies do not share.
-    """
-    config = algorithm.config
-    for name in algorithm.collect_settings:
-        if getattr(config, name) != type(config).model_fields[name].default:
-            raise UsageError(
-                f"policies.{trainee.name}.config.{name}: several policies that learn in one world share one stream of "
-                "fragments, without this setting of one policy alone; remove it"
-            )
-    operators = list(algorithm.on_worker(trainee))
-    if any(learns(operator) for operator in operators):
-        raise UsageError(
-            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only "
-            "what acts where several policies learn in one world: choose an algorithm that learns on the driver, such "
-            "as ppo"
-        )
-    return operators
-
-
-def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
-    """Returns how the fragments of a world are collected that several algorithms learn from.
-
-    Raises:
-        UsageError: They do not want the same.
-    """
-    modes = {policy: algorithm.mode for policy, algorithm in algorithms.items()}
-    (first, mode), *others = modes.items()
-    for policy, other in others:
-        if other != mode:
-            raise UsageError(
-                f"policy {first} ({algorithms[first].name()}) collects {_MODES[mode]} and policy {policy} "
-                f"({algorithms[policy].name()}) {_MODES[other]}, and they share their workers: choose algorithms that "
-                "agree, or set `asynchronous` of ppo"
-            )
-    return mode
-
-
-_MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
 
 
 class _Making:
@@ -435,9 +328,7 @@ class _Making:
         self.factory = factory
         self.start_learner: Callable[[], Learner] = cache(partial(started_learner, factory, announce, cpus_of_others))
 
-    def trainee(
-        self, name: str, workers: WorkerSet, seed: int, fragment_length: int, *, is_sparse: bool = False
-    ) -> Trainee:
+    def trainee(self, name: str, workers: WorkerSet, seed: int, fragment_length: int) -> Trainee:
         """Returns the trainee."""
         config, start_learner = self.algorithm.config, self.start_learner
         return Trainee(
@@ -456,15 +347,9 @@ class _Making:
                 self.algorithm.clock_unit,
                 config.fixed_schedules(),
             ),
-            is_sparse=is_sparse,
+            is_sparse=self.factory.world is not None,
             world=self.factory.world,
         )
-
-
-def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
-    """Returns the dataflow of a trainee that has the workers for itself."""
-    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
-    return learning(algorithm, collected, trainee)
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.checkpoint.format import Content
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.training import former_flows
 from rlrun.training.policies import Policies
 from rlrun.trust import refuse_demands, spec_demands
-from rlrun.worlds.any_env import AnyEnv, parse_env
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
@@ -272,7 +272,7 @@ class SavedTraining:
     """
 
     policies: Policies
-    env: AnyEnv
+    env: EnvConfig
     seed: int
 
 
@@ -291,7 +291,7 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
     try:
         if not trust:
             refuse_demands(spec_demands(content.spec), f"{path}: the checkpoint")
-        env, seed = parse_env(content.spec["env"]), content.spec["seed"]
+        env, seed = EnvConfig.parse(content.spec["env"]), content.spec["seed"]
         if type(seed) is not int or seed < 0:
             raise ValueError(f"its seed is {seed!r:.80}")
         evaluation_env(content.spec)
@@ -315,7 +315,7 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
     return Policies.from_data({**spec, "config": demand_settings(spec)})
 
 
-def evaluation_env(spec: Mapping[str, Any]) -> AnyEnv | None:
+def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
     """Returns the env that a spec names to evaluate in, None for the one that is trained in.
 
     Raises:
@@ -325,7 +325,7 @@ def evaluation_env(spec: Mapping[str, Any]) -> AnyEnv | None:
     evaluation = spec.get("evaluation") or {}
     if not isinstance(evaluation, Mapping):
         raise ValueError(f"its evaluation is {evaluation!r:.80}")
-    return parse_env(evaluation["env"]) if evaluation.get("env") else None
+    return EnvConfig.parse(evaluation["env"]) if evaluation.get("env") else None
 
 
 def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:

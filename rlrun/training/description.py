@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import hangs_fail_after
-from rlrun.envs.make import check_env, check_same_spaces, spaces_of
+from rlrun.envs.make import check_env, check_same_spaces
 from rlrun.envs.presets import with_preset
 from rlrun.errors import UsageError
 from rlrun.league.league import LEAGUE_METRICS
@@ -21,11 +21,9 @@ from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.training.assembly import assemble, policies_in_world
 from rlrun.training.learner_factory import made_policy, silent
-from rlrun.training.metric_table import metric_table, world_metric_table
+from rlrun.training.metric_table import metric_table
 from rlrun.training.policies import Policies
-from rlrun.worlds.any_env import AnyEnv, parse_env
 from rlrun.worlds.make import spaces_of_policies
-from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
     from rlrun.algorithm_config import AlgorithmConfig
@@ -48,12 +46,12 @@ class Description:
         seed: Root seed.
     """
 
-    env: AnyEnv
+    env: EnvConfig
     policies: Policies
     seed: int = 0
 
     @classmethod
-    def of(cls, env: AnyEnv | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:
+    def of(cls, env: EnvConfig | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:
         """Returns what a user means, with what the env's preset stands for.
 
         Args:
@@ -64,10 +62,10 @@ class Description:
         Raises:
             SpecError: With everything that is wrong in `env`.
         """
-        world = env if isinstance(env, EnvConfig | WorldConfig) else parse_env(env, path="env")
+        world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
         if isinstance(learns, Policies):
             return cls(world, learns, seed)
-        if isinstance(world, EnvConfig) and world.preset is not None:
+        if world.preset is not None:
             check_env(world)
             written, settings = with_preset(_as_written(world), _as_written(learns.config), type(learns.config))
             world, learns = EnvConfig.parse(written, path="env"), type(learns)(**settings)
@@ -84,15 +82,14 @@ class Description:
 
     def metrics(self) -> list[Metric]:
         """Returns what results report, declared."""
-        if isinstance(self.env, EnvConfig):
-            return metric_table(self.algorithm, self.plan())
-        # What an algorithm reports does not depend on its env, so that no world has to be made.
+        # What an algorithm reports does not depend on its env, so that nothing has to be made.
         algorithms = self.policies.sampling_together()
         learned = {
             policy: (algorithm, Description(_ANY_ENV, Policies.alone(algorithm)).plan())
             for policy, algorithm in algorithms.items()
         }
-        return [*world_metric_table(learned), *(LEAGUE_METRICS if self.policies.seats else ())]
+        table = metric_table(learned, has_many_agents=self.env.has_many_agents)
+        return [*table, *(LEAGUE_METRICS if self.policies.seats else ())]
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
         """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
@@ -104,8 +101,9 @@ class Description:
             UsageError: A part of an observation cannot enter a network.
         """
         lines = []
+        told_apart = self.policies.told_apart(self.env)
         for policy, own in spaces.items():
-            prefix = f"policy {policy}: " if isinstance(self.env, WorldConfig) else ""
+            prefix = f"policy {policy}: " if policy in told_apart else ""
             lines += [f"{prefix}{line}" for line in _network(self.policies.algorithms[policy].config, own)]
         return lines
 
@@ -117,12 +115,10 @@ class Description:
             EnvError: Its own code raised.
         """
         with self.hangs_fail():
-            if isinstance(self.env, WorldConfig):
-                return self._spaces_in(self.env)
-            return {policy: spaces_of(self.env) for policy in self.policies.algorithms}
+            return self._spaces_in(self.env)
 
-    def _spaces_in(self, world: WorldConfig) -> dict[str, Spaces]:
-        found = spaces_of_policies(world, self.policies.agent_mapping())
+    def _spaces_in(self, env: EnvConfig) -> dict[str, Spaces]:
+        found = spaces_of_policies(env, self.policies.agent_mapping())
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def matches(self) -> Matches:
@@ -132,7 +128,7 @@ class Description:
             UsageError: The env has one agent, or its agents are not two sides.
         """
         world = self.env.in_evaluation()
-        if not isinstance(world, WorldConfig):
+        if not world.has_many_agents:
             raise UsageError(f"env {world.id} has one agent: only in a world of many can policies play one another")
         return Matches(world, self.policies.agent_mapping(), self.policies.seats)
 
@@ -145,16 +141,12 @@ class Description:
             EnvError: The env's own code raised.
         """
         with self.hangs_fail():
-            if isinstance(self.env, EnvConfig):
-                made_policy(self.algorithm, spaces_of(self.env), None, self.seed)
-                return
-            mapping = self.policies.agent_mapping()
-            world = policies_in_world(self.env, mapping, self.policies.slots)
+            world = policies_in_world(self.env, self.policies.agent_mapping(), self.policies.slots)
             for policy, algorithm in self.policies.algorithms.items():
-                made_policy(algorithm, world.spaces[policy], world.views[policy], self.seed)
+                made_policy(algorithm, world.spaces[policy], world.views.get(policy), self.seed)
             self.plan()  # refuses algorithms that cannot learn side by side
 
-    def check_fits(self, env: AnyEnv, trained: Mapping[str, Spaces]) -> None:
+    def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
         """Makes sure that the policies can be judged in another env than the one that they are trained in.
 
         Args:
@@ -164,23 +156,16 @@ class Description:
         Raises:
             UsageError: They do not fit it.
         """
-        if isinstance(env, WorldConfig) and not isinstance(self.env, WorldConfig):
-            raise UsageError(f"env {env.id} is a world of many agents, and the policy was trained in {self.env.id}")
-        if isinstance(self.env, WorldConfig) and not isinstance(env, WorldConfig):
-            raise UsageError(f"env {env.id} has one agent, and the policies were trained in the world {self.env.id}")
         if env == self.env:
             return
+        if env.has_many_agents is not self.env.has_many_agents:
+            kind = "is a world of many agents" if env.has_many_agents else "has one agent"
+            raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
+        told_apart = self.policies.told_apart(env)
         with self.hangs_fail():
-            if isinstance(env, EnvConfig):
-                (alone,) = trained.values()
-                check_same_spaces(env, alone)
-                return
             for policy, spaces in self._spaces_in(env).items():
-                if spaces != trained[policy]:
-                    raise UsageError(
-                        f"env {env.id}: agents of policy {policy} have {spaces}, and it was trained with "
-                        f"{trained[policy]}"
-                    )
+                whose = f"env {env.id}, policy {policy}" if policy in told_apart else f"env {env.id}"
+                check_same_spaces(whose, spaces, trained[policy])
 
     def hangs_fail(self) -> AbstractContextManager[None]:
         """Has an env's own code that hangs in this process fail after `worker_timeout_s`."""

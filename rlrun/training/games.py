@@ -11,7 +11,7 @@ from rlrun.errors import UsageError
 from rlrun.functional.seeding import child_seed
 from rlrun.league.matches import SIDES, Matches, other_side
 from rlrun.league.scripted_opponent import ScriptedPlayer
-from rlrun.rollout.world_evaluation import ActsInWorld
+from rlrun.rollout.evaluation import ActsInWorld
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlrun.metric import of_policy
 from rlrun.training.episode_metrics import AgentMetrics, EpisodeMetrics
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class IterationResults:
         branches: What is trained, by policy.
         flow: The dataflow of all of them.
         announce: Called with a sentence on what nobody will have meant.
-        agents: The possible agents of a world; None where every env has one agent.
+        agents: The possible agents of a world of many; none where every env has one.
         league: The frozen opponents of a world with seats; None where there are no seats.
 
     Attributes:
@@ -37,7 +38,7 @@ class IterationResults:
         flow: Flow[Any],
         *,
         announce: Callable[[str], None],
-        agents: Sequence[str] | None,
+        agents: Sequence[str],
         league: League | None,
     ) -> None:
         self._workers = workers
@@ -46,7 +47,7 @@ class IterationResults:
         self._league = league
         self._seats = () if league is None else tuple(league.seats)
         self.episodes = EpisodeMetrics(announce)
-        self.agents = None if agents is None else AgentMetrics((*branches, *self._seats), agents, announce)
+        self.agents = AgentMetrics((*branches, *self._seats), agents, announce) if agents else None
         self._seconds: dict[str, float] = {}
         self._waited_s = 0.0
 
@@ -125,7 +126,7 @@ class IterationResults:
                 "weights_version": branch.trainee.learner.weights_version,
                 **learned,
             }
-            result.update({f"policies/{policy}/{name}": value for name, value in own.items()})
+            result.update({of_policy(policy, name): value for name, value in own.items()})
         league = {} if self._league is None else self._league.metrics()
         return {**result, **agents.of_agents(), **league}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlrun.errors import UsageError
-from rlrun.metric import Metric
+from rlrun.metric import Metric, of_policy
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
@@ -64,32 +64,22 @@ POLICY_METRICS = (
 """What it reports of each policy, below `policies/<name>/`; episodes are those of the policy's agents."""
 
 
-def metric_table(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
-    """Returns every metric that results of an algorithm hold, in the order of the results.
+def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has_many_agents: bool) -> list[Metric]:
+    """Returns every metric that results hold, in the order of the results of an env with one agent.
 
     Args:
-        algorithm: The algorithm with its settings.
-        flow: Its dataflow, whose operators declare metrics of their own; a plan will do.
-
-    Raises:
-        UsageError: Two parts declare a metric of one name.
-    """
-    return _without_clash([*TRAINING_METRICS, *_learned(algorithm, flow)], algorithm)
-
-
-def world_metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]]) -> list[Metric]:
-    """Returns every metric that results of a training in a world of many agents hold.
-
-    Args:
-        learned: By policy, its algorithm and its dataflow; a plan will do.
+        learned: By policy, its algorithm and its dataflow, whose operators declare metrics of their own; a plan will
+            do.
+        has_many_agents: Whether the policies learn in a world of many agents, of which results tell one by one.
 
     Raises:
         UsageError: Two parts of an algorithm declare a metric of one name.
     """
-    table = list(WORLD_METRICS)
+    table = [*WORLD_METRICS] if has_many_agents else []
     for policy, (algorithm, flow) in learned.items():
-        own = _without_clash([*POLICY_METRICS, *_learned(algorithm, flow)], algorithm)
-        table += [metric.below(f"policies/{policy}/") for metric in own]
+        common = POLICY_METRICS if has_many_agents else TRAINING_METRICS
+        own = _without_clash([*common, *_learned(algorithm, flow)], algorithm)
+        table += [metric.below(of_policy(policy)) for metric in own] if has_many_agents else own
     return table
 
 
@@ -129,9 +119,9 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
     if not undeclared:
         return
-    whose = next((policy for policy in policies.algorithms if undeclared[0].startswith(f"policies/{policy}/")), None)
+    whose = next((policy for policy in policies.algorithms if undeclared[0].startswith(of_policy(policy))), None)
     algorithm = policies.first if whose is None else policies.algorithms[whose]
-    first = undeclared[0].removeprefix(f"policies/{whose}/")
+    first = undeclared[0].removeprefix(of_policy(whose or ""))
     raise UsageError(
         f"{algorithm.name()} reports {', '.join(undeclared)}, which nobody declares: add "
         f"Metric({first.removeprefix('learner/')!r}, unit, meaning) to "

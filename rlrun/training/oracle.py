@@ -20,7 +20,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_model import finite_mdp
 from rlrun.errors import UsageError
 from rlrun.functional.finite_mdp import Doubles, FiniteMDP, greedy
-from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
     from rlrun.training.training import Training
@@ -91,13 +90,13 @@ class LearnedValues:
         return self.exact.at_start - self.policy_at_start
 
 
-def exact_values(env: EnvConfig | WorldConfig, gamma: float) -> ExactValues:
+def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
     """Returns the best policy's values in an env.
 
     Raises:
         UsageError: It does not tell its model, or has none that is finite.
     """
-    if isinstance(env, WorldConfig):
+    if env.has_many_agents:
         raise UsageError(f"env {env.id}: no exact values of a world of many agents")
     return _exact_values(json.dumps(env.to_data(), sort_keys=True, default=str), gamma)
 

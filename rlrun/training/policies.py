@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class
@@ -182,6 +183,8 @@ class Policies:
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
         """Returns the algorithms with the settings of sampling that all of them have in common, by policy."""
+        if self.is_alone:
+            return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
         algorithms = {}
         for policy, algorithm in self.algorithms.items():
@@ -203,6 +206,10 @@ class Policies:
     def acting(self) -> tuple[str, ...]:
         """All that agents of a world may be mapped to: the policies, and the seats."""
         return (*self.algorithms, *self.seats)
+
+    def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
+        """Returns the policies of which results tell one by one: those of a world of many agents."""
+        return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property
     def first(self) -> Algorithm[Any]:

@@ -33,7 +33,7 @@ class RunningTraining:
         flow: The dataflow of all of them.
         announce: Called with a sentence on what nobody will have meant.
         env_slots: Envs, or worlds, of all workers together.
-        agents: The possible agents of a world; None where every env has one agent.
+        agents: The possible agents of a world of many; none where every env has one.
         league: The frozen opponents of a world with seats; None where there are no seats.
         curriculum: Says what episodes are about; None where they stay as they are.
 
@@ -63,7 +63,7 @@ class RunningTraining:
         *,
         announce: Callable[[str], None],
         env_slots: int,
-        agents: Sequence[str] | None = None,
+        agents: Sequence[str] = (),
         league: League | None = None,
         curriculum: Curriculum | None = None,
     ) -> None:

@@ -25,8 +25,8 @@ from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 
 if TYPE_CHECKING:
+    from rlrun.envs.env_config import EnvConfig
     from rlrun.learner.update_executor import UpdateExecutor
-    from rlrun.worlds.any_env import AnyEnv
 
 
 class Training:
@@ -52,7 +52,7 @@ class Training:
 
     def __init__(
         self,
-        env: AnyEnv | Mapping[str, Any] | str,
+        env: EnvConfig | Mapping[str, Any] | str,
         learns: Algorithm[Any] | Policies,
         *,
         seed: int = 0,
@@ -155,7 +155,7 @@ class Training:
         return policy.act(observation, explore, episode_start=episode_start, prev_reward=prev_reward)
 
     def evaluate(
-        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: AnyEnv | None = None
+        self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
     ) -> EvaluationResult:
         """Runs exactly so many episodes, as `Acting.evaluate` does."""
         return self.acting.evaluate(episodes, seed=seed, explore=explore, env=env)

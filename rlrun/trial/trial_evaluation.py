@@ -9,11 +9,11 @@ import numpy as np
 
 from rlrun.functional.seeding import child_seed
 from rlrun.league.ratings import total
+from rlrun.metric import of_policy
 from rlrun.rollout.evaluation import column_metric
 from rlrun.spec.experiment import AGAINST_METRICS, EVALUATION_KEYS, ORACLE_METRICS, EvaluationConfig, TrialSpec
 from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 EVALUATION = "evaluation/"
 """Prefix of its metrics."""
@@ -33,12 +33,13 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     evaluation = trial.evaluation
     if evaluation is None:
         return {}
+    policies = training.description.policies.told_apart(training.description.env)
     if training.iteration % evaluation.every and not is_last:
         columns = (evaluation.env or training.description.env).columns
         keys = [*EVALUATION_KEYS, *map(column_metric, columns)]
-        for policy in _policies(training):
-            keys += [_of_policy(policy, "episode_return_mean")]
-            keys += [_of_policy(policy, column_metric(name)) for name in columns]
+        for policy in policies:
+            keys += [of_policy(policy, "episode_return_mean")]
+            keys += [of_policy(policy, column_metric(name)) for name in columns]
         names = [f"{EVALUATION}{name}" for name in keys]
         if evaluation.against is not None:
             names += [metric.name for metric in AGAINST_METRICS]
@@ -54,11 +55,11 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
     )
     values: tuple[float | None, ...] = (found.mean, found.std, found.min, found.max, found.len_mean)
     measured: dict[str, float | None] = {**dict(zip(EVALUATION_KEYS, values, strict=True)), **found.column_means}
-    for policy in _policies(training):
+    for policy in policies:
         own = found.policies[policy]
-        measured[_of_policy(policy, "episode_return_mean")] = own.mean if own.returns else None
+        measured[of_policy(policy, "episode_return_mean")] = own.mean if own.returns else None
         for name, sums in own.columns.items():
-            measured[_of_policy(policy, column_metric(name))] = float(np.mean(sums)) if sums else None
+            measured[of_policy(policy, column_metric(name))] = float(np.mean(sums)) if sums else None
     return {
         **{f"{EVALUATION}{name}": value for name, value in measured.items()},
         **_against(training, trial, evaluation),
@@ -100,13 +101,3 @@ def _oracle(training: Training) -> dict[str, float]:
     """Gaps between learned and exact values and policies."""
     learned = learned_values(training)
     return dict(zip((metric.name for metric in ORACLE_METRICS), (learned.value_gap, learned.policy_gap), strict=True))
-
-
-def _policies(training: Training) -> tuple[str, ...]:
-    """Policies with metrics of their own: those of a world."""
-    described = training.description
-    return tuple(described.policies.algorithms) if isinstance(described.env, WorldConfig) else ()
-
-
-def _of_policy(policy: str, metric: str) -> str:
-    return f"policies/{policy}/{metric}"

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree, named_leaves
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
@@ -23,7 +24,6 @@ from rlrun.envs.step_marks import ALL_SLOTS, StepMarks
 from rlrun.envs.vector_env import BadReturn, Infos, close_or_warn, env_error, observation_hash, places_in_words
 from rlrun.errors import UsageError
 from rlrun.worlds.vector_world import SlotRows, WorldRows
-from rlrun.worlds.world_view import WorldClock
 
 Tree = Any
 Flags = NDArray[np.bool_]
@@ -148,6 +148,7 @@ class ArrayVectorWorld:
         ]
         self.clock = world.clock
         self.state_space = world.state_space
+        self.seeds_episodes = True
         self.slots: Mapping[str, int] = {
             policies[name]: world.num_worlds * group.num_agents for name, group in world.groups.items()
         }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.data.tree import leaves, map_tree
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.episode_ledger import EpisodeLedger
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import Spaces, action_misfit, row_splitter
@@ -23,7 +24,6 @@ from rlrun.worlds.policy_slots import PolicySlots
 from rlrun.worlds.running_world import RunningWorld
 from rlrun.worlds.vector_world import WorldRows
 from rlrun.worlds.world import World
-from rlrun.worlds.world_view import WorldClock
 
 
 class LoopWorlds:
@@ -66,6 +66,7 @@ class LoopWorlds:
         self.num_worlds = len(worlds)
         self.possible_agents: Sequence[str] = tuple(worlds[0].possible_agents)
         self.clock: WorldClock = worlds[0].clock
+        self.seeds_episodes = True
         self.state_space = worlds[0].state_space
         self.spaces: Mapping[str, Spaces] = {policy: of_policy for policy, (_, of_policy) in spaces.items()}
         self.slots: Mapping[str, int] = {policy: self.num_worlds * slots[policy] for policy in spaces}

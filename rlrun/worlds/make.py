@@ -1,37 +1,36 @@
-"""From a world's config to worlds: the only door to them."""
+"""From an env's config to worlds, of many agents or of one: the only door to them."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 
 from rlrun.data.action_masks import check_action_mask
-from rlrun.envs.env_config import WrapperConfig, kwargs_of_tasks
+from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
+from rlrun.envs.make import check_env, make_vector_env, spaces_of
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
-from rlrun.foreign_names import moved_module
-from rlrun.registry import UserCodeError, load_object
+from rlrun.registry import load_object
 from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld
+from rlrun.worlds.one_agent_worlds import OneAgentWorlds
+from rlrun.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld, pettingzoo_factory
 from rlrun.worlds.task_world import TaskWorld
-from rlrun.worlds.vector_world import VectorWorld
+from rlrun.worlds.vector_world import ONLY_AGENT, VectorWorld
 from rlrun.worlds.world import World
 from rlrun.worlds.world_checks import other_spaces
-from rlrun.worlds.world_config import WorldConfig
 
 __all__ = [
     "check_world",
@@ -44,17 +43,18 @@ __all__ = [
     "takes_num_worlds",
 ]
 
-_MARL = "pip install 'rlrun[marl]'"
 
-
-def check_world(config: WorldConfig) -> None:
-    """Checks what can be checked without building the world: factory or module, packages, wrappers, keyword arguments.
+def check_world(config: EnvConfig) -> None:
+    """Checks what can be checked without building anything: names, packages, wrappers, keyword arguments.
 
     Raises:
         UsageError: A name or a keyword argument does not exist; the message names the nearest.
         EnvironmentUnusable: A package is not installed; the message names the pip command.
         UserCodeError: The module of a factory or wrapper raises while it is imported.
     """
+    if not config.has_many_agents:
+        check_env(config)
+        return
     check_functions(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
         check_call(_wrapper_class(wrapper), (None,), wrapper.kwargs, f"wrapper {wrapper.id}")
@@ -71,8 +71,8 @@ def check_world(config: WorldConfig) -> None:
         )
 
 
-def make_world(config: WorldConfig, *, lessons: Lessons | None = None, number: int = 0) -> World:
-    """Makes one world with its wrappers.
+def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int = 0) -> World:
+    """Makes one world of many agents, with its wrappers.
 
     Args:
         config: Which world.
@@ -95,7 +95,7 @@ def make_world(config: WorldConfig, *, lessons: Lessons | None = None, number: i
     )
 
 
-def _of_one_task(config: WorldConfig, kwargs: dict[str, Any]) -> World:
+def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
     """Makes the world with keyword arguments."""
     factory = _factory(config)
     check_call(factory, (), kwargs, f"env {config.id}")
@@ -113,7 +113,7 @@ def _of_one_task(config: WorldConfig, kwargs: dict[str, Any]) -> World:
     return world
 
 
-def game_of(config: WorldConfig) -> ArrayGame | None:
+def game_of(config: EnvConfig) -> ArrayGame | None:
     """Returns a world as a game that can be searched in, None if it is none.
 
     Raises:
@@ -121,7 +121,7 @@ def game_of(config: WorldConfig) -> ArrayGame | None:
         EnvironmentUnusable: A package is not installed, or this is no world of many agents.
         EnvError: The world's own code raised.
     """
-    if steps_all_at_once(config):
+    if not config.has_many_agents or steps_all_at_once(config):
         return None
     world = make_world(config)
     try:
@@ -131,7 +131,7 @@ def game_of(config: WorldConfig) -> ArrayGame | None:
 
 
 def make_vector_world(
-    config: WorldConfig,
+    config: EnvConfig,
     num_worlds: int,
     seeds: EpisodeSeeds,
     mapping: PolicyMapping,
@@ -139,10 +139,10 @@ def make_vector_world(
     first_episodes: Sequence[int] | None = None,
     lessons: Lessons | None = None,
 ) -> VectorWorld:
-    """Makes W worlds side by side.
+    """Makes W worlds side by side; envs with one agent are worlds of one.
 
     Args:
-        config: Which world.
+        config: Which env or world.
         num_worlds: W.
         seeds: Where the seeds of episodes come from; holds the worker index.
         mapping: Which agent is whose.
@@ -156,6 +156,9 @@ def make_vector_world(
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
         EnvError: The world's own code raised.
     """
+    if not config.has_many_agents:
+        env = make_vector_env(config, num_worlds, seeds, first_episodes=first_episodes, lessons=lessons)
+        return OneAgentWorlds(env, mapping.policy_of(ONLY_AGENT, 0))
     if steps_all_at_once(config):
         return _array_world(config, num_worlds, seeds, mapping, slots, first_episodes)
     worlds = [make_world(config, lessons=lessons, number=number) for number in range(num_worlds)]
@@ -173,14 +176,16 @@ def make_vector_world(
     )
 
 
-def spaces_of_policies(config: WorldConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
-    """Returns by policy the observation and action space of its agents; builds one world.
+def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
+    """Returns by policy the observation and action space of its agents; builds one env or world.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
         EnvError: The world's own code raised.
     """
+    if not config.has_many_agents:
+        return {mapping.policy_of(ONLY_AGENT, 0): spaces_of(config)}
     world = make_vector_world(config, 1, EpisodeSeeds(0, 0), mapping, {})
     try:
         return dict(world.spaces)
@@ -188,21 +193,24 @@ def spaces_of_policies(config: WorldConfig, mapping: PolicyMapping) -> dict[str,
         world.close()
 
 
-def steps_all_at_once(config: WorldConfig) -> bool:
+def steps_all_at_once(config: EnvConfig) -> bool:
     """Whether a config's factory makes an `ArrayWorld`."""
-    return takes_num_worlds(_factory(config))
+    return config.has_many_agents and takes_num_worlds(_factory(config))
 
 
-def kinds_of_agents(config: WorldConfig) -> PolicyMapping:
+def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
     """Returns a mapping by which agents with equal spaces are one policy's; builds one world.
 
-    A policy has the name of a group, or what its first agent's id begins with: `hunter` for `hunter_0`.
+    A policy has the name of a group, or what its first agent's id begins with: `hunter` for `hunter_0`. That of an env
+    with one agent is called `agent`.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
         EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
         EnvError: The world's own code raised.
     """
+    if not config.has_many_agents:
+        return PolicyMapping(("agent",))
     if steps_all_at_once(config):
         groups = tuple(_made_array_world(config, 1).groups)
         return PolicyMapping(groups, {f"{group}_*": group for group in groups})
@@ -228,7 +236,7 @@ def takes_num_worlds(factory: Callable[..., Any]) -> bool:
 
 
 def _array_world(
-    config: WorldConfig,
+    config: EnvConfig,
     num_worlds: int,
     seeds: EpisodeSeeds,
     mapping: PolicyMapping,
@@ -251,7 +259,7 @@ def _array_world(
     return ArrayVectorWorld(world, config.id, policies, seeds, first_episodes)
 
 
-def _made_array_world(config: WorldConfig, num_worlds: int) -> ArrayWorld:
+def _made_array_world(config: EnvConfig, num_worlds: int) -> ArrayWorld:
     check_world(config)
     try:
         with Watched(f"env {config.id}: making it"):
@@ -260,7 +268,7 @@ def _made_array_world(config: WorldConfig, num_worlds: int) -> ArrayWorld:
         raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
 
 
-def _spaces_by_policy(config: WorldConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:
+def _spaces_by_policy(config: EnvConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:
     """Returns by policy the first possible agent that is its, and the spaces of all of them."""
     found: dict[str, tuple[str, Spaces]] = {}
     by_agent = {agent: _spaces_of(config, world, agent) for agent in world.possible_agents}
@@ -278,7 +286,7 @@ def _spaces_by_policy(config: WorldConfig, world: World, mapping: PolicyMapping)
     return {policy: found[policy] for policy in mapping.policies}
 
 
-def _spaces_of(config: WorldConfig, world: World, agent: str) -> Spaces:
+def _spaces_of(config: EnvConfig, world: World, agent: str) -> Spaces:
     if not isinstance(agent, str):
         raise EnvironmentUnusable(f"env {config.id}: an agent's id is a text, not {agent!r}")
     try:
@@ -297,41 +305,13 @@ def _default_slots(world: World, mapping: PolicyMapping) -> dict[str, int]:
     return {policy: max(len(seating[policy]) for seating in seatings) for policy in mapping.policies}
 
 
-def _factory(config: WorldConfig) -> Callable[..., Any]:
+def _factory(config: EnvConfig) -> Callable[..., Any]:
     if config.pettingzoo is not None:
-        return _pettingzoo_factory(config.pettingzoo)
+        return pettingzoo_factory(config.pettingzoo)
     factory = load_object(config.id, "world factory")
     if not callable(factory):
         raise UsageError(f"the world factory '{config.id}' cannot be called: it is a {type(factory).__name__}")
     return factory  # type: ignore[no-any-return]
-
-
-def _pettingzoo_factory(module_name: str) -> Callable[..., Any]:
-    package = module_name.partition(".")[0]
-    for needed in ("pettingzoo", package):
-        if package.isidentifier() and importlib.util.find_spec(needed) is None:
-            raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
-    try:
-        with warnings.catch_warnings():  # what PettingZoo says since 1.27 of modules that its documentation names
-            warnings.filterwarnings("ignore", "The old environment creation API", DeprecationWarning)
-            load_object(f"{module_name}:__name__", "PettingZoo env")
-    except UserCodeError as error:
-        if isinstance(error.__cause__, ImportError):
-            if moved := moved_module(module_name):
-                raise UsageError(f"{module_name} has moved to a package of its own: write {moved}") from None
-            raise EnvironmentUnusable(f"env {module_name}: {error.__cause__}{_extra(module_name)}") from error
-        raise
-    factories = vars(importlib.import_module(module_name))
-    factory = factories.get("parallel_env") or factories.get("env")
-    if factory is None:
-        raise UsageError(f"env {module_name} is no PettingZoo env: the module has neither parallel_env nor env")
-    return factory  # type: ignore[no-any-return]
-
-
-def _extra(module_name: str) -> str:
-    """Says how to install what a family of PettingZoo's own envs needs."""
-    package, _, rest = module_name.partition(".")
-    return f": pip install 'pettingzoo[{rest.partition('.')[0]}]'" if package == "pettingzoo" else ""
 
 
 def _as_world(world_id: str, made: Any) -> World:

@@ -7,7 +7,9 @@ action_mask: ...}, for all agents whose actions can be masked. Where a later inf
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,14 @@ from gymnasium.spaces import Box, Dict, MultiBinary
 from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, can_be_masked, has_action_mask, masked_choices
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
+from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.foreign_names import moved_module
+from rlrun.registry import UserCodeError, load_object
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldClock
+
+_MARL = "pip install 'rlrun[marl]'"
 
 _PROBE_SEED = 0
 """Seed of the first reset, which is for a look at the agents and their infos alone."""
@@ -204,3 +211,38 @@ def _state_space(env: Any) -> Box | None:
     """Returns the space of `env.state()`, None where there is none; PettingZoo's base classes do not declare it."""
     space = getattr(env, "state_space", None)
     return space if isinstance(space, Box) and len(space.shape) == 1 else None
+
+
+def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
+    """Returns what makes the env of a module of PettingZoo: its `parallel_env`, or its `env` where it has no other.
+
+    Raises:
+        UsageError: There is no such module, or it holds no env.
+        EnvironmentUnusable: A package is not installed.
+        UserCodeError: The module raises while it is imported.
+    """
+    package = module_name.partition(".")[0]
+    for needed in ("pettingzoo", package):
+        if package.isidentifier() and importlib.util.find_spec(needed) is None:
+            raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
+    try:
+        with warnings.catch_warnings():  # what PettingZoo says since 1.27 of modules that its documentation names
+            warnings.filterwarnings("ignore", "The old environment creation API", DeprecationWarning)
+            load_object(f"{module_name}:__name__", "PettingZoo env")
+    except UserCodeError as error:
+        if isinstance(error.__cause__, ImportError):
+            if moved := moved_module(module_name):
+                raise UsageError(f"{module_name} has moved to a package of its own: write {moved}") from None
+            raise EnvironmentUnusable(f"env {module_name}: {error.__cause__}{_extra(module_name)}") from error
+        raise
+    factories = vars(importlib.import_module(module_name))
+    factory = factories.get("parallel_env") or factories.get("env")
+    if factory is None:
+        raise UsageError(f"env {module_name} is no PettingZoo env: the module has neither parallel_env nor env")
+    return factory  # type: ignore[no-any-return]
+
+
+def _extra(module_name: str) -> str:
+    """Says how to install what a family of PettingZoo's own envs needs."""
+    package, _, rest = module_name.partition(".")
+    return f": pip install 'pettingzoo[{rest.partition('.')[0]}]'" if package == "pettingzoo" else ""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.env_watch import telling_place
 from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.spaces import Misfit, Spaces, misfit
@@ -25,7 +26,6 @@ from rlrun.worlds.world_checks import (
     step_refusal,
     strange_reward,
 )
-from rlrun.worlds.world_view import WorldClock
 
 _REMEMBERED = 4096
 """Agents whose spaces are known to be right: a world may give every agent an id of its own."""

@@ -17,12 +17,16 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.episode_place import EpisodePlace
 from rlrun.envs.spaces import Spaces
-from rlrun.worlds.world_view import WorldClock
 
 Tree = Any
 Flags = NDArray[np.bool_]
+
+
+ONLY_AGENT = ""
+"""Id of the agent of an env that has one."""
 
 
 @dataclass
@@ -85,6 +89,8 @@ class VectorWorld(Protocol):
         state_space: Space of a world's state, None where there is none.
         possible_agents: Ids of agents, at least one of each kind.
         columns: Names of the numbers that are read from agents' infos.
+        seeds_episodes: Whether single worlds can be reset with a seed of their own; without it `restore` can only begin
+            new episodes.
     """
 
     possible_agents: Sequence[str]
@@ -94,6 +100,7 @@ class VectorWorld(Protocol):
     spaces: Mapping[str, Spaces]
     state_space: gymnasium.spaces.Box | None
     columns: Sequence[str]
+    seeds_episodes: bool
 
     def reset(self) -> WorldRows:
         """Begins the first episode of every world with its own seed; nobody has a reward or an end."""
@@ -153,3 +160,12 @@ class VectorWorld(Protocol):
     def close(self) -> None:
         """Frees what the worlds hold."""
         ...
+
+
+def place_of(worlds: VectorWorld, policy: str, slot: int) -> str:
+    """Returns in words where the agent of a slot is: in which env or world, in which episode, and who it is."""
+    world = slot // (worlds.slots[policy] // worlds.num_worlds)
+    place, agent = worlds.places()[world], worlds.owners(policy)[slot]
+    if agent == ONLY_AGENT:
+        return f"env {world}, {place}"
+    return f"world {world}, {place}, agent {agent!r} of policy {policy}"

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.array_game import ArrayGame
-from rlrun.worlds.world_view import WorldClock
 
 Info = Mapping[str, Any]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import gymnasium
 
+    from rlrun.envs.env_config import WorldClock
     from rlrun.worlds.array_game import ArrayGame
-
-WorldClock = Literal["parallel", "per_agent"]
-"""What a row of experience is: a step of the world, in which all living agents act (`parallel`), or an agent's own
-decision, where agents take turns or act at different speeds (`per_agent`)."""
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.impala.impala import Impala
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint
+from rlrun.envs.env_config import EnvConfig
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from tests.results import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.ppo import PPO
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
+from rlrun.envs.env_config import EnvConfig
 
 settings = {"num_learners": 1, "torch_threads": os.cpu_count(), "train_batch_size": 64, "compile": False}
 policies = Policies(
@@ -45,16 +45,16 @@ policies = Policies(
     WorldSamplingSettings(num_envs_per_worker=2, min_env_steps_per_iteration=100),
     mapping={"pole_0": "a", "*": "b"},
 )
-with Training(WorldConfig(world="rlrun.toys.cartpoles:CartPoles"), policies) as training:
+with Training(EnvConfig(world="rlrun.toys.cartpoles:CartPoles"), policies) as training:
     result = training.step()
 print("sgd_steps", result["policies/a/sgd_steps"] > 0, result["policies/b/sgd_steps"] > 0)
 print("ray", ray.is_initialized())
 """
 
 
-def foraging(clock: str | None = None, note: Path | None = None) -> WorldConfig:
+def foraging(clock: str | None = None, note: Path | None = None) -> EnvConfig:
     kwargs = {} if note is None else {"note": str(note)}
-    return WorldConfig.parse({"world": "strange_envs:ForagingThatKillsOnce", "kwargs": kwargs, "clock": clock})
+    return EnvConfig.parse({"world": "strange_envs:ForagingThatKillsOnce", "kwargs": kwargs, "clock": clock})
 
 
 def policies_of(foragers: Algorithm[Any], hunters: Algorithm[Any], train: tuple[str, ...] = ()) -> Policies:
@@ -137,7 +137,7 @@ def test_a_league_on_two_workers_goes_on_bit_for_bit_though_one_is_killed(tmp_pa
         },
         league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=2),
     )
-    game = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+    game = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
     with Training(game, policies, seed=3) as training:
         for _ in range(2):
             training.step()

@@ -28,11 +28,10 @@ from rlrun.training.policies import Policies
 from rlrun.training.saved_opponents import saved_spaces
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 from tests.results import numbers
 
-GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
-PENNIES = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
+GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
+PENNIES = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
 RANDOM = "rlrun.toys.scripted_players:RandomLegal"
 SMALL = {"train_batch_size": 96, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, "compile": False}
 
@@ -387,7 +386,7 @@ def test_sides_with_other_spaces_and_numbers_of_agents_meet_each_others_selves(t
         },
         league=LeagueSettings(snapshot_every=1, pool=2, rating_episodes=6),
     )
-    with Training(WorldConfig(world=f"{__name__}:Search"), policies, seed=0) as training:
+    with Training(EnvConfig(world=f"{__name__}:Search"), policies, seed=0) as training:
         for _ in range(2):
             result = training.step()
         training.save(tmp_path / "checkpoint")

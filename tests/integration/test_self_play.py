@@ -11,13 +11,13 @@ from stub_workers import actor_pids
 
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.checkpoint.format import read_checkpoint
+from rlrun.envs.env_config import EnvConfig
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from tests.results import numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
-WORLD = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 SETTINGS = {
     "num_workers": 2,
     "num_envs_per_worker": 4,

@@ -5,8 +5,8 @@ untrained network with the same search three quarters are lost.
 """
 
 from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
+from rlrun.envs.env_config import EnvConfig
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 SETTINGS = {
     "simulations": 20,
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def test_alphazero_learns_tic_tac_toe() -> None:
-    world = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+    world = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
     with Training(world, AlphaZero(AlphaZeroConfig.parse(SETTINGS)), seed=1) as training:
         training.update_executor = "numpy"
         training.step()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 INDICATOR = ({"id": "rlrun.worlds.wrappers:AgentIndicator"},)
 PENALTY = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "penalty", "k": 0.0}}
@@ -43,7 +43,7 @@ def test_teams_learn_what_their_algorithms_can(
 ) -> None:
     cls = algorithm_class(name)
     algorithm = cls(cls.Config.parse({**config, "model": {"hiddens": [16]}}))
-    with Training(WorldConfig.parse({**world, "wrappers": INDICATOR}), algorithm, seed=1) as training:
+    with Training(EnvConfig.parse({**world, "wrappers": INDICATOR}), algorithm, seed=1) as training:
         while training.step()["env_steps"] < env_steps:
             pass
         found = training.evaluate(1).policies["default"].returns

@@ -33,7 +33,6 @@ from rlrun.trust import (
     why_not_own,
 )
 from rlrun.worlds.world import World
-from rlrun.worlds.world_config import WorldConfig
 
 PLAIN: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1", "config": {"lr": 1e-3, "model": {"module": None}}}
 
@@ -198,14 +197,14 @@ def test_what_specs_that_come_with_rlrun_name_of_its_own_is_listed() -> None:
 
 def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> None:
     own = {"world": "rlrun.toys.cartpoles:CartPoles", "wrappers": ["rlrun.worlds.wrappers:AgentIndicator"]}
-    assert env_demands(WorldConfig.parse(own), "env") == []
+    assert env_demands(EnvConfig.parse(own), "env") == []
     searched = {
         "world": "rlrun.worlds.searched_env:SearchedEnv",
         "kwargs": {"env": "rlrun.toys.sparse_cartpole:SparseCartPole"},
     }
-    assert env_demands(WorldConfig.parse(searched), "env") == []
+    assert env_demands(EnvConfig.parse(searched), "env") == []
     spread = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 2}}
-    assert env_demands(WorldConfig.parse(spread), "env") == []
+    assert env_demands(EnvConfig.parse(spread), "env") == []
 
 
 @pytest.mark.parametrize(
@@ -240,7 +239,7 @@ def test_own_worlds_and_wrappers_and_those_of_pettingzoo_ask_for_nothing() -> No
     ],
 )
 def test_what_else_a_world_asks_for_is_named(world: dict[str, Any], said: str) -> None:
-    (demand,) = env_demands(WorldConfig.parse(world), "env")
+    (demand,) = env_demands(EnvConfig.parse(world), "env")
     assert said in demand
 
 

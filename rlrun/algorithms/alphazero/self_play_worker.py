@@ -25,7 +25,6 @@ from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.array_game import States
 from rlrun.worlds.make import make_world
-from rlrun.worlds.world_config import WorldConfig
 
 VISITS, OUTCOMES = "visits", "outcomes"
 """Columns of a fragment: each action's share of the visits, [N, 1, A], and what came of the game for the mover, [N, 1].
@@ -97,7 +96,6 @@ class SelfPlayWorker:
     """
 
     def __init__(self, config: SelfPlayConfig) -> None:
-        assert isinstance(config.env, WorldConfig)
         ((self.policy, behavior),) = config.behaviors.items()
         assert isinstance(behavior, SearchingBehavior)
         self.config = config

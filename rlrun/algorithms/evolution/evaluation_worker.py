@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
-from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
@@ -38,7 +37,6 @@ class EvaluationWorker:
 
     def __init__(self, config: EvaluationConfig) -> None:
         assert config.candidates is not None
-        assert isinstance(config.env, EnvConfig)
         self.config = config
         self.candidates = config.candidates
         self.generation = config.first_fragment

@@ -20,7 +20,6 @@ from rlrun.rollout.rollout import DEFAULT_POLICY, Episode, Rollout
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
-from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
     from rlrun.algorithms.meta.adaptation import AdaptablePolicy
@@ -74,7 +73,6 @@ class AdaptingWorker:
     """
 
     def __init__(self, config: AdaptingWorkerConfig) -> None:
-        assert not isinstance(config.env, WorldConfig)
         self.config = config
         self._phases = config.inner_steps + 1
         self._fragment = config.first_fragment

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_model import finite_mdp
 from rlrun.functional.finite_mdp import Doubles
 from rlrun.functional.saved_numbers import as_count
@@ -45,7 +44,6 @@ class SweepingWorker:
     """Backs up the values of all states at once, a sweep in each fragment; see `rlrun.rollout.worker.Worker`."""
 
     def __init__(self, config: SweepingWorkerConfig) -> None:
-        assert isinstance(config.env, EnvConfig)
         self.config = config
         (self.policy,) = config.behaviors
         self.mdp = finite_mdp(config.env)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.envs.env_check import EnvFinding
+from rlrun.envs.env_findings import EnvFinding
 from rlrun.report.configurations import configurations
 from rlrun.report.diagnosis.causes import CAUSES
 from rlrun.report.diagnosis.evidence import LOST, Evidence

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.metric import of_policy
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.results import RETURN
@@ -116,4 +117,4 @@ class Evidence:
 
 def column_of(metric: str, policy: str) -> str:
     """Returns the column of a policy's metric in results; "" is the policy of an env with one agent."""
-    return f"policies/{policy}/{metric}" if policy and metric not in OF_THE_WORLD else metric
+    return metric if metric in OF_THE_WORLD else of_policy(policy, metric)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rlrun.envs.env_check import EnvFinding, check_by_stepping
-from rlrun.envs.make import spaces_of
+from rlrun.envs.env_config import EnvConfig, names_world
+from rlrun.envs.env_findings import EnvFinding
 from rlrun.errors import UsageError
 from rlrun.policy.random_behavior import RandomBehavior
 from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged
@@ -18,17 +18,14 @@ from rlrun.report.diagnosis.finding import Finding
 from rlrun.report.reading import RunView, read_run
 from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.rollout.rollout import DEFAULT_POLICY
-from rlrun.rollout.world_evaluation import evaluate_world
 from rlrun.runs.run_directory import follow_import_paths
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_complete
-from rlrun.training.assembly import policies_in_world
 from rlrun.training.policies import Policies
 from rlrun.trial.results import RETURN
 from rlrun.trial.trial_directory import TrialDirectory
-from rlrun.worlds.any_env import env_model, parse_env
-from rlrun.worlds.world_config import WorldConfig
-from rlrun.worlds.world_findings import check_world_by_stepping
+from rlrun.worlds.env_check import check_by_stepping
+from rlrun.worlds.make import spaces_of_policies
 
 ENV_STEPS = 2_000
 """Steps of the env's check."""
@@ -97,7 +94,7 @@ def trials_text(trials: Sequence[TrialResult]) -> str:
 
 def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the policies of a world that learn; ("",) in an env with one agent."""
-    if env_model(spec.get("env")) is not WorldConfig:
+    if not names_world(spec.get("env")):
         return ("",)
     return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
 
@@ -124,12 +121,8 @@ def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFind
 
 def _play(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
     """Evaluates random policies in an env, unless `episodes` is 0, and checks the env by stepping it."""
-    env = parse_env(spec["env"])
-    if not isinstance(env, WorldConfig):
-        random = evaluate(RandomBehavior(spaces_of(env)), env, episodes, seed=0) if episodes else None
-        return random, check_by_stepping(env, steps=ENV_STEPS)
-    policies = Policies.from_data(spec)
+    env, policies = EnvConfig.parse(spec["env"]), Policies.from_data(spec)
     mapping, slots = policies.agent_mapping(), policies.slots
-    behaviors = {name: RandomBehavior(spaces) for name, spaces in policies_in_world(env, mapping, slots).spaces.items()}
-    random = evaluate_world(behaviors, env, mapping, slots, episodes, seed=0) if episodes else None
-    return random, check_world_by_stepping(env, mapping, slots, steps=ENV_STEPS)
+    behaviors = {name: RandomBehavior(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}
+    random = evaluate(behaviors, env, episodes, seed=0, mapping=mapping, slots=slots) if episodes else None
+    return random, check_by_stepping(env, mapping, slots, steps=ENV_STEPS)

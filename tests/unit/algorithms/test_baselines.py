@@ -16,7 +16,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from tests.rounding import rounding_error
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -151,7 +150,7 @@ def test_random_actions_are_each_as_likely_as_any_other() -> None:
 
 def test_random_is_a_policy_of_a_world_too() -> None:
     cls = algorithm_class("random")
-    world = WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+    world = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
     with Training(world, cls(cls.Config.parse({"min_env_steps_per_iteration": 20}))) as training:
         assert training.step()["env_steps"] >= 20
 
@@ -160,7 +159,7 @@ def test_random_is_a_policy_of_a_world_too() -> None:
 def test_who_learns_in_no_world_says_so(name: str) -> None:
     cls = algorithm_class(name)
     with (
-        Training(WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame"), cls(cls.Config())) as training,
+        Training(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), cls(cls.Config())) as training,
         pytest.raises(UsageError, match=f"{name} learns in an env with one agent"),
     ):
         training.step()

@@ -12,11 +12,11 @@ from gymnasium.spaces import Box, Discrete
 
 import rlrun
 from rlrun.algorithm import Algorithm
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.spec.load import parse_experiments
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldClock
 from tests.results import numbers
 
 MOVES = 4

@@ -13,14 +13,14 @@ from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.algorithms.ppo import PPO
 from rlrun.cli.league import league_text
 from rlrun.cli.versus import Versus
+from rlrun.envs.env_config import EnvConfig
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.league.ratings import Outcomes
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from tests.command import rlrun
 
-GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [4]}, "compile": False}
 
 

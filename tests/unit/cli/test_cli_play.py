@@ -17,7 +17,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.toys.board_games import ConnectFour, Hex
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 GAMES = "rlrun.toys.board_games"
 SMALL = {"model": {"hiddens": [4]}, "compile": False}
@@ -33,7 +32,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints")
     for game in ("TicTacToe", "ConnectFour", "Hex"):
         policies = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
-        with Training(WorldConfig(world=f"{GAMES}:{game}"), policies, seed=0) as training:
+        with Training(EnvConfig(world=f"{GAMES}:{game}"), policies, seed=0) as training:
             training.save(folder / game)
     return folder
 
@@ -92,7 +91,7 @@ def test_a_policy_that_searches_blocks_without_having_learned_and_others_do_not_
     saved: Path, tmp_path: Path
 ) -> None:
     settings = AlphaZero.Config.parse({**SMALL, "evaluation_simulations": 0})
-    with Training(WorldConfig(world=f"{GAMES}:TicTacToe"), AlphaZero(settings), seed=0) as training:
+    with Training(EnvConfig(world=f"{GAMES}:TicTacToe"), AlphaZero(settings), seed=0) as training:
         training.save(tmp_path / "game")
     done = play(tmp_path / "game", "--simulations", "300", moves="b2\nc1\nb1\na3\nq\n")  # a3 would win
     replies = [line for line in done.output.splitlines() if line.startswith("o plays")]
@@ -111,7 +110,7 @@ def test_who_is_no_player_is_told_who_plays(saved: Path) -> None:
 def test_envs_that_are_no_board_game_are_refused(tmp_path: Path) -> None:
     with Training(EnvConfig(id="CartPole-v1"), PPO(PPO.Config.parse(SMALL)), seed=0) as training:
         training.save(tmp_path / "pole")
-    poles = WorldConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2})
+    poles = EnvConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2})
     policies = Policies({"both": PPO(PPO.Config.parse(SMALL))}, WorldSamplingSettings(), mapping={"*": "both"})
     with Training(poles, policies, seed=0) as training:
         training.save(tmp_path / "poles")

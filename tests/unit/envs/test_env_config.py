@@ -40,3 +40,55 @@ def test_mistakes_are_named(data: Any, said: str) -> None:
     with pytest.raises(SpecError) as raised:
         EnvConfig.parse(data, path="env")
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
+def test_a_world_is_named_by_exactly_one_of_two_settings(data: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="say which world, by one of the two"):
+        EnvConfig.parse(data)
+
+
+@pytest.mark.parametrize("data", [{"world": "my_lab:make"}, {"pettingzoo": "mpe2.simple_v3"}])
+def test_a_world_of_many_agents_is_called_by_what_names_it(data: dict[str, str]) -> None:
+    config = EnvConfig.parse(data)
+    assert (config.id, config.has_many_agents) == (next(iter(data.values())), True)
+    assert not EnvConfig(id="CartPole-v1").has_many_agents
+
+
+@pytest.mark.parametrize(
+    ("data", "foreign"),
+    [
+        ({"world": "a:b", "id": "CartPole-v1"}, "id"),
+        ({"world": "a:b", "backend": "loop"}, "backend"),
+        ({"pettingzoo": "a.b", "reset_options": {}}, "reset_options"),
+        ({"pettingzoo": "a.b", "preset": "atari"}, "preset"),
+        ({"id": "CartPole-v1", "clock": "parallel"}, "clock"),
+    ],
+)
+def test_a_setting_of_the_other_kind_of_env_is_refused_next_to_what_else_is_wrong(
+    data: dict[str, Any], foreign: str
+) -> None:
+    with pytest.raises(SpecError) as raised:
+        EnvConfig.parse({**data, "max_replay_s": 0}, path="env")
+    key, other = raised.value.problems
+    assert (key.path, other.path) == (f"env.{foreign}", "env.max_replay_s")
+    assert key.message.startswith(f"unknown key '{foreign}'; ")
+    assert f" {foreign}," not in key.message
+
+
+def test_a_tasks_reset_options_are_for_envs_with_one_agent() -> None:
+    with pytest.raises(SpecError, match="a world's reset takes no options"):
+        EnvConfig.parse({"world": "a:b", "tasks": [{"reset_options": {"low": 1}}]})
+
+
+@pytest.mark.parametrize("data", [{"id": "a"}, {"world": "a:b"}])
+def test_evaluation_kwargs_stand_on_top_of_kwargs(data: dict[str, str]) -> None:
+    config = EnvConfig.parse({**data, "kwargs": {"n": 1, "m": 2}, "evaluation_kwargs": {"n": 3}})
+    assert config.in_evaluation().kwargs == {"n": 3, "m": 2}
+
+
+def test_a_world_survives_the_way_through_plain_data_which_holds_the_settings_of_its_kind() -> None:
+    config = EnvConfig(pettingzoo="mpe2.simple_v3", wrappers=("a:B",), clock="per_agent", max_episode_steps=3)
+    assert EnvConfig.parse(config.to_data()) == config
+    assert not {"id", "preset", "backend", "reset_options"} & config.to_data().keys()
+    assert not {"world", "pettingzoo", "clock"} & EnvConfig(id="a").to_data().keys()

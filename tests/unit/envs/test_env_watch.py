@@ -161,7 +161,7 @@ class HangsInEvaluation:
     def take_rewards(self, rewards: Any) -> None:
         """Needs no rewards."""
 
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
         """Never returns."""
         hangs()
 
@@ -169,4 +169,4 @@ class HangsInEvaluation:
 def test_an_evaluation_that_hangs_is_given_up() -> None:
     told = r"^env CartPole-v1: evaluation: took no step within 0.1 s \(worker_timeout_s\)$"
     with hangs_fail_after(0.1), pytest.raises(StepTimeout, match=told):
-        evaluate(HangsInEvaluation(), EnvConfig(id="CartPole-v1"), 1, seed=0)
+        evaluate({"default": HangsInEvaluation()}, EnvConfig(id="CartPole-v1"), 1, seed=0)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.ratings import Outcomes, total
 from rlrun.league.scripted_opponent import ScriptedPlayer
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
-GAME = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+GAME = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 ONE_POLICY = PolicyMapping(("everybody",))
 
 
-def poles(number: int) -> WorldConfig:
-    return WorldConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": number})
+def poles(number: int) -> EnvConfig:
+    return EnvConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": number})
 
 
 def scripted(name: str, seed: int = 0) -> ScriptedPlayer:
@@ -79,7 +79,7 @@ def test_roles_meet_the_other_role_alone() -> None:
         "second_opponent": SeatSettings(plays_against="second", selves_of=("first",)),
     }
     names = ("first", "second", *seats)
-    game = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
+    game = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "matching_pennies"})
     matches = Matches(game, PolicyMapping(names, "rlrun.league.sides:alternate_roles"), seats)
     assert (matches.sides_of("first"), matches.sides_of("second")) == (("first",), ("second",))
     assert matches.sides_against("first", "first") == ()
@@ -98,7 +98,7 @@ def test_roles_meet_the_other_role_alone() -> None:
 )
 def test_a_world_in_which_agents_are_born_or_missing_is_refused(player: str, said: str) -> None:
     forager = ScriptedPlayer(player, np.dtype(np.int64), (), 0)
-    world = WorldConfig(world="rlrun.toys.foraging:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
+    world = EnvConfig(world="rlrun.toys.foraging:Foraging", kwargs={"foragers": 8, "max_foragers": 12})
     with pytest.raises(UsageError, match=said):
         Matches(world, ONE_POLICY, {}).play(forager, forager, 4, seed=0)
 

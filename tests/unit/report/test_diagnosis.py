@@ -11,8 +11,8 @@ import pytest
 from gymnasium.spaces import Box
 
 import rlrun
-from rlrun.envs.env_check import EnvFinding, check_by_stepping, observation_findings, reward_findings
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_findings import EnvFinding, observation_findings, reward_findings
 from rlrun.envs.make import spaces_of
 from rlrun.policy.random_behavior import RandomBehavior
 from rlrun.registry import BUILT_IN, algorithm_class
@@ -24,6 +24,8 @@ from rlrun.rollout.evaluation import EvaluationResult, evaluate
 from rlrun.runs.trial_result import Columns, TrialResult
 from rlrun.runs.trial_status import Status
 from rlrun.trial.trial_directory import TrialDirectory
+from rlrun.worlds.env_check import check_by_stepping
+from rlrun.worlds.make import kinds_of_agents
 
 RANDOM = EvaluationResult([10.0, 30.0], [10, 30])  # 20 with a standard deviation of 10
 
@@ -66,9 +68,9 @@ def trained(
     resolved = TrialDirectory(view.trials[0].directory).read_spec()
     world = EnvConfig.parse(resolved["env"])
     ends = view.trials[0].last_result["episode_return_mean"] is not None
-    random = evaluate(RandomBehavior(spaces_of(world)), world, 50, seed=0) if ends else None
+    random = evaluate({"default": RandomBehavior(spaces_of(world))}, world, 50, seed=0) if ends else None
     evidence = [Evidence(trial, resolved["config"], random, algorithm=algorithm) for trial in view.trials]
-    return diagnose(evidence, check_by_stepping(world, steps=1000))
+    return diagnose(evidence, check_by_stepping(world, kinds_of_agents(world), {}, steps=1000))
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,8 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
-from rlrun.rollout import endless_episodes, evaluation, world_evaluation
+from rlrun.rollout import endless_episodes, evaluation
 from rlrun.rollout.evaluation import EvaluationResult, EvaluationSeeds, evaluate
-from rlrun.rollout.world_evaluation import evaluate_world
-from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 
 class RemembersNothing:
@@ -30,12 +27,12 @@ class RemembersNothing:
 class LeansWithThePole(RemembersNothing):
     """A deterministic policy for CartPole."""
 
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
         return (observations[:, 2] + 0.1 * observations[:, 3] > 0.02).astype(np.int64)
 
 
 class TossesACoin(RemembersNothing):
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
         if generator is None:
             return np.zeros(len(observations), np.int64)
         return generator.integers(2, size=len(observations))
@@ -74,16 +71,16 @@ LENGTHS = EnvConfig(id=f"{__name__}:SeedLengths")
 def test_a_deterministic_policy_gets_the_same_episodes_with_any_number_of_columns(
     env: EnvConfig, num_envs: int | None
 ) -> None:
-    alone = evaluate(LeansWithThePole(), CARTPOLE, 11, seed=3, num_envs=1)
+    alone = evaluate({"default": LeansWithThePole()}, CARTPOLE, 11, seed=3, num_envs=1)
     assert len(alone.returns) == len(alone.lengths) == 11
     assert len(set(alone.returns)) > 3
-    assert evaluate(LeansWithThePole(), env, 11, seed=3, num_envs=num_envs) == alone
+    assert evaluate({"default": LeansWithThePole()}, env, 11, seed=3, num_envs=num_envs) == alone
 
 
 @pytest.mark.parametrize("num_envs", [1, 3, 8, 40])
 def test_every_episode_is_that_of_its_number_whether_short_or_long(num_envs: int) -> None:
     seeds = [EvaluationSeeds(5, 0, 1).seed(0, number) for number in range(20)]
-    result = evaluate(TossesACoin(), LENGTHS, 20, seed=5, num_envs=num_envs)
+    result = evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5, num_envs=num_envs)
     assert result.lengths == [seed % 50 + 1 for seed in seeds]
     assert result.returns == [float(seed % 7 * (seed % 50 + 1)) for seed in seeds]
 
@@ -100,10 +97,10 @@ def test_seeds_of_many_episodes_are_those_of_each() -> None:
 
 
 def test_exploring_draws_its_actions_from_the_seed() -> None:
-    first, again = (evaluate(TossesACoin(), CARTPOLE, 6, seed=1, explore=True) for _ in range(2))
+    first, again = (evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1, explore=True) for _ in range(2))
     assert first == again
-    assert first != evaluate(TossesACoin(), CARTPOLE, 6, seed=2, explore=True)
-    assert first != evaluate(TossesACoin(), CARTPOLE, 6, seed=1)
+    assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=2, explore=True)
+    assert first != evaluate({"default": TossesACoin()}, CARTPOLE, 6, seed=1)
 
 
 def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +108,9 @@ def test_an_episode_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(
         EnvError, match=r"SeedLengths: evaluation: .* not ended after 45 steps.* set env.max_episode_steps"
     ):
-        evaluate(TossesACoin(), LENGTHS, 20, seed=5)
+        evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
     own_limit = EnvConfig(id=f"{__name__}:SeedLengths", max_episode_steps=60)
-    assert max(evaluate(TossesACoin(), own_limit, 20, seed=5).lengths) > 45
+    assert max(evaluate({"default": TossesACoin()}, own_limit, 20, seed=5).lengths) > 45
 
 
 def test_a_long_episode_is_told_of_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +118,7 @@ def test_a_long_episode_is_told_of_while_it_is_waited_for(monkeypatch: pytest.Mo
     with pytest.warns(
         UserWarning, match=r"not ended after 40 steps.* set env.max_episode_steps.* after 200,000 it fails"
     ):
-        evaluate(TossesACoin(), LENGTHS, 20, seed=5)
+        evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
 
 
 @pytest.fixture
@@ -134,17 +131,14 @@ def wish_for_the_end() -> Iterator[None]:
 @pytest.mark.usefixtures("wish_for_the_end")
 def test_who_wants_the_end_waits_for_an_evaluation_for_some_seconds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
-    world = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "penalty"})
-    mapping, slots = PolicyMapping(["p"]), {"p": 2}
-    for module in (evaluation, world_evaluation):
-        monkeypatch.setattr(module, "INTERRUPT_S", math.inf)
-    assert len(evaluate(TossesACoin(), LENGTHS, 20, seed=5).returns) == 20
-    for module in (evaluation, world_evaluation):
-        monkeypatch.setattr(module, "INTERRUPT_S", 0.0)
+    world = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "penalty"})
+    monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
+    assert len(evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5).returns) == 20
+    monkeypatch.setattr(evaluation, "INTERRUPT_S", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(TossesACoin(), endless, 20, seed=5)
+        evaluate({"default": TossesACoin()}, endless, 20, seed=5)
     with pytest.raises(KeyboardInterrupt):
-        evaluate_world({"p": SitsStill()}, world, mapping, slots, 20, seed=5)
+        evaluate({"p": SitsStill()}, world, 20, seed=5, slots={"p": 2})
 
 
 @pytest.mark.usefixtures("wish_for_the_end")
@@ -152,7 +146,7 @@ def test_who_wants_the_end_waits_for_no_long_episode(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(evaluation, "INTERRUPT_S", math.inf)
     monkeypatch.setattr(endless_episodes, "LONG_EPISODE", 40)
     with pytest.warns(UserWarning, match="not ended after 40 steps"), pytest.raises(KeyboardInterrupt):
-        evaluate(TossesACoin(), LENGTHS, 20, seed=5)
+        evaluate({"default": TossesACoin()}, LENGTHS, 20, seed=5)
 
 
 class Blinks(SeedLengths):
@@ -166,12 +160,12 @@ class Blinks(SeedLengths):
 def test_an_observation_that_is_no_number_is_named_with_its_place() -> None:
     told = r"evaluation, env \d, episode \d with seed \d+, step 3: the observation contains NaN"
     with pytest.raises(EnvError, match=told):
-        evaluate(TossesACoin(), EnvConfig(id=f"{__name__}:Blinks"), episodes=6, seed=0)
+        evaluate({"default": TossesACoin()}, EnvConfig(id=f"{__name__}:Blinks"), episodes=6, seed=0)
 
 
 def test_no_episodes_are_refused() -> None:
     with pytest.raises(UsageError, match="at least 1 episode, not 0"):
-        evaluate(TossesACoin(), CARTPOLE, 0, seed=1)
+        evaluate({"default": TossesACoin()}, CARTPOLE, 0, seed=1)
 
 
 def test_the_interval_is_that_of_the_mean() -> None:
@@ -206,7 +200,7 @@ def test_a_result_is_plain_data() -> None:
 
 
 class AlwaysChanges(RemembersNothing):
-    def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
+    def actions(self, observations: Any, generator: np.random.Generator | None, acts: Any = None) -> Any:
         return np.ones(len(observations), np.int64)
 
 
@@ -218,7 +212,7 @@ def test_a_policy_none_of_whose_agents_appeared_has_no_statistics() -> None:
 
 def test_sums_of_the_columns_are_told_of_each_episode() -> None:
     two_lanes = EnvConfig(id="rlrun.toys.two_lanes:TwoLanes", kwargs={"episode_len": 3}, columns=("cost",))
-    result = evaluate(AlwaysChanges(), two_lanes, 5, seed=0, num_envs=2)
+    result = evaluate({"default": AlwaysChanges()}, two_lanes, 5, seed=0, num_envs=2)
     # It drives fast from cell 0, slowly from 2, and fast from 3, which is busy.
     assert result.columns == {"cost": [pytest.approx(1.2)] * 5}
     assert result.column_means == {"episode_columns/cost_mean": pytest.approx(1.2)}

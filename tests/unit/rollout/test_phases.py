@@ -22,7 +22,6 @@ from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 POLICY = ActorCriticPolicy(
     Box(-np.inf, np.inf, (4,), np.float32), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1
@@ -78,7 +77,7 @@ def test_phases_add_up_to_the_fragment_and_follow_one_another() -> None:
 
 
 def test_phases_of_a_world_add_up_to_the_fragment() -> None:
-    world = WorldConfig(world="rlrun.toys.cartpoles:CartPoles")
+    world = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
     mapping = PolicyMapping(("default",), None)
     spaces = spaces_of_policies(world, mapping)["default"]
     policy = ActorCriticPolicy(*spaces, ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)

@@ -10,6 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithms.ppo import PPO
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import EnvError
@@ -18,7 +19,6 @@ from rlrun.toys.cartpoles import CartPoleArrays
 from rlrun.training.training import Training
 from rlrun.worlds.array_worlds import ArrayStep
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 
 SPACES = Spaces(Box(-np.inf, np.inf, (1,)), Discrete(2))
 SEEDS = EpisodeSeeds(run_seed=0, worker_index=0)
@@ -153,7 +153,7 @@ def train(wrong: dict[str, Any], world_class: str = "Wrong", length: int = 7) ->
 
 
 def training_in(wrong: dict[str, Any], world_class: str = "Wrong", length: int = 7) -> Training:
-    world = WorldConfig(world=f"{__name__}:{world_class}", kwargs=wrong)
+    world = EnvConfig(world=f"{__name__}:{world_class}", kwargs=wrong)
     sizes = {"rollout_fragment_length": length, "train_batch_size": 4 * length, "minibatch_size": 4 * length}
     settings = {"num_envs_per_worker": 2, **sizes}
     return Training(world, PPO(PPO.Config.parse({**settings, "compile": False, "model": {"hiddens": [4]}})))

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlrun.data.tree import leaves
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.toys.foraging import COLORS, FORAGER, HUNTER, Foraging
 from rlrun.toys.scripted_players import GreedyForager
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 
 def play(world: Foraging, seed: int, *, greedy: bool) -> dict[str, float]:
@@ -174,7 +174,7 @@ def test_no_more_agents_live_or_have_just_died_than_there_is_room_for(seed: int)
 
 
 def test_two_policies_have_a_slot_for_whoever_is_born() -> None:
-    config = WorldConfig(
+    config = EnvConfig(
         world="rlrun.toys.foraging:Foraging", kwargs={"hunters": 2, "growth": 12, "food": 200, "max_steps": 50}
     )
     mapping = PolicyMapping(["prey", "hunters"], {"hunter_*": "hunters", "*": "prey"})

@@ -12,7 +12,6 @@ from rlrun.flow.flow import Operator
 from rlrun.metric import Metric
 from rlrun.registry import BUILT_IN, algorithm_class
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 SMALL = {"model": {"hiddens": [8]}, "num_envs_per_worker": 2, "compile": False}
 ON_POLICY = {**SMALL, "train_batch_size": 64, "rollout_fragment_length": 32, "min_env_steps_per_iteration": 0}
@@ -99,7 +98,7 @@ WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys.matrix_games:TwoStepGame") |
 @pytest.mark.parametrize("name", RUNS_IN_A_WORLD)
 def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
     cls = algorithm_class(name)
-    world = WorldConfig(world=WORLDS[name])
+    world = EnvConfig(world=WORLDS[name])
     with Training(world, cls(cls.Config.parse(RUNS_IN_A_WORLD[name]))) as training:
         declared = training.description.metrics()
         result = [training.step() for _ in range(2)][-1]

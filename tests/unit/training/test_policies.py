@@ -10,15 +10,15 @@ import pytest
 from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import CheckpointError, UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.training import saved_state
 from rlrun.training.description import Description
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
-POLES = WorldConfig(world="rlrun.toys.cartpoles:CartPoles")
+POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
 SMALL = {"model": {"hiddens": [8]}, "compile": False}
 
 
@@ -74,8 +74,8 @@ def test_a_checkpoint_of_two_policies_goes_on_where_it_left_off(tmp_path: Path) 
 def test_policies_are_judged_in_worlds_that_show_their_agents_the_same() -> None:
     with Training(POLES, both()) as training:
         assert set(training.evaluate(1, env=POLES.replace(max_episode_steps=5)).policies) == {"a", "b"}
-    game = Description(WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
-    with pytest.raises(UsageError, match="agents of policy default have"):
+    game = Description(EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"), Policies.alone(both().first))
+    with pytest.raises(UsageError, match="policy default: its observations are"):
         game.check_fits(POLES, game.spaces())
 
 

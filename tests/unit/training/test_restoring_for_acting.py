@@ -16,7 +16,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 
 
 class Counted(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
@@ -84,7 +83,7 @@ def test_who_was_restored_for_acting_is_not_trained_on(saved: Path, tmp_path: Pa
 
 
 def test_seats_of_a_world_are_restored_for_acting_too(tmp_path: Path) -> None:
-    world = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+    world = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
     learns = {"learning_starts": 8, "minibatch_size": 8, "compile": False}
     policies = {
         "policies": {"x": {"algorithm": "dqn", "config": learns}},

@@ -31,7 +31,6 @@ from rlrun.learner.objective import Loss
 from rlrun.rollout import endless_episodes
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
 ENDLESS = EnvConfig(id="rlrun.toys.known_optimum:ConstantReward", kwargs={"episode_len": 10**9})
@@ -141,7 +140,7 @@ def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 50)
     told: list[str] = []
     config = PPO.Config.parse({**SMALL, "rollout_fragment_length": 32, "train_batch_size": 64, "minibatch_size": 64})
-    world = WorldConfig(world=f"{__name__}:Relay")
+    world = EnvConfig(world=f"{__name__}:Relay")
     with Training(world, PPO(config), announce=told.append) as training:
         results = [training.step() for _ in range(3)]
         checkpoint = training.save(tmp_path / "checkpoint")

@@ -26,9 +26,8 @@ from rlrun.training import saved_state
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 
-POLES = WorldConfig(world="rlrun.toys.cartpoles:CartPoles")
+POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
 BOTH = {"pole_0": "a", "pole_1": "b"}
 SMALL_PPO = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "model": {"hiddens": [8]}, "compile": False}
 SMALL_DQN = {"learning_starts": 20, "minibatch_size": 16, "model": {"hiddens": [8]}, "compile": False}
@@ -86,7 +85,7 @@ def sampling(**more: Any) -> SamplingSettings:
 )
 def test_one_agent_in_a_world_is_trained_as_in_an_env_bit_for_bit(settings: dict[str, Any], clock: str) -> None:
     settings = {**SMALL_PPO, "num_envs_per_worker": 2, **settings}
-    world = WorldConfig(world=f"{__name__}:OnePole", kwargs={"clock": clock})
+    world = EnvConfig(world=f"{__name__}:OnePole", kwargs={"clock": clock})
     with (
         Training(EnvConfig(id="CartPole-v1"), small(PPO, settings), seed=5) as single,
         Training(world, small(PPO, settings), seed=5) as many,
@@ -255,7 +254,7 @@ class Crowd(World):
 
 
 def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
-    world = WorldConfig(world=f"{__name__}:Crowd")
+    world = EnvConfig(world=f"{__name__}:Crowd")
     algorithm = small_ppo(train_batch_size=12 * 2 * 20, num_envs_per_worker=2, num_epochs=1)
     with Training(world, algorithm, seed=0) as training:
         result = training.step()
@@ -268,7 +267,7 @@ def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_a_world_of_the_newborn_and_the_dead_goes_on_bit_for_bit(clock: str, tmp_path: Path) -> None:
     kwargs = {"size": 8, "foragers": 4, "max_foragers": 6, "hunters": 1, "max_hunters": 2, "max_steps": 30}
-    world = WorldConfig.parse({"world": "rlrun.toys.foraging:Foraging", "kwargs": kwargs, "clock": clock})
+    world = EnvConfig.parse({"world": "rlrun.toys.foraging:Foraging", "kwargs": kwargs, "clock": clock})
     lstm = small_ppo(normalize_observations=True, model={"hiddens": [8], "core": "lstm"}, seq_len=4)
     policies = Policies(
         {"foragers": lstm, "hunters": small_dqn()},

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.vector_env import EnvError
 from rlrun.errors import UsageError
@@ -18,7 +19,6 @@ from rlrun.worlds.array_worlds import ArrayVectorWorld
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import WorldRows
-from rlrun.worlds.world_config import WorldConfig
 
 SEEDS = EpisodeSeeds(run_seed=3, worker_index=1)
 W, K = 4, 2
@@ -90,7 +90,7 @@ def test_the_slots_show_what_worlds_of_dicts_show_under_the_seeds_of_the_ledger(
 
 @pytest.mark.parametrize("reborn", [False, True])
 def test_policies_see_the_same_of_arrays_and_of_worlds_of_dicts_in_a_loop(reborn: bool) -> None:
-    config = WorldConfig(
+    config = EnvConfig(
         world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": K, "reborn": reborn, "max_steps": 30}
     )
     loop = make_vector_world(config, W, SEEDS, PolicyMapping(["balancer"]), {})
@@ -266,7 +266,7 @@ def test_what_changes_its_form_at_a_step_is_refused(part: str, value: Any, said:
 
 
 def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
-    config = WorldConfig(world="rlrun.toys.cartpoles:CartPoleArrays", kwargs={"num_agents": 3})
+    config = EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays", kwargs={"num_agents": 3})
     made = make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(["all"]), {})
     assert isinstance(made, ArrayVectorWorld)
     assert made.slots == {"all": 12}
@@ -282,7 +282,7 @@ def test_a_factory_that_is_told_how_many_worlds_makes_an_array_world() -> None:
     ],
 )
 def test_what_an_array_world_cannot_be_asked_for(change, mapping, slots, said) -> None:
-    config = WorldConfig(world="rlrun.toys.cartpoles:CartPoleArrays", kwargs={"num_agents": 3}, **change)
+    config = EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays", kwargs={"num_agents": 3}, **change)
     policies = ["a"] if mapping is None or len(mapping) == 1 else ["a", "b"]
     with pytest.raises(UsageError, match=said):
         make_vector_world(config, 4, EpisodeSeeds(0, 0), PolicyMapping(policies, mapping), slots)

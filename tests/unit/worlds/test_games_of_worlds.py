@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.toys.hex_game import HexArrays
 from rlrun.toys.line_games import ConnectFourArrays, TicTacToeArrays
 from rlrun.worlds.make import game_of
-from rlrun.worlds.world_config import WorldConfig
 
 GAMES = "rlrun.toys.board_games"
 
@@ -16,11 +16,11 @@ GAMES = "rlrun.toys.board_games"
     ("world", "game"), [("TicTacToe", TicTacToeArrays), ("ConnectFour", ConnectFourArrays), ("Hex", HexArrays)]
 )
 def test_board_games_are(world: str, game: type) -> None:
-    assert isinstance(game_of(WorldConfig(world=f"{GAMES}:{world}")), game)
+    assert isinstance(game_of(EnvConfig(world=f"{GAMES}:{world}")), game)
 
 
 def test_hex_has_the_size_of_its_world() -> None:
-    game = game_of(WorldConfig(world=f"{GAMES}:Hex", kwargs={"size": 7}))
+    game = game_of(EnvConfig(world=f"{GAMES}:Hex", kwargs={"size": 7}))
     assert isinstance(game, HexArrays)
     assert game.size == 7
 
@@ -28,8 +28,8 @@ def test_hex_has_the_size_of_its_world() -> None:
 def test_other_worlds_worlds_that_are_stepped_at_once_and_wrapped_games_are_not() -> None:
     wrapped = {"world": f"{GAMES}:TicTacToe", "wrappers": [{"id": "rlrun.worlds.wrappers:AgentIndicator"}]}
     for world in (
-        WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame"),
-        WorldConfig(world="rlrun.toys.foraging:Foraging"),
-        WorldConfig.parse(wrapped),
+        EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame"),
+        EnvConfig(world="rlrun.toys.foraging:Foraging"),
+        EnvConfig.parse(wrapped),
     ):
         assert game_of(world) is None

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, Tuple
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.worlds.joint_envs import JointEnv
 from rlrun.worlds.make import make_world
-from rlrun.worlds.world_config import WorldConfig
 
 
 class Doors(gymnasium.Env[Any, Any]):
@@ -85,6 +85,6 @@ def test_an_env_of_one_agent_is_refused() -> None:
 
 
 def test_an_unknown_id_among_the_arguments_is_answered_with_the_nearest() -> None:
-    config = WorldConfig(world="rlrun.worlds.joint_envs:JointEnv", kwargs={"env_id": "CartPol-v1"})
+    config = EnvConfig(world="rlrun.worlds.joint_envs:JointEnv", kwargs={"env_id": "CartPol-v1"})
     with pytest.raises(UsageError, match=r"^there is no env 'CartPol-v1'; did you mean 'CartPole-v1'\?$"):
         make_world(config)

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlrun.envs.env_config import WorldClock
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.step_marks import begin_marks, end_marks, stepped_env
@@ -22,7 +23,6 @@ from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import WorldRows
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_view import WorldClock
 
 SPACES = Spaces(Box(-np.inf, np.inf, (1,)), Discrete(10))
 SEEDS = EpisodeSeeds(0, worker_index=4)

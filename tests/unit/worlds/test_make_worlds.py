@@ -17,7 +17,6 @@ from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.registry import UserCodeError
 from rlrun.worlds.make import check_world, make_vector_world, make_world, spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 SEEDS = EpisodeSeeds(0, worker_index=0)
 BOX = Box(-1, 1, (1,))
@@ -70,7 +69,7 @@ def _meadows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_spaces_and_slots_follow_from_the_possible_agents() -> None:
-    config = WorldConfig(world="meadows:Meadow", kwargs={"prey": 3})
+    config = EnvConfig(world="meadows:Meadow", kwargs={"prey": 3})
     mapping = PolicyMapping(["hunters", "prey"], {"hunter_*": "hunters", "*": "prey"})
     assert spaces_of_policies(config, mapping) == {
         "hunters": Spaces(BOX, Discrete(2)),
@@ -82,7 +81,7 @@ def test_spaces_and_slots_follow_from_the_possible_agents() -> None:
 
 
 def test_agents_of_one_policy_with_other_spaces_are_named_with_them() -> None:
-    config = WorldConfig(world="meadows:Meadow", kwargs={"odd": True, "hunters": 0})
+    config = EnvConfig(world="meadows:Meadow", kwargs={"odd": True, "hunters": 0})
     with pytest.raises(EnvironmentUnusable) as raised:
         spaces_of_policies(config, PolicyMapping(["default"]))
     assert "policy default differ: agent 'prey_0' has Box(-1.0, 1.0, (1,), float32), Discrete(3); " in str(raised.value)
@@ -92,11 +91,11 @@ def test_agents_of_one_policy_with_other_spaces_are_named_with_them() -> None:
 def test_a_policy_without_agents_is_an_error() -> None:
     mapping = PolicyMapping(["prey", "birds"], {"*": "prey"})
     with pytest.raises(UsageError, match=r"no agent is policy birds's: map one of prey_0, prey_1 to it"):
-        spaces_of_policies(WorldConfig(world="meadows:Meadow", kwargs={"hunters": 0}), mapping)
+        spaces_of_policies(EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0}), mapping)
 
 
 def test_seats_that_change_between_episodes_have_the_slots_of_the_fullest() -> None:
-    config = WorldConfig(world="meadows:Meadow", kwargs={"hunters": 0, "prey": 3})
+    config = EnvConfig(world="meadows:Meadow", kwargs={"hunters": 0, "prey": 3})
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["a", "b"], "meadows:swapped"), {})
     assert worlds.slots == {"a": 2, "b": 2}
     assert worlds.reset().policies["a"].acts.tolist() == [True, False]
@@ -104,7 +103,7 @@ def test_seats_that_change_between_episodes_have_the_slots_of_the_fullest() -> N
 
 def test_wrappers_go_around_the_world() -> None:
     wrapper = {"id": "meadows:Fenced", "kwargs": {"height": 3}}
-    world = make_world(WorldConfig.parse({"world": "meadows:Meadow", "wrappers": [wrapper]}))
+    world = make_world(EnvConfig.parse({"world": "meadows:Meadow", "wrappers": [wrapper]}))
     assert vars(world)["height"] == 3
 
 
@@ -142,7 +141,7 @@ def test_what_names_no_world_is_told_before_one_is_built(
     data: dict[str, object], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error) as raised:
-        check_world(WorldConfig.parse(data)) if error is not EnvError else make_world(WorldConfig.parse(data))
+        check_world(EnvConfig.parse(data)) if error is not EnvError else make_world(EnvConfig.parse(data))
     assert said in str(raised.value)
 
 
@@ -155,18 +154,18 @@ def test_what_names_no_world_is_told_before_one_is_built(
 )
 def test_a_factory_must_return_a_world(world: str, said: str) -> None:
     with pytest.raises(EnvironmentUnusable) as raised:
-        make_world(WorldConfig(world=world))
+        make_world(EnvConfig(world=world))
     assert said in str(raised.value)
 
 
 def test_a_factory_that_raises_is_told_with_its_traceback() -> None:
     with pytest.raises(EnvError, match=r"(?s)env meadows:broken raised in its factory.*RuntimeError: no grass"):
-        make_world(WorldConfig(world="meadows:broken"))
+        make_world(EnvConfig(world="meadows:broken"))
 
 
 def test_a_wrapper_must_be_a_world() -> None:
     with pytest.raises(EnvironmentUnusable, match=r"wrapper meadows:no_world must return a World, .* a int"):
-        make_world(WorldConfig.parse({"world": "meadows:Meadow", "wrappers": ["meadows:no_world"]}))
+        make_world(EnvConfig.parse({"world": "meadows:Meadow", "wrappers": ["meadows:no_world"]}))
 
 
 @pytest.mark.parametrize("factory", ["meadows:Meadow", "meadows:parallel"])

@@ -12,12 +12,12 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from pettingzoo import AECEnv, ParallelEnv
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.make import make_vector_world, make_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.pettingzoo_worlds import ParallelWorld, TurnBasedWorld
-from rlrun.worlds.world_config import WorldConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")
 
@@ -33,7 +33,7 @@ def chosen(observation: Any, width: int) -> int:
 
 
 def test_an_episode_of_simple_spread_is_that_of_its_parallel_env() -> None:
-    config = WorldConfig(pettingzoo="mpe2.simple_spread_v3", kwargs={"max_cycles": 6})
+    config = EnvConfig(pettingzoo="mpe2.simple_spread_v3", kwargs={"max_cycles": 6})
     worlds = make_vector_world(config, 2, SEEDS, PolicyMapping(["p"]), {})
     assert (worlds.clock, worlds.slots) == ("parallel", {"p": 6})
     rows = worlds.reset()
@@ -107,7 +107,7 @@ def test_turns_of_mpe_are_those_that_last_shows() -> None:
 
 
 def test_a_game_of_tictactoe_ends_for_both_at_once() -> None:
-    config = WorldConfig(pettingzoo="pettingzoo.classic.tictactoe_v3")
+    config = EnvConfig(pettingzoo="pettingzoo.classic.tictactoe_v3")
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["p"]), {})
     assert worlds.clock == "per_agent"
     rows = worlds.reset()
@@ -125,7 +125,7 @@ def test_a_game_of_tictactoe_ends_for_both_at_once() -> None:
 
 
 def test_a_turn_based_game_is_restored_by_replay() -> None:
-    config = WorldConfig(pettingzoo="pettingzoo.classic.connect_four_v3")
+    config = EnvConfig(pettingzoo="pettingzoo.classic.connect_four_v3")
     worlds, again = (make_vector_world(config, 1, SEEDS, PolicyMapping(["p"]), {}) for _ in range(2))
     worlds.reset()
     moves = np.array([[3, 0], [0, 3], [4, 0], [0, 4]])
@@ -300,7 +300,7 @@ def test_agents_that_are_made_up_as_they_go_are_those_of_the_first_reset() -> No
 
 
 def test_a_world_with_a_limit_cuts_turn_based_agents_off() -> None:
-    config = WorldConfig(pettingzoo="pettingzoo.classic.tictactoe_v3", max_episode_steps=3)
+    config = EnvConfig(pettingzoo="pettingzoo.classic.tictactoe_v3", max_episode_steps=3)
     worlds = make_vector_world(config, 1, SEEDS, PolicyMapping(["p"]), {})
     worlds.reset()
     for action in (0, 3, 1):
@@ -310,7 +310,7 @@ def test_a_world_with_a_limit_cuts_turn_based_agents_off() -> None:
 
 
 def test_a_clock_in_the_config_is_that_of_the_world() -> None:
-    config = WorldConfig(pettingzoo="mpe2.simple_spread_v3", clock="per_agent")
+    config = EnvConfig(pettingzoo="mpe2.simple_spread_v3", clock="per_agent")
     world = make_world(config)
     assert world.clock == "per_agent"
     world.close()

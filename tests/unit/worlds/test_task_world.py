@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.tasks import Lessons, Tasks
@@ -18,7 +19,6 @@ from rlrun.worlds.make import check_world, make_vector_world, make_world, spaces
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import VectorWorld
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 
 HERE = "tests.unit.worlds.test_task_world"
 ALL = PolicyMapping(["all"])
@@ -90,11 +90,11 @@ def with_options(seed: int) -> dict[str, Any]:
     return {"reset_options": {"goal": 1.0}}
 
 
-def config_of(world: str = "Goals", **more: Any) -> WorldConfig:
-    return WorldConfig.parse({"world": f"{HERE}:{world}", **more})
+def config_of(world: str = "Goals", **more: Any) -> EnvConfig:
+    return EnvConfig.parse({"world": f"{HERE}:{world}", **more})
 
 
-def worlds_of(config: WorldConfig, number: int, lessons: Lessons | None = None) -> VectorWorld:
+def worlds_of(config: EnvConfig, number: int, lessons: Lessons | None = None) -> VectorWorld:
     return make_vector_world(config, number, EpisodeSeeds(5, 0), ALL, {}, lessons=lessons)
 
 

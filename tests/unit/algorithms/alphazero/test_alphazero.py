@@ -15,16 +15,16 @@ from rlrun.algorithms.alphazero.alphazero import AlphaZero, AlphaZeroConfig
 from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.league.league_settings import SeatSettings
 from rlrun.policy.action_spaces.discrete import Categorical
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from tests.results import numbers
 from tests.rounding import rounding_error
 
-WORLD = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 SMALL: dict[str, Any] = {
     "num_envs_per_worker": 4,
     "rollout_fragment_length": 5,
@@ -73,7 +73,7 @@ def test_a_restored_training_goes_on_bit_for_bit(settings: dict[str, Any], tmp_p
     assert expected[-1]["policies/default/sgd_steps"] > 20
 
 
-POLE = WorldConfig(
+POLE = EnvConfig(
     world="rlrun.worlds.searched_env:SearchedEnv", kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole"}
 )
 
@@ -135,7 +135,7 @@ def test_a_policy_that_does_not_search_says_so() -> None:
 
 @pytest.mark.parametrize("world", ["rlrun.toys.matrix_games:TwoStepGame", "rlrun.toys.cartpoles:CartPoles"])
 def test_a_world_that_is_no_game_is_refused(world: str) -> None:
-    refused = Training(WorldConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
+    refused = Training(EnvConfig(world=world), AlphaZero(AlphaZeroConfig.parse(SMALL)), seed=0)
     with pytest.raises(UsageError, match="a game whose rules it can search in"):
         refused.description.check()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithms.dqn.policy import QPolicy
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.spaces import Spaces
 from rlrun.functional.seeding import generator
@@ -19,7 +20,6 @@ from rlrun.rollout.recorder import Recorded
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from rlrun.worlds.world_config import WorldConfig
 
 LENGTH = 7
 WORLDS = 16
@@ -36,7 +36,7 @@ def mover(spaces: Spaces) -> BehaviorPolicy:
 
 def recorded(world: dict[str, Any], games: int) -> list[Recorded]:
     """Records fragments of games between two policies until so many have ended."""
-    config = WorldConfig.parse(world)
+    config = EnvConfig.parse(world)
     mapping = PolicyMapping(("first", "second"), {"*_0": "first", "x": "first", "red": "first", "*": "second"})
     worlds = make_vector_world(config, WORLDS, EpisodeSeeds(0, 0), mapping, {})
     behaviors = {policy: mover(spaces) for policy, spaces in worlds.spaces.items()}

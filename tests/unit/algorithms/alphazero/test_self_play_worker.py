@@ -14,6 +14,7 @@ from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.alphazero.self_play_worker import OUTCOMES, RETURNS, VISITS, SelfPlayWorker
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.functional.moments import Moments
 from rlrun.policy.weights import Weights
 from rlrun.rollout.worker import Orders
@@ -21,10 +22,9 @@ from rlrun.toys.line_games import TicTacToeArrays
 from rlrun.training.assembly import assemble
 from rlrun.training.policies import Policies
 from rlrun.worlds.symmetries import OBSERVATION
-from rlrun.worlds.world_config import WorldConfig
 from tests.rounding import rounding_error
 
-WORLD = WorldConfig(world="rlrun.toys.board_games:TicTacToe")
+WORLD = EnvConfig(world="rlrun.toys.board_games:TicTacToe")
 SETTINGS = {"num_envs_per_worker": 5, "rollout_fragment_length": 4, "simulations": 12, "model": {"hiddens": [8]}}
 
 
@@ -128,7 +128,7 @@ def test_moves_behind_the_exploring_ones_are_the_most_visited_ones() -> None:
             assert put == batch[VISITS][rows, 0][i].argmax()
 
 
-POLE = WorldConfig(
+POLE = EnvConfig(
     world="rlrun.worlds.searched_env:SearchedEnv",
     kwargs={"env": "rlrun.toys.sparse_cartpole:SparseCartPole", "kwargs": {"steps": 12}},
 )

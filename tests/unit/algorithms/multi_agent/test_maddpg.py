@@ -14,6 +14,7 @@ from rlrun.algorithms.multi_agent.maddpg import MADDPG, MADDPGConfig
 from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE, NOISE
 from rlrun.algorithms.multi_agent.team import GIVEN
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.learner.execution import flattened_arguments, traceable
@@ -23,7 +24,6 @@ from rlrun.policy.action_spaces.box_scale import BoxScale
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
@@ -252,9 +252,9 @@ class Meeting(World):
 
 @KINDS
 def test_a_restored_team_goes_on_bit_for_bit(spaces: Spaces) -> None:
-    world = WorldConfig(world=f"{__name__}:Meeting")
+    world = EnvConfig(world=f"{__name__}:Meeting")
     if spaces is SPACES:
-        world = WorldConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "prisoners_dilemma"})
+        world = EnvConfig(world="rlrun.toys.matrix_games:MatrixGame", kwargs={"game": "prisoners_dilemma"})
     config = MADDPGConfig.parse(
         {
             "num_envs_per_worker": 2,
@@ -282,7 +282,7 @@ def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
     config = MADDPGConfig.parse({"learning_starts": 32, "minibatch_size": 16, "min_env_steps_per_iteration": 60})
     found = []
     for executor in ("numpy", "eager"):
-        with Training(WorldConfig(**game), MADDPG(config), seed=1, announce=pytest.fail) as training:
+        with Training(EnvConfig(**game), MADDPG(config), seed=1, announce=pytest.fail) as training:
             training.update_executor = executor
             first = training.running.trainee.learner.flat()
             while training.running.trainee.learner.sgd_steps < 20:

@@ -19,6 +19,7 @@ from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS
 from rlrun.algorithms.multi_agent.state_value_recording import denormalized
 from rlrun.algorithms.multi_agent.value_norm import DECAY, normalized, updated
 from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.learner.local_learner import LocalLearner
@@ -26,7 +27,6 @@ from rlrun.learner.parameter_server import ParameterServers, ParameterShard, sha
 from rlrun.learner.reducer import GradientAllReduce
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
@@ -234,7 +234,7 @@ def test_a_checkpoint_from_before_moments_were_an_objective_of_their_own_is_gone
     np.testing.assert_array_equal(learned(other)[0], learned(one)[0])
 
 
-GAME = WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+GAME = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
 SMALL = {"train_batch_size": 60, "minibatch_size": 30, "num_epochs": 2, "num_envs_per_worker": 3}
 
 

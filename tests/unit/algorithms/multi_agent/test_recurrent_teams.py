@@ -19,13 +19,13 @@ from rlrun.algorithms.multi_agent.team import Team
 from rlrun.algorithms.multi_agent.team_q import TeamQNetworks, TeamQPolicy
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError
 from rlrun.learner.objective import Loss
 from rlrun.registry import algorithm_class
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
 from tests.results import numbers
 from tests.rounding import rounding_error
@@ -69,7 +69,7 @@ class TeamRecall(World):
         return np.array([*(2.0 * self.cues - 1.0), self.time / STEPS], np.float32)
 
 
-RECALL = WorldConfig(world=f"{__name__}:TeamRecall")
+RECALL = EnvConfig(world=f"{__name__}:TeamRecall")
 TEAM: dict[str, Any] = {
     "model": {"hiddens": [16], "core": "gru", "core_width": 16},
     "replay": {"burn_in": 0, "length": 4, "stride": 1},
@@ -229,7 +229,7 @@ def test_cells_without_a_step_and_what_an_absent_member_would_do_change_no_gradi
     assert not torch.equal(gradient_of(algorithm, other), gradient_of(algorithm, batch))
 
 
-POLES = WorldConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2, "reborn": True})
+POLES = EnvConfig(world="rlrun.toys.cartpoles:CartPoles", kwargs={"num_agents": 2, "reborn": True})
 
 
 @pytest.mark.parametrize("core", [{"core": "lstm"}, {"core": "gtrxl", "gtrxl": {"heads": 1, "memory_len": 6}}])

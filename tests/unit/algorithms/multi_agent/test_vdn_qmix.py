@@ -12,12 +12,12 @@ from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
 from rlrun.algorithms.multi_agent.qmix import QMIX, QMIXConfig
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.learner.local_learner import LocalLearner
 from rlrun.training.policies import Policies
 from rlrun.training.training import Training
-from rlrun.worlds.world_config import WorldConfig
 from rlrun.worlds.world_view import WorldView
 from tests.results import numbers
 from tests.rounding import rounding_error
@@ -141,7 +141,7 @@ def test_qmix_needs_the_state_of_the_world_and_vdn_does_not() -> None:
         QMIX(QMIXConfig()).policy_in_world(SPACES, stateless, seed=0)
 
 
-GAME = WorldConfig(world="rlrun.toys.matrix_games:TwoStepGame")
+GAME = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
 SMALL = {
     "num_envs_per_worker": 3,
     "learning_starts": 20,

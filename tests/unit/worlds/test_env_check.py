@@ -9,10 +9,12 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.envs.env_check import EnvFinding, check_by_stepping, speed_finding
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_findings import EnvFinding, speed_finding
 from rlrun.envs.env_watch import hangs_fail_after
 from rlrun.envs.vector_env import EnvError
+from rlrun.worlds.env_check import check_by_stepping
+from rlrun.worlds.mapping import PolicyMapping
 
 
 class Line(gymnasium.Env[Any, Any]):
@@ -72,11 +74,15 @@ class Line(gymnasium.Env[Any, Any]):
         return np.array([scale * self.place], np.float32)
 
 
+def stepped(config: EnvConfig) -> list[EnvFinding]:
+    return check_by_stepping(config, PolicyMapping(("agent",)), {}, steps=200)
+
+
 def findings(monkeypatch: pytest.MonkeyPatch, fault: str) -> dict[str, EnvFinding]:
     """Returns what is found of a line with a fault, by topic; only what is not ok."""
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
     config = EnvConfig(id="Line-v0", kwargs={"fault": fault})
-    return {one.topic: one for one in check_by_stepping(config, steps=200) if one.verdict != "ok"}
+    return {one.topic: one for one in stepped(config) if one.verdict != "ok"}
 
 
 def test_a_sound_env_has_nothing_but_ok(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +123,7 @@ def test_what_is_wrong_with_an_env_is_found(
 
 def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
-    found = {
-        one.topic: one for one in check_by_stepping(EnvConfig(id="Line-v0", kwargs={"fault": "late shape"}), steps=200)
-    }
+    found = {one.topic: one for one in stepped(EnvConfig(id="Line-v0", kwargs={"fault": "late shape"}))}
     assert found["returns"].found.endswith("step 3): the observation has shape (2,), but its space says (1,)")
     assert {"observation space", "observations", "rewards", "seeds", "speed"} <= found.keys()
     assert found["seeds"].found == "the same seeds repeat episodes, others differ"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
-from rlrun.envs.env_check import EnvFinding
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_findings import EnvFinding
 from rlrun.envs.spaces import Spaces
+from rlrun.worlds.env_check import check_by_stepping
 from rlrun.worlds.make import kinds_of_agents
 from rlrun.worlds.world import World, WorldStep
-from rlrun.worlds.world_config import WorldConfig
-from rlrun.worlds.world_findings import check_world_by_stepping
 
 
 class Walks(World):
@@ -50,6 +50,8 @@ class Walks(World):
             self.places[agent] += action + (float(self.own.normal()) if self.fault == "late noise" else 0.0)
         shown = {agent: self.seen(agent) for agent in actions}
         rewards = {agent: 100.0 if self.fault == "large" else self.places[agent] for agent in actions}
+        if self.fault == "reward noise":
+            rewards = {agent: reward + float(self.own.normal()) for agent, reward in rewards.items()}
         ends: dict[str, bool] = {}
         if self.taken == 1:
             shown["guest"] = self.seen("guest")
@@ -70,8 +72,8 @@ class Walks(World):
 
 
 def findings(fault: str, **more: Any) -> list[EnvFinding]:
-    config = WorldConfig(world=f"{__name__}:Walks", kwargs={"fault": fault, **more})
-    return check_world_by_stepping(config, kinds_of_agents(config), {}, steps=60)
+    config = EnvConfig(world=f"{__name__}:Walks", kwargs={"fault": fault, **more})
+    return check_by_stepping(config, kinds_of_agents(config), {}, steps=60)
 
 
 def not_ok(fault: str, **more: Any) -> dict[str, str]:
@@ -80,10 +82,10 @@ def not_ok(fault: str, **more: Any) -> dict[str, str]:
 
 
 def test_agents_with_equal_spaces_are_of_one_kind() -> None:
-    mapping = kinds_of_agents(WorldConfig(world=f"{__name__}:Walks"))
+    mapping = kinds_of_agents(EnvConfig(world=f"{__name__}:Walks"))
     assert mapping.policies == ("walker", "guest")
     assert (mapping.policy_of("walker_17", 0), mapping.policy_of("guest", 0)) == ("walker", "guest")
-    arrays = kinds_of_agents(WorldConfig(world="rlrun.toys.cartpoles:CartPoleArrays"))
+    arrays = kinds_of_agents(EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays"))
     assert arrays.policies == ("pole",)
 
 
@@ -105,6 +107,7 @@ def test_a_sound_world_is_told_with_its_numbers() -> None:
     [
         ("noise", {"seeds": "wrong", "resume": "wrong"}),
         ("late noise", {"seeds": "wrong", "resume": "wrong"}),
+        ("reward noise", {"seeds": "wrong"}),
         ("far", {"walker: observations": "note", "guest: observations": "note"}),
         ("large", {"walker: rewards": "note", "guest: rewards": "note"}),
         ("late reward", {"births and ends": "note"}),
@@ -141,7 +144,7 @@ def test_what_no_world_may_return_is_wrong_and_costs_no_other_finding() -> None:
 
 
 def test_a_world_of_arrays_is_checked_too() -> None:
-    config = WorldConfig(world="rlrun.toys.cartpoles:CartPoleArrays")
-    found = check_world_by_stepping(config, kinds_of_agents(config), {}, steps=60)
+    config = EnvConfig(world="rlrun.toys.cartpoles:CartPoleArrays")
+    found = check_by_stepping(config, kinds_of_agents(config), {}, steps=60)
     assert {one.verdict for one in found} == {"ok"}
     assert next(one.found for one in found if one.topic == "resume").endswith("exactly")

@@ -1,0 +1,218 @@
+"""What is found of an env, in words, and what it means for learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlrun.data.action_masks import ACTION_MASK
+from rlrun.data.tree import named_leaves
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.env_watch import Watched
+from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
+from rlrun.envs.make import make_env
+from rlrun.envs.random_actions import RandomActions
+from rlrun.envs.spaces import Spaces, first_bad_row
+from rlrun.envs.vector_env import close_or_warn, env_error
+
+Verdict = Literal["ok", "note", "wrong"]
+
+TYPED_STEPS = 200
+"""Steps in which the types of what a single env returns are looked at."""
+LARGE_NUMBER = 20.0
+"""Observations beyond it slow learning down: networks begin with inputs of about 1 in mind."""
+LARGE_REWARD = 10.0
+"""A mean absolute reward beyond it makes values, and so a critic's gradients, large."""
+SMALL_REWARD = 1e-3
+SLOW_STEPS_S = 200.0
+"""Steps in a second below which an env is slow: a million of them take more than 80 minutes."""
+SLOW_AFTER_S = 1.0
+"""Seconds that steps must have taken to be judged by: the first ones are slow in many envs."""
+
+ACTION_SEED = 0
+"""Seed of the random actions."""
+
+
+@dataclass(frozen=True)
+class EnvFinding:
+    """Something that is known of an env now.
+
+    Attributes:
+        topic: What it is about.
+        verdict: "wrong" for what training or a resume will trip over, "note" for what learning may suffer from, "ok".
+        found: What was seen, with its numbers.
+        reason: What follows from it, "" where nothing does.
+        advice: What to do about it.
+    """
+
+    topic: str
+    verdict: Verdict
+    found: str
+    reason: str = ""
+    advice: str = ""
+
+
+def refusal_finding(refusal: str) -> EnvFinding:
+    """Says what was returned that no env or world may return."""
+    reason = "training ends there with exit code 4; what else is told is of the steps before"
+    return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
+
+
+def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
+    """Looks at what a single env itself returns: the loop backend casts it to the types of the space."""
+    env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
+    found: dict[str, str] = {}
+    place = EpisodePlace(0, own_seed.seed(0, 0), 0)
+    try:
+        with Watched(f"env {config.id}: check", lambda: [place]):
+            observation, _ = env.reset(seed=place.seed)
+            _note_types(found, spaces.observation, observation)
+            ended = False
+            while not ended and place.length < TYPED_STEPS:
+                observation, _, terminated, truncated, _ = env.step(random.draw_one(observation))
+                place = replace(place, length=place.length + 1)
+                _note_types(found, spaces.observation, observation)
+                ended = terminated or truncated
+    except (Exception, SystemExit) as error:
+        raise env_error(config.id, "step()", str(place), error) from error
+    finally:
+        close_or_warn(env.close, config.id, str(place))
+    for path, told in found.items():
+        reason = "it is cast at each step, which takes time, and other libraries refuse it"
+        yield EnvFinding("observations", "note", f"{path or 'one'} is {told}", reason, "return the type that holds")
+
+
+def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:
+    """Notes by path the first number type of a part of an observation that is not the one of its space."""
+    for path, leaf in named_leaves(observation):
+        own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
+        if isinstance(own, Box) and dtype != own.dtype:
+            found.setdefault(path, f"{dtype}, and its space says {own.dtype}")
+
+
+def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
+    """Says what is found of spaces."""
+    yield EnvFinding("observation space", "ok", str(spaces.observation))
+    space = spaces.action
+    if isinstance(space, Box) and not space.is_bounded():
+        reason = "a policy's actions are in units of half the range between bounds; sac, td3 and ddpg cannot act at all"
+        yield EnvFinding("action space", "note", f"{space} has no bounds", reason, "declare bounds")
+    else:
+        yield EnvFinding("action space", "ok", str(space))
+
+
+def observation_findings(
+    space: gymnasium.Space[Any], rows: Any, steps: int, where: Callable[[int, int], str]
+) -> Iterator[EnvFinding]:
+    """Says what is found of observations.
+
+    Args:
+        space: Their space.
+        rows: Leaves [T, B, ...].
+        steps: In how many steps they were shown.
+        where: From t and b to the words for where that was.
+    """
+    bad = first_bad_row(space, rows)
+    if bad is not None:
+        place, misfit = bad
+        found = f"{misfit} ({where(*place)})"
+        yield EnvFinding("observations", "wrong", found, "training stops at the first of them", "mend the env")
+        return
+    outside = [*_outside(space, rows)]
+    yield from outside
+    large = []
+    for path, leaf in named_leaves(rows):
+        own = _leaf_space(space, path)
+        if isinstance(own, Box) and np.issubdtype(own.dtype, np.floating) and leaf.size:
+            most = float(np.abs(leaf).max())
+            if most > LARGE_NUMBER:
+                large.append(f"{f' of {path}' if path else ''} up to {most:.4g}")
+    if large:
+        reason, advice = "networks learn slowly from large inputs", "config.normalize_observations: true, or scale them"
+        yield EnvFinding("observations", "note", f"numbers{', '.join(large)}", reason, advice)
+    elif not outside:
+        yield EnvFinding("observations", "ok", f"{steps:,} steps: shape and bounds as declared")
+    still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
+    constant = [path or "all of it" for path in still if path != ACTION_MASK]
+    if constant:
+        reason = "what never changes under random actions tells a policy nothing"
+        yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave it out")
+
+
+def _outside(space: gymnasium.Space[Any], rows: Any) -> Iterator[EnvFinding]:
+    for path, values in named_leaves(rows):
+        leaf = _leaf_space(space, path)
+        if isinstance(leaf, Box):
+            outside = (values < leaf.low) | (values > leaf.high)
+            if outside.any():
+                found = f"{path or 'one'} holds {values[outside].ravel()[0]:.6g}, which is outside {leaf}"
+                reason = "rlrun relies on bounds of whole numbers and images alone, other libraries may scale by all"
+                yield EnvFinding("observations", "note", found, reason, "declare the bounds that hold")
+
+
+def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
+    for key in path.split("/") if path else []:
+        parts: Any = space
+        space = parts[int(key)] if isinstance(space, gymnasium.spaces.Tuple) else parts[key]
+    return space
+
+
+def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
+    """Says what is found of rewards, [N]."""
+    size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
+    found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
+    if not rewards.any():
+        reason = "random actions never meet a reward, and nothing is learned before one is met"
+        yield EnvFinding("rewards", "note", "all 0", reason, "help exploration, or shape the reward")
+    elif size > LARGE_REWARD:
+        reason, advice = (
+            "values and gradients grow with it",
+            "config.normalize_rewards: true on-policy, else scale",
+        )
+        yield EnvFinding("rewards", "note", found, reason, advice)
+    elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
+        yield EnvFinding("rewards", "note", found, "errors of values are tiny beside it", "scale rewards to about 1")
+    else:
+        yield EnvFinding("rewards", "ok", found)
+
+
+def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
+    """Says what is found of seeds.
+
+    Args:
+        step: After how many steps the same seeds and actions came to something else; None for never.
+        of_other_seeds: Returns the same of other seeds.
+        is_world: Whether they are those of a world of many agents.
+    """
+    if step is not None:
+        found = f"the same seeds and actions came to something else after {step} steps"
+        source = "a generator that reset(seed) makes" if is_world else "self.np_random, which reset(seed=...) seeds"
+        reason = "runs can neither be repeated nor resumed exactly"
+        return EnvFinding("seeds", "wrong", found, reason, f"draw all randomness from {source}")
+    if of_other_seeds() is None:
+        found = f"other seeds come to the same episodes: the {'world' if is_world else 'env'} is deterministic"
+        reason = "episodes differ by actions alone, so that an evaluation without exploring repeats a single one"
+        return EnvFinding("seeds", "note", found, reason, "let reset(seed) draw the first state, if it may vary")
+    return EnvFinding("seeds", "ok", "the same seeds repeat episodes, others differ")
+
+
+def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
+    """Says what is found of an env's speed.
+
+    Args:
+        steps: Steps that were taken.
+        seconds: Wall time of them.
+        how: How they were taken.
+    """
+    rate = steps / max(seconds, 1e-9)
+    found = f"{rate:,.0f} steps/s {how}"
+    if rate >= SLOW_STEPS_S or seconds < SLOW_AFTER_S:
+        return EnvFinding("speed", "ok", found)
+    reason = f"a million steps take {1e6 / rate / 3600:,.1f} hours, whatever learns from them"
+    return EnvFinding("speed", "note", found, reason, "config.num_workers: 2 or more, an algorithm with a replay")

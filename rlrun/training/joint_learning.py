@@ -1,0 +1,104 @@
+"""The dataflow of trainees that share their workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlrun.errors import UsageError
+from rlrun.flow.concurrently import concurrently
+from rlrun.flow.flow import Flow, learns
+from rlrun.flow.operators.world_fragments import JoinFragments, SelectPolicy
+from rlrun.training.branch import Branch
+from rlrun.training.plugin_results import demand
+from rlrun.training.reward_streams import learning
+
+if TYPE_CHECKING:
+    from rlrun.algorithm import Algorithm
+    from rlrun.flow.sources.rollouts import RolloutMode
+    from rlrun.flow.trainee import Trainee
+
+
+def learning_together(
+    algorithms: Mapping[str, Algorithm[Any]],
+    trainees: Mapping[str, Trainee],
+    trained: tuple[str, ...],
+    length: int,
+) -> tuple[dict[str, Branch], Flow[Any]]:
+    """Returns the dataflow of each trainee, and of all together.
+
+    One trainee has the workers for itself. Several learn from copies of one stream. None of them is ahead of another by
+    more than one fragment, so that each learns from the one just collected.
+    """
+    branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
+    if len(trained) == 1:
+        (policy,) = trained
+        flow = _learning_alone(algorithms[policy], trainees[policy])
+        branches[policy] = Branch(trainees[policy], flow)
+        return branches, flow
+    operators = {policy: _on_worker_beside_others(algorithms[policy], trainees[policy]) for policy in trained}
+    mode = _common_mode({policy: algorithms[policy] for policy in trained})
+    first, *others = (trainees[policy].workers for policy in trained)
+    source = first.joint_rollouts(others, [operators[policy] for policy in trained], mode)
+    copies = source.duplicate(len(trained), lead=1)
+    flows = []
+    for policy, copy in zip(trained, copies, strict=True):
+        algorithm, trainee = algorithms[policy], trainees[policy]
+        fragments: Flow[Any] = copy.for_each(SelectPolicy(policy))
+        if trainee.fragment_length > length:
+            join = JoinFragments(trainee.fragment_length // length, normalized=algorithm.config.normalize_observations)
+            fragments = fragments.zip_with_worker().combine(join)
+        learned = learning(algorithm, fragments, trainee)
+        branches[policy] = Branch(trainee, learned, shared=copies)
+        flows.append(learned)
+    return branches, concurrently(*flows)
+
+
+def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
+    """Returns what an algorithm does on the workers.
+
+    Raises:
+        UsageError: It learns there, or is told how to collect in a way that several policies do not share.
+    """
+    config = algorithm.config
+    for name in algorithm.collect_settings:
+        if getattr(config, name) != type(config).model_fields[name].default:
+            raise UsageError(
+                f"policies.{trainee.name}.config.{name}: several policies that learn in one world share one stream of "
+                "fragments, without this setting of one policy alone; remove it"
+            )
+    operators = list(algorithm.on_worker(trainee))
+    if any(learns(operator) for operator in operators):
+        raise UsageError(
+            f"policy {trainee.name}: {algorithm.name()} computes gradients on the rollout workers, which hold only "
+            "what acts where several policies learn in one world: choose an algorithm that learns on the driver, such "
+            "as ppo"
+        )
+    return operators
+
+
+def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
+    """Returns how the fragments of a world are collected that several algorithms learn from.
+
+    Raises:
+        UsageError: They do not want the same.
+    """
+    modes = {policy: algorithm.mode for policy, algorithm in algorithms.items()}
+    (first, mode), *others = modes.items()
+    for policy, other in others:
+        if other != mode:
+            raise UsageError(
+                f"policy {first} ({algorithms[first].name()}) collects {_MODES[mode]} and policy {policy} "
+                f"({algorithms[policy].name()}) {_MODES[other]}, and they share their workers: choose algorithms that "
+                "agree, or set `asynchronous` of ppo"
+            )
+    return mode
+
+
+_MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
+
+
+def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
+    """Returns the dataflow of a trainee that has the workers for itself."""
+    collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
+    return learning(algorithm, collected, trainee)

@@ -1,0 +1,100 @@
+"""Envs with one agent as worlds: each env slot is a world whose only agent has its only slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlrun.data.tree import map_tree
+from rlrun.envs.env_config import WorldClock
+from rlrun.envs.episode_place import EpisodePlace
+from rlrun.envs.spaces import Spaces
+from rlrun.envs.vector_env import VectorEnv, observation_hash
+from rlrun.worlds.vector_world import ONLY_AGENT, SlotRows, Tree, WorldRows
+
+
+class OneAgentWorlds:
+    """B envs side by side, each a world of one agent; see `VectorWorld`.
+
+    What is shown after a step is written into the same objects again.
+
+    Args:
+        env: The envs.
+        policy: The policy that acts.
+    """
+
+    clock: WorldClock = "parallel"
+    state_space: Box | None = None
+    possible_agents: Sequence[str] = (ONLY_AGENT,)
+
+    def __init__(self, env: VectorEnv, policy: str) -> None:
+        self.num_worlds = slots = env.num_envs
+        self.slots: Mapping[str, int] = {policy: slots}
+        self.spaces: Mapping[str, Spaces] = {policy: Spaces(env.observation_space, env.action_space)}
+        self.columns: Sequence[str] = tuple(env.columns)
+        self.seeds_episodes = env.seeds_episodes
+        self._env = env
+        self._policy = policy
+        nobody, nothing = np.zeros(slots, np.bool_), np.zeros(slots)
+        everybody = ~nobody
+        self._columns = dict.fromkeys(env.columns, nothing)
+        self._shown = SlotRows(None, everybody, everybody, nothing, nobody, nobody, everybody, self._columns)
+        self._rows = WorldRows({policy: self._shown}, None, nobody, nobody, {}, 0)
+
+    def reset(self) -> WorldRows:
+        """Begins the first episode of every env with its own seed."""
+        self._shown.observations = self._env.reset()
+        return self._rows
+
+    def step(self, actions: Mapping[str, Tree]) -> WorldRows:
+        """Takes one step in every env, or begins the next episode where the last step ended one."""
+        shown, rows = self._shown, self._rows
+        begins = rows.ended
+        shown.observations, shown.rewards, shown.terminateds, shown.truncateds, infos = self._env.step(
+            actions[self._policy]
+        )
+        rows.ended = shown.terminateds | shown.truncateds
+        rows.stepped = ~begins
+        rows.infos = {self._policy: infos} if infos else {}
+        shown.starts, shown.acts = begins, ~rows.ended
+        shown.living = shown.acts
+        for name, latest in self._env.columns.items():
+            self._columns[name] = np.where(begins, 0.0, latest)
+        return rows
+
+    def owners(self, policy: str) -> Sequence[str]:
+        """Returns the only agent for each env."""
+        return (ONLY_AGENT,) * self.num_worlds
+
+    def places(self) -> list[EpisodePlace]:
+        """Returns where each env is."""
+        return self._env.places()
+
+    def restore(
+        self,
+        places: Sequence[EpisodePlace],
+        actions: Sequence[Mapping[str, Tree]],
+        hashes: Sequence[str],
+        max_replay_s: float,
+    ) -> tuple[WorldRows, list[bool]]:
+        """Returns to the given places by resetting with their seeds and replaying the actions."""
+        own = [map_tree(lambda leaf: leaf[:, 0], taken[self._policy]) for taken in actions]
+        self._shown.observations, exact = self._env.restore(places, own, hashes, max_replay_s)
+        return self._rows, exact
+
+    def hashes(self) -> list[str]:
+        """Returns a digest of what each env shows now; none before the reset."""
+        seen = self._shown.observations
+        slots = range(0 if seen is None else self.num_worlds)
+        return [observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], seen)) for slot in slots]
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Returns no picture: a recording draws an env of its own."""
+        return None
+
+    def close(self) -> None:
+        """Frees what the envs hold."""
+        self._env.close()

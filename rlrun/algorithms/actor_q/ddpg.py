@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 
 @defaults(lr=1e-3)
-class DDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
+@actor_critic_defaults
+class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
     model: ActorQModelConfig = ActorQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
-from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-class SACConfig(OffPolicyActorCriticConfig):
+@actor_critic_defaults
+class SACConfig(ActorCriticSettings, OffPolicyConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
     model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)

@@ -9,7 +9,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.multi_agent.team import GIVEN, Team
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import NonNegativeFloat, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @fixed("members are given rewards of their own, step by step", n_step=1)
 @defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
-class MADDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
+@actor_critic_defaults
+class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
 
     Noise around actions is for those in a Box; Discrete actions are drawn.

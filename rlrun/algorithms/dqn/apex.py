@@ -13,11 +13,10 @@ from rlrun.config import NonNegativeFloat, Schedule, defaults
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batch_refs import LowerProcessPriority
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import distributed_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
@@ -138,17 +137,5 @@ def store_and_learn_concurrently(
         .zip_with_worker()
         .for_each(SendWeights(trainee, every=asynchrony.weights_age))
     )
-    update = (
-        replay_minibatches(
-            replay,
-            trainee,
-            minibatch_size=config.minibatch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-            normalize_observations=config.normalize_observations,
-        )
-        .for_each(TrainOnMinibatch(trainee))
-        .for_each(UpdatePriorities(replay))
-        .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-    )
-    return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)
+    updates = replay_updates(replay, trainee, config)
+    return concurrently(store, updates, weights=(1, asynchrony.minibatches_per_fragment), output=store)

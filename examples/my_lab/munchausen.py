@@ -9,7 +9,7 @@ from my_lab.ez_greedy import EZGreedy
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.dqn import gather_actions
 from rlrun.algorithms.dqn.return_distributions import huber
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import Fraction, PositiveFloat, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
@@ -76,9 +76,8 @@ class Munchausen(Algorithm[MunchausenConfig]):
         soft_values = temperature * (outputs.target_values(batch["next_obs"]) / temperature).logsumexp(-1)
         td_errors = values - (batch["rewards"] + bonus + batch["discounts"] * soft_values)
         loss = masked_mean(huber(td_errors) * batch["weights"], valid)
-        distances, q_mean = td_errors.abs(), masked_mean(values, valid)
-        statistics = {"loss": loss, "q_mean": q_mean, "td_error": masked_mean(distances, valid)}
-        return Loss(loss, statistics, priorities=distances.squeeze(-1))
+        distances = td_errors.abs()
+        return Loss(loss, td_statistics(loss, values, distances, valid), priorities=distances.squeeze(-1))
 
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Store each fragment, sample minibatches, train, update the target network; then broadcast the weights."""

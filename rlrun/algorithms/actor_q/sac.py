@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
@@ -113,7 +113,7 @@ class SAC(Algorithm[SACConfig]):
         errors = values - targets
         loss = masked_mean(0.5 * errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
-        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        statistics = td_statistics(loss, values[0], distance, valid)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

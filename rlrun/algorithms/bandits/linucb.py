@@ -46,7 +46,4 @@ class LinUCB(Algorithm[LinUCBConfig]):
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """The pulls of all workers, their regressions, new coefficients to everyone."""
-        config = self.config
-        return regressed_rewards(
-            fragments, trainee, env_steps_per_update=config.env_steps_per_update, ridge=config.ridge
-        )
+        return regressed_rewards(fragments, trainee, self.config)

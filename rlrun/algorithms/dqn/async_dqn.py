@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.config import (
     Fraction,
@@ -127,8 +127,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         )
         errors = values - targets
         loss = masked_mean(errors.square(), valid) / 2
-        distance = masked_mean(errors.abs(), valid)
-        return Loss(loss, {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": distance})
+        return Loss(loss, td_statistics(loss, values, errors.abs(), valid))
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """The gradient of a fragment at the weights that acted."""

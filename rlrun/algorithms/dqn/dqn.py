@@ -10,7 +10,7 @@ from pydantic import model_validator
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
@@ -159,7 +159,7 @@ class DQN(Algorithm[DQNConfig]):
         td_errors = (values.detach() - targets).abs()
         distances, priorities = self._distances(outputs, batch, taken, following)
         loss = masked_mean(distances * batch["weights"], valid)
-        statistics = {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": masked_mean(td_errors, valid)}
+        statistics = td_statistics(loss, values, td_errors, valid)
         return Loss(loss, statistics, priorities=(td_errors if priorities is None else priorities).squeeze(-1))
 
     def _distances(

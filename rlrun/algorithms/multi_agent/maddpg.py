@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import GIVEN, Team
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
@@ -133,13 +133,9 @@ class MADDPG(Algorithm[MADDPGConfig]):
             distance = distance + errors.detach().abs() * own
             value_sum = value_sum + values.detach() * own
         members = acting.sum(-1).clip(1)
-        valid = batch["valid"].float()
-        statistics = {
-            "loss": total,
-            "q_mean": masked_mean(value_sum / members, valid),
-            "td_error": masked_mean(distance / members, valid),
-        }
-        return Loss(total, statistics, priorities=(distance / members).squeeze(-1))
+        distance = distance / members
+        statistics = td_statistics(total, value_sum / members, distance, batch["valid"].float())
+        return Loss(total, statistics, priorities=distance.squeeze(-1))
 
     def actors_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]

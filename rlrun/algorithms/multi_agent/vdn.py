@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import PositiveInt, Schedule, defaults, fixed
@@ -118,8 +118,8 @@ class VDN(Algorithm[VDNConfig]):
         errors = values - targets
         loss = masked_mean(errors.square() * batch["weights"], valid)
         distances = errors.detach().abs()
-        q_mean, td_error = masked_mean(values.detach(), valid), masked_mean(distances, valid)
-        return Loss(loss, {"loss": loss, "q_mean": q_mean, "td_error": td_error}, priorities=distances.squeeze(-1))
+        statistics = td_statistics(loss, values.detach(), distances, valid)
+        return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows of consecutive steps [S, L] (arXiv:1803.11485, eq. 6).
@@ -138,11 +138,7 @@ class VDN(Algorithm[VDNConfig]):
         errors = own - targets
         loss = masked_mean(errors.square() * batch["weights"], valid)
         distances = errors.detach().abs() * valid
-        statistics = {
-            "loss": loss,
-            "q_mean": masked_mean(own.detach(), valid),
-            "td_error": masked_mean(distances, valid),
-        }
+        statistics = td_statistics(loss, own.detach(), distances, valid)
         return Loss(loss, statistics, priorities=row_priorities(distances, valid))
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

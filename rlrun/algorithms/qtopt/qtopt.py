@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
@@ -113,7 +113,7 @@ class QTOpt(Algorithm[QTOptConfig]):
         errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
-        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        statistics = td_statistics(loss, values[0], distance, valid)
         return Loss(loss, statistics, priorities=distance.squeeze(-1))
 
     @property

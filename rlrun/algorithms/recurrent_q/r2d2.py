@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.value_rescaling import rescaled, unrescaled
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
@@ -78,11 +78,7 @@ class R2D2(Algorithm[R2D2Config]):
         errors = own - targets
         distance = errors.abs() * valid
         loss = masked_mean(0.5 * errors.square() * batch["weights"], valid)
-        statistics = {
-            "loss": loss,
-            "q_mean": masked_mean(unrescaled(own), valid),
-            "td_error": masked_mean(distance, valid),
-        }
+        statistics = td_statistics(loss, unrescaled(own), distance, valid)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:

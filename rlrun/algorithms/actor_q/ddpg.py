@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
@@ -80,6 +82,7 @@ class DDPG(Algorithm[DDPGConfig]):
             records_values=self.records_values,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error and, behind it, what the actor climbs."""
         bound = self.config.max_grad_norm
@@ -119,6 +122,7 @@ class DDPG(Algorithm[DDPGConfig]):
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
@@ -90,6 +92,7 @@ class SAC(Algorithm[SACConfig]):
             burn_in=config.replay.burn_in,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error, what the actor climbs, and what moves the temperature."""
         config, bound = self.config, self.config.max_grad_norm
@@ -135,6 +138,7 @@ class SAC(Algorithm[SACConfig]):
         loss = (outputs.log_alpha * surplus).sum()
         return Loss(loss, {"loss": loss, "alpha": outputs.log_alpha.detach().exp().sum()})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
@@ -57,23 +59,27 @@ class Apex(DQN):
     config: ApexConfig
     records_values = True
 
+    @override
     def epsilon_spread(self) -> EpsilonSpread | None:
         """Returns the ladder of exploration."""
         return EpsilonLadder(self.config.epsilon_exponent)
 
     @property
+    @override
     def mode(self) -> RolloutMode:
-        """Fragments as they are ready."""
         return "async"
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""
         return first_priorities(trainee, self.config)
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments as they are ready; those for shards stay where they were collected."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
+    @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
@@ -98,8 +99,8 @@ class DQNConfig(OffPolicyConfig):
         return self
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path in ("dueling", "distribution", "num_atoms", "noisy") or super().shapes_parameters(path)
 
 
@@ -135,11 +136,12 @@ class DQN(Algorithm[DQNConfig]):
         """Returns what gives each env slot an `epsilon` of its own; nothing by default."""
         return None
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss."""
         config = self.config
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=Adam(config.adam_epsilon))]
 
+    @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """How far what is estimated of the taken actions is from what followed, over rows [S, 1].
 
@@ -184,6 +186,7 @@ class DQN(Algorithm[DQNConfig]):
         crossed = cross_entropy(taken, targets)
         return crossed, (crossed.detach() - entropy(targets)).clamp(min=0.0)
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config

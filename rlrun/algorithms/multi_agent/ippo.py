@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithms.multi_agent.normalized_values import (
     mappo_defaults,
     normalized_value_errors,
@@ -65,10 +67,12 @@ class IPPO(PPO):
             seed=seed,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the running moments of value targets, and PPO's loss of values normalised by them."""
         return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
+    @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
         """Huber loss of the normalised values, [S, L]."""
         config = self.config

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import GIVEN, Team
@@ -53,8 +55,8 @@ class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     the bounds of a Box, in its loss, as in the authors' code."""
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path == "share_actor" or super().shapes_parameters(path)
 
 
@@ -102,6 +104,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
             theta=config.ou_theta,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error and, behind it, what the actors climb; each is of all members together."""
         bound = self.config.max_grad_norm
@@ -158,6 +161,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
             loss = loss + masked_mean(self.config.output_penalty * penalty - values, acting[:, :, member])
         return Loss(loss, {"loss": loss})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
         config = self.config

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithms.multi_agent.normalized_values import (
     mappo_defaults,
@@ -63,8 +64,8 @@ class MAPPOConfig(PPOConfig):
         return self
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path in ("centralised_value", "value_sees_observation") or super().shapes_parameters(path)
 
 
@@ -115,10 +116,12 @@ class MAPPO(PPO):
             seed=seed,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the running moments of value targets, and PPO's loss of values normalised by them."""
         return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
+    @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
         """Huber loss of the normalised values, [S, L]."""
         config = self.config

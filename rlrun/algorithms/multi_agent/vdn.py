@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
@@ -99,13 +101,14 @@ class VDN(Algorithm[VDNConfig]):
         """Returns the width of the network that mixes values; None for their sum."""
         return None
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss."""
         config = self.config
         optimizer = Adam() if config.optimizer == "adam" else RMSProp(epsilon=RMSPROP_EPSILON)
         loss = self.loss if config.model.core is None else self.sequence_loss
         return [Objective("loss", loss, max_grad_norm=config.max_grad_norm, optimizer=optimizer)]
 
+    @override
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows [S, 1] (arXiv:1803.11485, eq. 6).
 
@@ -141,6 +144,7 @@ class VDN(Algorithm[VDNConfig]):
         statistics = td_statistics(loss, own.detach(), distances, valid)
         return Loss(loss, statistics, priorities=row_priorities(distances, valid))
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
         config = self.config

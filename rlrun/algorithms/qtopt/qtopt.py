@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
@@ -98,6 +99,7 @@ class QTOpt(Algorithm[QTOptConfig]):
             uniform_steps=config.learning_starts,
         )
 
+    @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared temporal difference over rows [S, 1], added up over the critics.
 
@@ -117,16 +119,19 @@ class QTOpt(Algorithm[QTOptConfig]):
         return Loss(loss, statistics, priorities=distance.squeeze(-1))
 
     @property
+    @override
     def mode(self) -> RolloutMode:
         """Rounds in this process; fragments of remote workers as they are ready."""
         return "async" if self.config.num_workers else "sync"
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments in turn, or those of remote workers as they are ready."""
         if not trainee.workers.num_workers:
             return super().collect(trainee)
         return asynchronous_fragments(trainee, self.config.asynchrony, LowerProcessPriority())
 
+    @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay, minibatches out of it, new weights; with remote workers all that concurrently."""
         config = self.config

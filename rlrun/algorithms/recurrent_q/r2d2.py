@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
@@ -61,6 +63,7 @@ class R2D2(Algorithm[R2D2Config]):
     has_target_network = True
     learner_metrics = TD_METRICS
 
+    @override
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared temporal difference of rescaled values over rows [S, L] (paper, sections 2.1 and 2.3).
 
@@ -81,6 +84,7 @@ class R2D2(Algorithm[R2D2Config]):
         statistics = td_statistics(loss, unrescaled(own), distance, valid)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
         config = self.config

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.replay.replay_config import ReplayConfig
@@ -34,8 +36,8 @@ class OffPolicyConfig(AlgorithmConfig):
     """How far the target network moves towards the present one at an update; 1 copies it."""
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step."""
         return self.training_intensity
 
 

@@ -17,13 +17,29 @@ from rlrun.config import (
     PositiveInt,
     Schedule,
     defaults,
+    fixed,
 )
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
 
+SAMPLING = (
+    "num_workers",
+    "num_envs_per_worker",
+    "rollout_fragment_length",
+    "min_env_steps_per_iteration",
+    "num_cpus_per_worker",
+    "worker_timeout_s",
+    "max_worker_restarts",
+)
+"""Settings of how experience is collected, which all policies of a world share; the others are of how a policy learns.
+"""
 
-class LearningSettings(ConfigModel):
-    """How a policy learns, wherever its experience comes from."""
+
+class AlgorithmConfig(ConfigModel):
+    """Settings that every algorithm has; each algorithm adds its own."""
+
+    needed: ClassVar[Mapping[str, str]] = {}
+    """What a spec is told that leaves a setting null without which nothing can be trained, by its name."""
 
     lr: Schedule = 3e-4
     """Learning rate."""
@@ -62,43 +78,6 @@ class LearningSettings(ConfigModel):
     long enough to pay for it, with the trials that share its update. Otherwise it runs updates of dense nets, LSTMs and
     GRUs by NumPy. false is torch's operations one by one. A run keeps what it began with, since the last digits differ.
     """
-
-    @model_validator(mode="after")
-    def _one_way_to_shrink_rewards(self) -> LearningSettings:
-        if self.normalize_rewards and self.clip_rewards is not None:
-            raise ValueError(
-                "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _at_most_a_gpu_for_each_learner(self) -> LearningSettings:
-        if self.num_learners and self.num_gpus > self.num_learners:
-            raise ValueError(
-                f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _servers_have_learners(self) -> LearningSettings:
-        if self.num_parameter_servers and not self.num_learners:
-            raise ValueError("num_parameter_servers needs num_learners, whose gradients the servers apply")
-        return self
-
-    @property
-    def cpus_per_learner(self) -> float:
-        """CPUs that Ray sets aside for each learner in a process of its own."""
-        return float(self.torch_threads)
-
-    @property
-    def gpus_per_learner(self) -> float:
-        """GPUs of each learner in a process of its own."""
-        return self.num_gpus / self.num_learners if self.num_learners else 0.0
-
-
-class SamplingSettings(ConfigModel):
-    """How experience is collected."""
-
     num_workers: NonNegativeInt = 0
     """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
@@ -117,6 +96,38 @@ class SamplingSettings(ConfigModel):
     max_worker_restarts: NonNegativeInt = 100
     """How many rollout workers may be replaced in a run before it fails."""
 
+    @model_validator(mode="after")
+    def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
+        if self.normalize_rewards and self.clip_rewards is not None:
+            raise ValueError(
+                "normalize_rewards and clip_rewards exclude each other; set clip_rewards to null or drop one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _at_most_a_gpu_for_each_learner(self) -> AlgorithmConfig:
+        if self.num_learners and self.num_gpus > self.num_learners:
+            raise ValueError(
+                f"num_gpus ({self.num_gpus:g}) must not exceed num_learners ({self.num_learners}): a learner uses one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _servers_have_learners(self) -> AlgorithmConfig:
+        if self.num_parameter_servers and not self.num_learners:
+            raise ValueError("num_parameter_servers needs num_learners, whose gradients the servers apply")
+        return self
+
+    @property
+    def cpus_per_learner(self) -> float:
+        """CPUs that Ray sets aside for each learner in a process of its own."""
+        return float(self.torch_threads)
+
+    @property
+    def gpus_per_learner(self) -> float:
+        """GPUs of each learner in a process of its own."""
+        return self.num_gpus / self.num_learners if self.num_learners else 0.0
+
     @property
     def fragment_length(self) -> int:
         """Steps of each env in one fragment."""
@@ -131,18 +142,6 @@ class SamplingSettings(ConfigModel):
     def env_steps_per_update(self) -> int:
         """Env steps that are collected between two turns of learning."""
         return self.fragment_length * self.env_slots
-
-
-@defaults(min_env_steps_per_iteration=1000)
-class WorldSamplingSettings(SamplingSettings):
-    """How experience is collected in a world of many agents, for all of its policies."""
-
-
-class AlgorithmConfig(SamplingSettings, LearningSettings):
-    """Settings that every algorithm has; each algorithm adds its own."""
-
-    needed: ClassVar[Mapping[str, str]] = {}
-    """What a spec is told that leaves a setting null without which nothing can be trained, by its name."""
 
     @property
     def needs_ray(self) -> bool:
@@ -190,6 +189,16 @@ class AlgorithmConfig(SamplingSettings, LearningSettings):
         """
         setting, _, below = path.partition(".")
         return setting == "normalize_observations" or (setting == "model" and below != "activation")
+
+
+def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in type(config).model_fields if name not in SAMPLING}
+
+
+@fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
+@defaults(min_env_steps_per_iteration=1000)
+class WorldSamplingSettings(AlgorithmConfig):
+    """How experience is collected in a world of many agents, for all of its policies."""
 
 
 def _is_schedule(field: Any) -> bool:

@@ -39,7 +39,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batches import ConcatBatches
 from rlrun.flow.operators.weights import SendWeights
 from rlrun.flow.policy_workers import PolicyWorkers
-from rlrun.flow.sources.aggregated_rollouts import AggregatedRollouts
 from rlrun.flow.sources.rollouts import AsyncRollouts
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -215,7 +214,7 @@ def measured_stubs(workers: WorkerSet, fragment: Fragment, case: Case, seconds: 
     trainee.workers.send(trainee.weights())
     source: AsyncRollouts
     if case.aggregators:
-        source = AggregatedRollouts(workers, DEFAULT_POLICY, IN_FLIGHT, {})
+        source = AsyncRollouts(workers, DEFAULT_POLICY, (), IN_FLIGHT, {})
     else:
         workers.deliverers = workers.indices[: case.workers]
         source = AsyncRollouts(workers, DEFAULT_POLICY, (), IN_FLIGHT)

@@ -9,16 +9,15 @@ from my_lab.ez_greedy import EZGreedy
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.dqn import gather_actions
 from rlrun.algorithms.dqn.return_distributions import huber
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import Fraction, PositiveFloat, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import local_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
@@ -77,22 +76,12 @@ class Munchausen(Algorithm[MunchausenConfig]):
         soft_values = temperature * (outputs.target_values(batch["next_obs"]) / temperature).logsumexp(-1)
         td_errors = values - (batch["rewards"] + bonus + batch["discounts"] * soft_values)
         loss = masked_mean(huber(td_errors) * batch["weights"], valid)
-        distances, q_mean = td_errors.abs(), masked_mean(values, valid)
-        statistics = {"loss": loss, "q_mean": q_mean, "td_error": masked_mean(distances, valid)}
-        return Loss(loss, statistics, priorities=distances.squeeze(-1))
+        distances = td_errors.abs()
+        return Loss(loss, td_statistics(loss, values, distances, valid), priorities=distances.squeeze(-1))
 
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Store each fragment, sample minibatches, train, update the target network; then broadcast the weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
-        minibatches = replay_minibatches(
-            replay,
-            trainee,
-            minibatch_size=config.minibatch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-        )
-        updates = minibatches.for_each(TrainOnMinibatch(trainee)).for_each(UpdatePriorities(replay))
-        updated = updates.for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
         stored = items.zip_with_worker().for_each(StoreToReplay(replay))
-        return stored.followed_by(updated).for_each(BroadcastWeights(trainee))
+        return stored.followed_by(replay_updates(replay, trainee, config)).for_each(BroadcastWeights(trainee))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.settings.on_policy import OnPolicyConfig
@@ -51,6 +53,7 @@ class A2C(Algorithm[A2CConfig]):
     policy_family = "actor_critic"
     learner_metrics: ClassVar[tuple[Metric, ...]] = POLICY_GRADIENT_METRICS
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
         return policy_gradient_loss(
@@ -60,6 +63,7 @@ class A2C(Algorithm[A2CConfig]):
             entropy_coeff=scheduled["entropy_coeff"],
         )
 
+    @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""
         config = self.config

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithms.a2c import A2C, A2CConfig
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
@@ -53,12 +55,14 @@ class A3C(A2C):
     config: A3CConfig
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, *VALUE_METRICS)
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """A2C's, which also measures the values: what travels from a worker are gradients and statistics alone."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """The gradient of a fragment at the weights that acted."""
         config = self.config
@@ -69,11 +73,13 @@ class A3C(A2C):
             ComputeGradients(trainee.learner_factory, seq_len=config.steps_in_row),
         )
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Gradients of the workers' fragments, as they are ready."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
+    @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """One step of SGD along each gradient, new weights to whoever has delivered it."""
         return (

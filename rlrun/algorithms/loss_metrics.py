@@ -32,6 +32,18 @@ TD_METRICS = (
 )
 
 
+def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -> dict[str, Tensor]:
+    """Returns a loss's statistics for `TD_METRICS`.
+
+    Args:
+        loss: The loss, [].
+        values: Q values of the taken actions, [S, L].
+        errors: Absolute TD errors, [S, L].
+        valid: Mask of the steps that count, [S, L].
+    """
+    return {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": masked_mean(errors, valid)}
+
+
 def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str, Tensor]:
     """Returns a loss's statistics for `VALUE_METRICS`.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, POLICY_GRADIENT_METRICS
@@ -72,8 +73,8 @@ class PPOConfig(OnPolicyConfig):
         return self
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step."""
         return self.num_epochs / self.minibatch_size
 
 
@@ -84,6 +85,7 @@ class PPO(Algorithm[PPOConfig]):
     policy_family = "actor_critic"
     learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION)
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
         config, valid = self.config, batch["valid"].float()
@@ -118,10 +120,12 @@ class PPO(Algorithm[PPOConfig]):
         return errors
 
     @property
+    @override
     def mode(self) -> RolloutMode:
         """Rounds of one fragment from every worker, or with `asynchronous` fragments as they are ready."""
         return "async" if self.config.asynchronous else "sync"
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""
         config = self.config

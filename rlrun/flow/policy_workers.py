@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow, learns
 from rlrun.flow.operators.batch_refs import LeaveOnWorker
-from rlrun.flow.sources.aggregated_rollouts import AggregatedRollouts
 from rlrun.flow.sources.operator_chain import OperatorChain
 from rlrun.flow.sources.rollouts import AsyncRollouts, RolloutMode, SyncRollouts
 from rlrun.rollout.worker import Orders
@@ -106,7 +105,7 @@ class PolicyWorkers:
         if used:
             self._workers.gather(used, batch_size, in_flight, self.policy)
             shown = {"aggregators": used, "batch_size": batch_size}
-            return Flow(AggregatedRollouts(self._workers, self.policy, in_flight, shown))
+            return Flow(AsyncRollouts(self._workers, self.policy, (), in_flight, shown))
         return Flow(AsyncRollouts(self._workers, self.policy, chain.described(), in_flight))
 
     def joint_rollouts(

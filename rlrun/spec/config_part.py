@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.explain import Location
 from rlrun.spec.expansion import Spaces
 
@@ -25,7 +25,7 @@ class ConfigPart:
 
     location: Location
     algorithm: str
-    model: type[SamplingSettings]
+    model: type[AlgorithmConfig]
     data: Any
     spaces: Spaces
-    value: SamplingSettings | None
+    value: AlgorithmConfig | None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
@@ -181,7 +181,7 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
     return mistakes
 
 
-def _check_needed(configs: Mapping[Location, SamplingSettings]) -> list[Mistake]:
+def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
     """Mistakes for settings that are null and without which training is impossible."""
     return [
         Mistake((*location, name), message)

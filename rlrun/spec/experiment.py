@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 from typing_extensions import override
 
-from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
+from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
@@ -310,7 +310,7 @@ class Learning(ConfigModel):
     """Name or import path of the algorithm; for several policies, the display name of theirs."""
     env: EnvConfig
     """The environment, or the world of many agents."""
-    config: SerializeAsAny[SamplingSettings]
+    config: SerializeAsAny[AlgorithmConfig]
     """Settings of the algorithm; for several policies, settings of sampling."""
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
     """The policies of a world by name; empty if `algorithm` learns the only one."""
@@ -326,7 +326,7 @@ class Learning(ConfigModel):
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
         """Settings of algorithms, by location in the entry."""
-        if isinstance(self.config, AlgorithmConfig):
+        if not self.policies:
             return {("config",): self.config}
         return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
 
@@ -343,7 +343,7 @@ class Learning(ConfigModel):
     @property
     def learns(self) -> Policies:
         """The policies with their algorithms and settings."""
-        if isinstance(self.config, AlgorithmConfig):
+        if not self.policies:
             return Policies.alone(algorithm_class(self.algorithm)(self.config))
         league = self.league or LeagueSettings()
         return Policies.of_specs(self.policies, self.config, self.mapping, self.train, self.seats, league)

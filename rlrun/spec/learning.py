@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, create_model
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
+from rlrun.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel, fixed, is_config
 from rlrun.envs.env_config import names_world
 from rlrun.envs.presets import with_preset
@@ -355,7 +355,7 @@ def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
     mistakes = [replace(mistake, location=(*place, *mistake.location)) for mistake in mistakes]
     for key in policy:
         if key not in POLICY_KEYS:
-            if key in SamplingSettings.model_fields:
+            if key in SAMPLING:
                 message = f"'{key}' belongs under the experiment's `config`: {_SHARED.partition(',')[0]}"
             else:
                 message = place_of(key, models, f"policies.{name}.config") or unknown_key(key, POLICY_KEYS)
@@ -388,7 +388,7 @@ def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
 
 
 def _check_sampling(
-    entry: Mapping[str, Any], models: Mapping[str, type[SamplingSettings]]
+    entry: Mapping[str, Any], models: Mapping[str, type[AlgorithmConfig]]
 ) -> tuple[ConfigPart, list[Mistake]]:
     """Validates settings of sampling; for settings of learning, the message names the policies that have them."""
     written = _stated(entry, "config")
@@ -449,7 +449,7 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str])
 def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
     """Config class of an algorithm in which settings of sampling are fixed."""
     usual = model()
-    values = {name: getattr(usual, name) for name in SamplingSettings.model_fields if name in model.model_fields}
+    values = {name: getattr(usual, name) for name in SAMPLING if name in model.model_fields}
     own = create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__)
     return fixed(_SHARED, **values)(own)
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
 from rlrun.config import is_config
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, describe, dotted, is_model, shown, unknown_name
@@ -133,7 +132,7 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
     if not _is_setting(config.model, steps):
         section = annotation_at(config.model, tuple(steps[:-1]))
         if gone := section.why_gone(str(steps[-1])) if is_config(section) else "":
-            return gone.replace(" here", f" in {config.algorithm}", 1)
+            return gone.replace(" here", f" in {config.algorithm}", 1) if config.algorithm else gone
         prefix = path.removesuffix(inner)
         paths = list(_paths(config.model))
         alike = [known for known in paths if known.rpartition(".")[2] == inner]
@@ -144,7 +143,7 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
         )
         see = f"; see `rlrun config {config.algorithm}`" if config.algorithm else _PATHS_OF_POLICIES
         return f"there is no setting '{path}'{hint or see}"
-    if shapes_parameters(config.model, inner):
+    if config.model.shapes_parameters(inner):
         return "cannot change in a population: its members copy each other's weights"
     if inner in PLACES:
         return "cannot change in a population: CPUs and GPUs are reserved when a trial starts"
@@ -159,11 +158,6 @@ def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fract
     if fractions and not _takes_fractions(annotation):
         return f"pb2 explores numbers with a fraction, and this must be {describe(annotation)}: use pbt"
     return ""
-
-
-def shapes_parameters(model: type[SamplingSettings], path: str) -> bool:
-    """Whether a setting determines the network's parameters; settings of sampling never do."""
-    return issubclass(model, AlgorithmConfig) and model.shapes_parameters(path)
 
 
 def _is_setting(model: type[BaseModel], steps: Location) -> bool:

@@ -83,14 +83,14 @@ class _Judging(ConfigModel):
     """Whether higher values are better (max) or lower ones (min)."""
 
 
-class _Timed(_Judging):
-    """The metric by which trials are compared, and the unit of their progress."""
+class _Timed(ConfigModel):
+    """The unit of a trial's progress."""
 
     time_attr: TimeAttr = "env_steps"
     """Unit of a trial's progress."""
 
 
-class _Limited(_Timed):
+class _Limited(_Timed, _Judging):
     """Early stopping that lets the best trials run up to a limit."""
 
     max_t: PositiveFloat | None = None
@@ -140,7 +140,7 @@ class BohbConfig(HyperBandConfig):
     """HyperBand which reports the trials' results at each rung to the searcher bohb."""
 
 
-class MedianConfig(_Timed):
+class MedianConfig(_Timed, _Judging):
     """Median stopping rule: stops a trial whose best result is below the median of the others' running means."""
 
     grace_period: PositiveFloat | None = None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.explain import Location, Mistake, dotted
 from rlrun.spec.expansion import Spaces, count
 from rlrun.spec.experiment import RunSettings
-from rlrun.spec.mutation_checks import shapes_parameters
 from rlrun.spec.search_space import SearchSpace
 from rlrun.spec.tuning import (
     AshaConfig,
@@ -21,7 +20,7 @@ from rlrun.spec.tuning import (
 )
 
 
-def check_tuning(settings: RunSettings, configs: Mapping[Location, SamplingSettings], spaces: Spaces) -> list[Mistake]:
+def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConfig], spaces: Spaces) -> list[Mistake]:
     """Checks an entry's scheduler and searcher.
 
     Args:
@@ -125,7 +124,7 @@ def _population_mistakes(
     settings: RunSettings,
     population: PbtConfig | Pb2Config,
     where: Location,
-    configs: Mapping[Location, SamplingSettings],
+    configs: Mapping[Location, AlgorithmConfig],
     spaces: Spaces,
 ) -> Iterator[Mistake]:
     """Yields mistakes of populations."""
@@ -134,7 +133,7 @@ def _population_mistakes(
         yield Mistake(where, message)
     for location in spaces:
         place = next((place for place in configs if location[: len(place)] == place), None)
-        if place is None or shapes_parameters(type(configs[place]), dotted(location[len(place) :])):
+        if place is None or type(configs[place]).shapes_parameters(dotted(location[len(place) :])):
             message = "cannot vary in a population: its members copy each other's weights"
             yield Mistake(location, message)
     interval = population.interval_env_steps

@@ -36,7 +36,7 @@ from rlrun.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
-    from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
+    from rlrun.algorithm_config import AlgorithmConfig
     from rlrun.envs.spaces import Spaces
     from rlrun.learner.learner import Learner
     from rlrun.learner.update_executor import UpdateExecutor
@@ -365,7 +365,7 @@ def _announce_compilation(
         announce(COMPILED_ELSEWHERE)
 
 
-def _worker_set(worker: Any, sampling: SamplingSettings, factory: str) -> WorkerSet:
+def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str) -> WorkerSet:
     """Returns the workers, which start when they are first used."""
     return WorkerSet(
         worker,

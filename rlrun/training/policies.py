@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings, WorldSamplingSettings
+from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
@@ -35,7 +35,7 @@ class Policies:
     """
 
     algorithms: Mapping[str, Algorithm[Any]]
-    sampling: SamplingSettings
+    sampling: AlgorithmConfig
     slots: Mapping[str, int] = field(default_factory=dict)
     mapping: Mapping[str, str] | str | None = None
     train: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Policies:
     def of_specs(
         cls,
         specs: Mapping[str, PolicySpec],
-        sampling: SamplingSettings,
+        sampling: AlgorithmConfig,
         mapping: Mapping[str, str] | str | None,
         train: tuple[str, ...],
         seats: Mapping[str, SeatSettings],

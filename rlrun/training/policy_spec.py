@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import SerializeAsAny, field_serializer
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithm_config import AlgorithmConfig, SamplingSettings
+from rlrun.algorithm_config import SAMPLING, AlgorithmConfig
 from rlrun.config import ConfigModel, NonEmptyText, PositiveInt
 from rlrun.registry import algorithm_class
 
@@ -27,7 +27,7 @@ class PolicySpec(ConfigModel):
     @field_serializer("config")
     def _without_unsaid_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:
         fields = type(config).model_fields
-        sampling = SamplingSettings.model_fields.keys() & fields.keys()
+        sampling = [name for name in SAMPLING if name in fields]
         unsaid = {name for name in sampling if getattr(config, name) == fields[name].default}
         return config.model_dump(mode="json", exclude=unsaid)
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.ppo import PPO
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
@@ -40,8 +40,10 @@ def ppo(**more: Any) -> PPO:
     return PPO(PPO.Config.parse({**SMALL, **more}))
 
 
-def sampling(**more: Any) -> SamplingSettings:
-    return SamplingSettings.parse({"num_envs_per_worker": 4, "rollout_fragment_length": 13, **more})
+def sampling(**more: Any) -> WorldSamplingSettings:
+    return WorldSamplingSettings.parse(
+        {"num_envs_per_worker": 4, "rollout_fragment_length": 13, "min_env_steps_per_iteration": 0, **more}
+    )
 
 
 def self_play(algorithm: Any = None, *, league: dict[str, Any] | None = None, **seat: Any) -> Policies:
@@ -441,7 +443,7 @@ def test_self_play_against_the_past_learns_to_beat_chance_at_tic_tac_toe() -> No
         model={"hiddens": [64]},
     )
     policies = self_play(algorithm, league={"snapshot_every": 10, "pool": 4}, self_play_share=0.5)
-    policies = replace(policies, sampling=SamplingSettings(num_envs_per_worker=16))
+    policies = replace(policies, sampling=WorldSamplingSettings(num_envs_per_worker=16, min_env_steps_per_iteration=0))
     with Training(GAME, policies, seed=0) as training:
         while training.step()["env_steps"] < 12_000:
             pass

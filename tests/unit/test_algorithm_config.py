@@ -1,6 +1,6 @@
 import pytest
 
-from rlrun.algorithm_config import AlgorithmConfig, LearningSettings, SamplingSettings
+from rlrun.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSettings
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.settings.on_policy import OnPolicyConfig
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
@@ -37,9 +37,10 @@ def test_learners_share_the_gpus_and_have_the_threads_they_use():
     assert AlgorithmConfig.parse({"num_gpus": 2}).gpus_per_learner == 0
 
 
-def test_how_it_learns_and_how_it_collects_are_settings_apart():
-    assert not set(LearningSettings.model_fields) & set(SamplingSettings.model_fields)
-    assert set(AlgorithmConfig.model_fields) == {*LearningSettings.model_fields, *SamplingSettings.model_fields}
+def test_a_world_has_the_settings_of_collecting_alone():
+    assert tuple(WorldSamplingSettings.model_fields) == SAMPLING
+    with pytest.raises(SpecError, match=r"'lr' cannot be set here: it is of how a policy learns, .*policies.NAME.conf"):
+        WorldSamplingSettings.parse({"lr": 0.1})
 
 
 @pytest.mark.parametrize(

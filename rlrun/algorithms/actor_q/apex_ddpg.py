@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, first_priorities, store_and_learn_concurrently
 from rlrun.algorithms.settings.distributed_replay import DistributedReplaySettings
@@ -46,18 +48,21 @@ class ApexDDPG(DDPG):
     records_values = True
 
     @property
+    @override
     def mode(self) -> RolloutMode:
-        """Fragments as they are ready."""
         return "async"
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""
         return first_priorities(trainee, self.config)
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments as they are ready; those for shards stay where they were collected."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
+    @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)

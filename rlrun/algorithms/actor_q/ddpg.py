@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import transitions_or_sequences
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 
 @defaults(lr=1e-3)
-class DDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
+@actor_critic_defaults
+class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
     model: ActorQModelConfig = ActorQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
@@ -80,6 +82,7 @@ class DDPG(Algorithm[DDPGConfig]):
             records_values=self.records_values,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error and, behind it, what the actor climbs."""
         bound = self.config.max_grad_norm
@@ -109,7 +112,7 @@ class DDPG(Algorithm[DDPGConfig]):
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
-        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        statistics = td_statistics(loss, values[0], distance, valid)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -119,6 +122,7 @@ class DDPG(Algorithm[DDPGConfig]):
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config
@@ -129,23 +133,10 @@ class DDPG(Algorithm[DDPGConfig]):
             gamma=config.gamma,
             is_recurrent=config.model.core is not None,
         )
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
-from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import transitions_or_sequences
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-class SACConfig(OffPolicyActorCriticConfig):
+@actor_critic_defaults
+class SACConfig(ActorCriticSettings, OffPolicyConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
     model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
@@ -90,6 +92,7 @@ class SAC(Algorithm[SACConfig]):
             burn_in=config.replay.burn_in,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error, what the actor climbs, and what moves the temperature."""
         config, bound = self.config, self.config.max_grad_norm
@@ -113,7 +116,7 @@ class SAC(Algorithm[SACConfig]):
         errors = values - targets
         loss = masked_mean(0.5 * errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
-        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        statistics = td_statistics(loss, values[0], distance, valid)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -135,6 +138,7 @@ class SAC(Algorithm[SACConfig]):
         loss = (outputs.log_alpha * surplus).sum()
         return Loss(loss, {"loss": loss, "alpha": outputs.log_alpha.detach().exp().sum()})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config
@@ -145,23 +149,10 @@ class SAC(Algorithm[SACConfig]):
             gamma=config.gamma,
             is_recurrent=config.model.core is not None,
         )
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, action_masks, networks_of
@@ -88,10 +89,12 @@ class SoftNetworks(ABC):
 class SquashedNetworks(SoftNetworks):
     """Continuous actions: expectations over the actor's distribution are taken from one drawn action."""
 
+    @override
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of actions [S, L, D], [C, S, L]."""
         return self.networks.critic_outputs(self.networks.present(batch), batch["actions"]).squeeze(-1)
 
+    @override
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Draws an action in each observation by the column `noise`."""
         observations = self.networks.present(batch)
@@ -99,6 +102,7 @@ class SquashedNetworks(SoftNetworks):
         actions, log_probs = actor.sample_and_log_prob(batch["noise"])
         return Soft(log_probs, self.networks.critic_outputs(observations, actions).squeeze(-1).amin(0))
 
+    @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Draws an action in each next observation by the column `next_noise`."""
         with torch.no_grad():
@@ -112,6 +116,7 @@ class SquashedNetworks(SoftNetworks):
 class ChoiceNetworks(SoftNetworks):
     """A finite number of actions: expectations are sums over the allowed ones (Christodoulou, arXiv:1910.07207)."""
 
+    @override
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
         """Returns 0.98 of the largest entropy over the allowed choices, with masks on average over the observations."""
         mask = mask_of(action_masks(self.networks.present(batch)))
@@ -120,16 +125,19 @@ class ChoiceNetworks(SoftNetworks):
         largest: Tensor = masked_mean((mask != 0).sum(-1).clamp(min=1).log(), batch["valid"].float())
         return ENTROPY_SHARE * largest
 
+    @override
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of choices [S, L], [C, S, L]."""
         outputs, actions = self.networks.critic_outputs(self.networks.present(batch)), batch["actions"]
         return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
 
+    @override
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Averages over the choices."""
         observations = self.networks.present(batch)
         return averaged(self.networks.actor_outputs(observations), self.networks.critic_outputs(observations))
 
+    @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Averages over the choices in the next observations."""
         with torch.no_grad():
@@ -217,18 +225,20 @@ class SoftPolicy(Policy):
         self.critics, self.actor = networks_of(self.module)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The actor."""
         return self.parameters.range_under(ACTOR)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> SoftNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
         networks = ActorQNetworks(self.critics, self.actor, views, targets, self.burn_in)
         return self.networks(networks, self.default_target_entropy)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns standard normal noise of the actions in the observations and in the next ones, [S, L, D] each."""
         if not self.num_normal:
@@ -236,8 +246,8 @@ class SoftPolicy(Policy):
         noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
         return {"noise": noise[0], "next_noise": noise[1]}
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         (start, _), actions = self.acting_range, self.action_space
         assert self.actor is not None
         sampled: Exploration = SampleActions(actions)

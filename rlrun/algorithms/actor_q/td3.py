@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
@@ -34,10 +36,12 @@ class TD3(DDPG):
     num_critics = 2
     draws_noise = True
 
+    @override
     def actor_every(self) -> int:
         """Returns the policy's delay (arXiv:1802.09477, section 5.2)."""
         return self.config.policy_delay
 
+    @override
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Returns the target's actions with clipped noise (arXiv:1802.09477, eq. 14), [S, L, D]."""
         bound = self.config.target_noise_clip

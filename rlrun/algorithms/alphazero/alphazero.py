@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.alphazero.matches import points_of
@@ -179,17 +180,19 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
             seed=seed,
         )
 
+    @override
     def worker_config(self, config: WorkerConfig) -> SelfPlayConfig:
-        """Returns what workers that play against themselves are made from."""
         own = self.config
         return self_playing(config, SelfPlaySettings(own.simulations, own.search, own.temperature, own.exploring_moves))
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss, under weight decay."""
         config = self.config
         decayed = AdamW(config.weight_decay)
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=decayed, is_main=True)]
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Cross-entropy to the visits plus squared error to the result, over rows [S, 1]: Nature 550 (2017), eq. 1.
 
@@ -207,6 +210,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         }
         return Loss(policy_loss + self.config.value_coeff * value_loss, statistics)
 
+    @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Games into the replay buffer, `training_intensity` minibatches per row out of it, new weights."""
         config = self.config

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.searching import NetworkPrediction, SearchingBehavior, SearchingNetwork
 from rlrun.algorithms.alphazero.tree_search import SearchSettings
@@ -43,8 +45,8 @@ class SearchingPolicy(ActorCriticPolicy):
         self._search = search
         self._ranks_returns = ranks_returns
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         network = acting_network(self.network, self.parameters, heads=("outputs", "value"))
         game = RankedGame(self.game) if self._ranks_returns else self.game
         prediction = NetworkPrediction(network, game)

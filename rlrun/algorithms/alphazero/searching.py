@@ -116,6 +116,7 @@ class SearchingBehavior(BehaviorPolicy):
     def search(self, simulations: int) -> None:
         self._searching.simulations = simulations
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes over weights, and what the returns of games are held against."""
         super().load(weights)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.algorithms.alphazero.ranked_rewards import BAR
 from rlrun.algorithms.alphazero.self_play_worker import RETURNS, VISITS
@@ -40,6 +41,7 @@ class MoveBySymmetries(StatefulOperator):
         self.trainee = trainee
         self._generator = generator(trainee.seed, "symmetries")
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns rows [S, 1] of positions of the same value."""
         world = self.trainee.world
@@ -53,12 +55,12 @@ class MoveBySymmetries(StatefulOperator):
         visits = symmetries.move_actions(item[VISITS][:, 0], which)
         return SampleBatch(item, obs=map_tree(lambda leaf: leaf[:, None], seen), visits=visits[:, None])
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the state of the draws."""
         return {"generator": dict(self._generator.bit_generator.state)}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         load_generator(self._generator, state["generator"])
 
 
@@ -84,12 +86,12 @@ class RaiseBar(StatefulOperator):
         self.newest = newest
         self._returns: deque[float] = deque(maxlen=newest)
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"percentile": self.percentile, "newest": self.newest}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the rows [N, 1] without their returns."""
         returns = item[RETURNS][:, 0]
         self._returns.extend(returns[np.isfinite(returns)].tolist())
         if self._returns:
@@ -97,16 +99,16 @@ class RaiseBar(StatefulOperator):
             self.trainee.filters.moments[BAR] = Moments(float(len(self._returns)), bar, np.zeros(()))
         return SampleBatch({name: column for name, column in item.items() if name != RETURNS})
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns the bar, once a game has ended."""
         return {"ranked/bar": float(self.trainee.filters.moments[BAR].mean)} if self._returns else {}
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the newest returns."""
         return {"returns": list(self._returns)}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._returns = deque(map(float, state["returns"]), maxlen=self.newest)
 
 
@@ -139,12 +141,12 @@ class BroadcastAccepted(StatefulOperator):
         self._matches = self._passed = self._judged_at = 0
         self._points = 0.0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"every": self.every, "share": self.share}
 
+    @override
     def __call__(self, item: T) -> T:
-        """Returns the item as it is."""
         env_steps = self.trainee.clock.env_steps
         if self._accepted is None:
             self._accept(self.trainee.weights(), env_steps)
@@ -162,12 +164,12 @@ class BroadcastAccepted(StatefulOperator):
         self._accepted, self._judged_at = weights, env_steps
         self.trainee.workers.send(weights)
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns how the latest match ended, if there was one."""
         return {"gate/points": self._points, "gate/accepted": self._passed}
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the accepted weights and what was counted."""
         accepted = self._accepted
         return {
             "accepted": None if accepted is None else {"acting": accepted.acting, "version": accepted.version},
@@ -177,6 +179,7 @@ class BroadcastAccepted(StatefulOperator):
             "points": self._points,
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned: the workers get the accepted weights back."""
         self._matches, self._passed = as_count(state["matches"]), as_count(state["passed"])

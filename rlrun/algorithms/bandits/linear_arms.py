@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.functional.schedules import value_at
 from rlrun.nn.acting import Floats, Heads
@@ -87,10 +88,11 @@ class ArmExploration(Exploration):
         self.schedules = (schedule,)
         self.weight = np.float32(0.0)
 
+    @override
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore."""
         self.weight = np.float32(value_at(weights.schedules[self.schedule], weights.env_steps))
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -102,6 +104,7 @@ class ArmExploration(Exploration):
         """Returns the arms of a step, [B]."""
         return self.chosen(run(), noise)
 
+    @override
     def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Returns arms outside of training, [B]."""
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
@@ -123,10 +126,11 @@ class UpperConfidenceBound(ArmExploration):
         Li et al., arXiv:1003.0146, algorithm 1.
     """
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws nothing, [T, B, 0]."""
         return np.empty((length, slots, 0), np.float32)
 
+    @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
         """Returns the widths."""
         widths: Floats = np.sqrt((spreads * spreads).sum(-1))
@@ -151,10 +155,12 @@ class PosteriorSampling(ArmExploration):
         super().__init__(schedule)
         self.shape = regressions, features
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws z of each regression, [T, B, M D]."""
         return generator.standard_normal((length, slots, self.shape[0] * self.shape[1]), np.float32)
 
+    @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
         """Returns x^T S z of each arm."""
         drawn: Floats = (spreads * noise.reshape(-1, *self.shape)).sum(-1)

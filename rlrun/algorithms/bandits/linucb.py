@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.bandits.learning import regressed_rewards
 from rlrun.algorithms.bandits.settings import LinearBanditConfig
@@ -40,13 +42,11 @@ class LinUCB(Algorithm[LinUCBConfig]):
             *spaces, ridge=self.config.ridge, exploration=lambda *_: UpperConfidenceBound("alpha")
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns none: no gradient moves the coefficients."""
         return []
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """The pulls of all workers, their regressions, new coefficients to everyone."""
-        config = self.config
-        return regressed_rewards(
-            fragments, trainee, env_steps_per_update=config.env_steps_per_update, ridge=config.ridge
-        )
+        return regressed_rewards(fragments, trainee, self.config)

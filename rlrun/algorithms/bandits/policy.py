@@ -9,6 +9,7 @@ import gymnasium
 import torch
 from gymnasium.spaces import Box, Discrete
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.bandits.linear_arms import LinearArms
 from rlrun.data.sample_batch import SampleBatch
@@ -68,6 +69,7 @@ class LinearBanditPolicy(Policy):
         self.module = Regressions(self.arms.regressions, self.arms.features, ridge)
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
@@ -79,8 +81,8 @@ class LinearBanditPolicy(Policy):
         means = contexts @ (coefficients[0] if contexts.ndim == 3 else coefficients.T)
         return means.view(*seen.shape[:2], -1)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         arms = self.arms
         return BehaviorPolicy(
             LinearArms(arms.regressions, arms.features, is_one_hot=arms.is_one_hot, start=arms.start),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.bandits.ridge_regression import RidgeRegressions
 from rlrun.data.sample_batch import SampleBatch
@@ -45,10 +46,11 @@ class RegressRewards(StatefulOperator):
         self._going_on: NDArray[np.bool_] | None = None
         self._looks_for_states = True
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"ridge": self.ridge}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Learns from a batch [T, B], step by step; returns it as it is.
 
@@ -84,11 +86,11 @@ class RegressRewards(StatefulOperator):
             warnings.warn(NO_BANDIT, stacklevel=2)
         self._going_on = going_on[-1]
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the regressions."""
         return {"regressions": None if self._regressions is None else self._regressions.state()}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         saved = state["regressions"]
         self._regressions = None if saved is None else RidgeRegressions.from_state(saved)

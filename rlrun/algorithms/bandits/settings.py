@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveFloat, defaults, fixed
 
@@ -25,6 +27,7 @@ class LinearBanditConfig(AlgorithmConfig):
     """Weight of the coefficients' squared norm: what the inverse Gram matrix begins with is its inverse."""
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
         """Whether a setting decides which parameters and statistics there are: none does."""
         return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.learning_rows import learning_rows
 from rlrun.data.sample_batch import SampleBatch
@@ -100,14 +101,15 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         self._weights: Weights | None = None
         self._goes_on_from: LearningWeights | None = None
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         standardize = {} if self.standardize is None else {"standardize": self.standardize}
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
         sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
         sizes = {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **sequences}
         return {**sizes, **standardize, **stop}
 
+    @override
     def for_worker(self, worker: int) -> AllReduceSGD:
         """Returns the operator with the worker's number and the address, on this machine, where the workers meet."""
         if self.num_workers == 1:
@@ -129,16 +131,19 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
             member=(worker - 1, self._address),
         )
 
+    @override
     def begin(self) -> None:
         """Makes the learner and meets the other workers."""
         self._started()
 
+    @override
     def set_weights(self, weights: Weights) -> None:
         """Keeps schedules and env steps; the parameters only together with an optimizer's state."""
         self._weights = weights
         if weights.learning is not None and weights.learning.optimizer:
             self._goes_on_from = weights.learning
 
+    @override
     def __call__(self, item: SampleBatch) -> Replica:
         """Learns from a batch [T, B] with `values` and `value_targets`."""
         if self._weights is None:
@@ -210,14 +215,15 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         total: Doubles = self._reduce(torch.from_numpy(own)).numpy()
         return total
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns counters and the state of the minibatch order."""
         return {"learner": self._started().state()}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._started().load_state(state["learner"])
 
+    @override
     def close(self) -> None:
         """Leaves the other workers; on the driver, ends their meeting."""
         for member in (self._reduce, self._meeting):
@@ -238,6 +244,7 @@ class MirrorReplicas(Operator):
         self._statistics: list[dict[str, float]] = []
         self._values = NO_VALUES
 
+    @override
     def __call__(self, item: tuple[int | None, Replica]) -> Iterable[Replica]:
         """Mirrors one worker's replica.
 
@@ -260,8 +267,8 @@ class MirrorReplicas(Operator):
 
     declared_metrics = tuple(metric.below("learner/") for metric in VALUE_METRICS)
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns what was measured since the last call: means of the losses' statistics, and of the values."""
         taken, self._statistics = self._statistics, []
         values, self._values = self._values, NO_VALUES
         names = taken[0] if taken else {}

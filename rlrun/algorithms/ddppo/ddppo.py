@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithms.ddppo.all_reduce_sgd import AllReduceSGD, MirrorReplicas
 from rlrun.algorithms.ppo import PPO, PPOConfig
@@ -66,6 +67,7 @@ class DDPPO(PPO):
     Config = DDPPOConfig
     config: DDPPOConfig
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """What every worker learns from its own fragment, in step with the others."""
         config = self.config
@@ -81,6 +83,7 @@ class DDPPO(PPO):
         )
         return ComputeAdvantages(config.gamma, config.gae_lambda), learn
 
+    @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """A copy of what the workers have learned, merged filters for everyone."""
         return (

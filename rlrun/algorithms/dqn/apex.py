@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
@@ -13,11 +15,10 @@ from rlrun.config import NonNegativeFloat, Schedule, defaults
 from rlrun.flow.concurrently import concurrently
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batch_refs import LowerProcessPriority
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import distributed_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
@@ -58,23 +59,27 @@ class Apex(DQN):
     config: ApexConfig
     records_values = True
 
+    @override
     def epsilon_spread(self) -> EpsilonSpread | None:
         """Returns the ladder of exploration."""
         return EpsilonLadder(self.config.epsilon_exponent)
 
     @property
+    @override
     def mode(self) -> RolloutMode:
-        """Fragments as they are ready."""
         return "async"
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """First priorities; remote workers make room for shards and learner."""
         return first_priorities(trainee, self.config)
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments as they are ready; those for shards stay where they were collected."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
+    @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
@@ -138,17 +143,5 @@ def store_and_learn_concurrently(
         .zip_with_worker()
         .for_each(SendWeights(trainee, every=asynchrony.weights_age))
     )
-    update = (
-        replay_minibatches(
-            replay,
-            trainee,
-            minibatch_size=config.minibatch_size,
-            training_intensity=config.training_intensity,
-            learning_starts=config.learning_starts,
-            normalize_observations=config.normalize_observations,
-        )
-        .for_each(TrainOnMinibatch(trainee))
-        .for_each(UpdatePriorities(replay))
-        .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-    )
-    return concurrently(store, update, weights=(1, asynchrony.minibatches_per_fragment), output=store)
+    updates = replay_updates(replay, trainee, config)
+    return concurrently(store, updates, weights=(1, asynchrony.minibatches_per_fragment), output=store)

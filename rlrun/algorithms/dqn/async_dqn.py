@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.config import (
     Fraction,
@@ -102,6 +103,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
             epsilon_spread=FinalEpsilons(config.final_epsilons, config.final_epsilon_shares),
         )
 
+    @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Half the squared error of the values against n-step returns (algorithm S2) over rows [S, T + 1].
 
@@ -127,18 +129,20 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         )
         errors = values - targets
         loss = masked_mean(errors.square(), valid) / 2
-        distance = masked_mean(errors.abs(), valid)
-        return Loss(loss, {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": distance})
+        return Loss(loss, td_statistics(loss, values, errors.abs(), valid))
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """The gradient of a fragment at the weights that acted."""
         return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Gradients of the workers' fragments, as they are ready."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
+    @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
         return (

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import local_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
@@ -99,8 +99,8 @@ class DQNConfig(OffPolicyConfig):
         return self
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path in ("dueling", "distribution", "num_atoms", "noisy") or super().shapes_parameters(path)
 
 
@@ -136,11 +136,12 @@ class DQN(Algorithm[DQNConfig]):
         """Returns what gives each env slot an `epsilon` of its own; nothing by default."""
         return None
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss."""
         config = self.config
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=Adam(config.adam_epsilon))]
 
+    @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """How far what is estimated of the taken actions is from what followed, over rows [S, 1].
 
@@ -160,7 +161,7 @@ class DQN(Algorithm[DQNConfig]):
         td_errors = (values.detach() - targets).abs()
         distances, priorities = self._distances(outputs, batch, taken, following)
         loss = masked_mean(distances * batch["weights"], valid)
-        statistics = {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": masked_mean(td_errors, valid)}
+        statistics = td_statistics(loss, values, td_errors, valid)
         return Loss(loss, statistics, priorities=(td_errors if priorities is None else priorities).squeeze(-1))
 
     def _distances(
@@ -185,27 +186,15 @@ class DQN(Algorithm[DQNConfig]):
         crossed = cross_entropy(taken, targets)
         return crossed, (crossed.detach() - entropy(targets)).clamp(min=0.0)
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.nn.acting import ActingNetwork, TransformedOutputs
 from rlrun.policy.action_spaces.action_space import Floats
@@ -22,6 +24,7 @@ class ExpectedReturns(TransformedOutputs):
         super().__init__(network)
         self.returns = returns
 
+    @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
         """Returns mean returns [B, A]."""
         return self.returns.means(outputs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.replayed_gradients import ComputeReplayedGradients
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
@@ -51,6 +53,7 @@ class Gorila(DQN):
     Config = GorilaConfig
     config: GorilaConfig
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """The gradients that a worker's fragment allows: a list, empty before learning starts."""
         config = self.config
@@ -67,11 +70,13 @@ class Gorila(DQN):
             ),
         )
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Lists of gradients of the workers' fragments, as they are ready."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
+    @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
         return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.action_masks import FORBIDDEN
 from rlrun.data.packing import Packing
@@ -31,10 +32,11 @@ class InitialPriorities(Operator):
         self.n_step = n_step
         self.gamma = gamma
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"n_step": self.n_step, "gamma": self.gamma}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with the column; 0 in cells that no step filled."""
         rows = Packing(item["valid"], item["terminateds"], item["truncateds"])

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.dqn.expected_returns import ExpectedReturns
 from rlrun.algorithms.dqn.q_values import QValues
@@ -195,21 +196,22 @@ class QPolicy(Policy):
             self.network = TorchNetwork(net, prefix="network.")
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> QNetworks:
-        """Returns the networks."""
         noise = batch[NOISE][0] if NOISE in batch else None
         return QNetworks(self, views, views if target_views is None else target_views, noise)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns the noise of a noisy network, the same for all rows of a minibatch; nothing for others."""
         if not isinstance(self.module, NoisyNet):
             return {}
         return {NOISE: factors(generator.standard_normal((1, 3, self.module.num_noise), np.float32))}
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         network = (
             acting_network(self.network, self.parameters)
             if self.decoding is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator, WorkerOperator
 from rlrun.flow.operators.gradients import ComputeGradients, Gradients
@@ -67,14 +69,15 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
             seed=child_seed(seed, "replay", *([worker] if worker else [])),
         )
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {
             "capacity": self.config.capacity // self.num_workers,
             "minibatch_size": self.minibatch_size,
             "training_intensity": self.ratio.training_intensity,
         }
 
+    @override
     def for_worker(self, worker: int) -> ComputeReplayedGradients:
         """Returns the operator with the worker's own draws."""
         return ComputeReplayedGradients(
@@ -89,16 +92,18 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
             worker=worker,
         )
 
+    @override
     def begin(self) -> None:
         """Makes the learner."""
         self.compute.begin()
 
+    @override
     def set_weights(self, weights: Weights) -> None:
         """Keeps the weights that act, and at which gradients are computed, from now on."""
         self.compute.set_weights(weights)
 
+    @override
     def __call__(self, item: SampleBatch) -> list[Gradients]:
-        """Returns the gradients that the new steps allow: none while too few are stored."""
         new_steps, found = self._replay.add(0, item), []
         replay = self._replay
         own = ReplayRatio(self.ratio.training_intensity, self.ratio.learning_starts / self.num_workers)
@@ -108,15 +113,16 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
             found.append(self.compute.gradients_of(rows, new_steps))
         return found
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept."""
         return self._replay.state()
 
     @property
+    @override
     def unsaved(self) -> str:
         """The experience, unless checkpoints hold it."""
         return "" if self._replay.is_saved else "the replay buffer is not saved whole"
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._replay.load_state(state)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.dreamer.actions import DreamerActions
 from rlrun.algorithms.dreamer.symlog import symlog_of_array
@@ -181,6 +182,7 @@ class DrawnActions(Exploration):
         self.latents = latents
         self.network_noise = latents + actions.space.num_noise
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws uniform numbers of the latent variables and the noise of actions, [T, B, K + noise]."""
         return self._drawn(generator, (length, slots))
@@ -189,6 +191,7 @@ class DrawnActions(Exploration):
         uniform = generator.random((*shape, self.latents), np.float32)
         return np.concatenate([uniform, self.actions.space.noise(generator, shape)], -1)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -197,13 +200,12 @@ class DrawnActions(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: NDArray[Any] | None,
     ) -> Actions:
-        """Returns the actions of a step."""
         return run()["actions"]
 
+    @override
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats:
-        """Draws the noise of a step."""
         return self._drawn(generator, (slots,))
 
+    @override
     def sample(self, heads: ActingHeads, generator: np.random.Generator, mask: NDArray[Any] | None) -> Actions:
-        """Returns the actions that were drawn."""
         return heads["actions"]

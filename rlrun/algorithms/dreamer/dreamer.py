@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dreamer.lambda_returns import lambda_returns
@@ -113,8 +114,8 @@ class DreamerConfig(OffPolicyConfig):
         return self
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path == "num_bins" or super().shapes_parameters(path)
 
 
@@ -159,6 +160,7 @@ class Dreamer(Algorithm[DreamerConfig]):
             seed=seed,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the losses of the world model, of the actor on its states, and of the critic on what that imagines.
 
@@ -275,6 +277,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         loss = (weights * (of_returns + of_slow_values)).sum()
         return Loss(loss, {"loss": loss})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
         config = self.config
@@ -298,6 +301,7 @@ class Dreamer(Algorithm[DreamerConfig]):
             .for_each(BroadcastWeights(trainee))
         )
 
+    @override
     def picture(self, trainee: Trainee) -> str | None:
         """Draws the first sequence of the last minibatch: what is observed, decoded and imagined of it."""
         from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of

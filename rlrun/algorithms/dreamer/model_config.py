@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from typing_extensions import override
+
 from rlrun.config import PositiveInt, fixed
 from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, ModelConfig
 
@@ -83,11 +85,11 @@ class DreamerModelConfig(ModelConfig):
         )
 
     @property
+    @override
     def dense_widths(self) -> tuple[int, ...]:
-        """Widths of the dense layers."""
         return self.widths.hiddens
 
     @property
+    @override
     def widths_behind_images(self) -> tuple[int, ...]:
-        """Widths of the dense layers."""
         return self.widths.hiddens

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.no_exploration import NoExploration
@@ -89,6 +90,7 @@ class ActorPolicy(Policy):
         self.network = TorchNetwork(network, prefix="actor.")
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
@@ -104,8 +106,8 @@ class ActorPolicy(Policy):
         """Sets the other parameters at the start of a run, [N, A]."""
         self.module.candidates[0].data.copy_(torch.from_numpy(candidates))
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         return BehaviorPolicy(
             acting_network(self.network, self.parameters),
             self.action_space,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import MirroredPairs
@@ -58,15 +59,17 @@ class ARS(Algorithm[ARSConfig]):
     learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
 
+    @override
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
-        """Returns what an evaluation worker is made from."""
         candidates = MirroredPairs(self.config.num_pairs)
         return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns an objective without a loss: its gradient comes from the dataflow."""
         return [Objective("returns", None, optimizer=SGD())]
 
+    @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """The returns of a generation, a step along its best pairs, new weights to everyone."""
         return (
@@ -92,12 +95,12 @@ class FollowBestPairs(Operator):
         self.trainee = trainee
         self.top_pairs = top_pairs
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"top_pairs": self.top_pairs}
 
+    @override
     def __call__(self, item: Returns) -> Returns:
-        """Works on what all workers have found of one generation."""
         returns = item.returns.reshape(-1, 2)
         best = np.sort(np.argsort(-returns.max(-1), kind="stable")[: self.top_pairs])
         deviation = returns[best].std()

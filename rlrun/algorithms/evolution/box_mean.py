@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
 from rlrun.policy.action_spaces.box_scale import BoxScale
@@ -23,10 +24,11 @@ class BoxMeanActions(ActionSpace):
         self.num_outputs = scale.size
         self.action_shape = (scale.size,)
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
-        """Returns the action."""
         return outputs
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Goes from units of the bounds to the env's own, and clips."""
         return self.scale.to_env(actions)
@@ -43,6 +45,7 @@ class BoxMeanActions(ActionSpace):
         mean: NDArray[np.float64] = np.square(units).mean(-1)
         return mean
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Goes to units of the bounds."""
         return self.scale.from_env(actions)

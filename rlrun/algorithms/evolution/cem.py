@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import Samples, perturbation
@@ -69,15 +70,16 @@ class CEM(Algorithm[CEMConfig]):
         policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy
 
+    @override
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
-        """Returns what an evaluation worker is made from."""
         candidates = Samples(self.config.population_size)
         return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns none: no gradient moves the parameters."""
         return []
 
+    @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """The returns of a generation, the distribution of its best candidates, to everyone."""
         return (
@@ -101,12 +103,12 @@ class FitElites(Operator):
         self.trainee = trainee
         self.num_elites = num_elites
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"num_elites": self.num_elites}
 
+    @override
     def __call__(self, item: Returns) -> Returns:
-        """Works on what all workers have found of one generation."""
         learner, seed = self.trainee.learner, self.trainee.seed
         mean, deviation = learner.flat().reshape(2, -1)
         best = np.argsort(-item.returns, kind="stable")[: self.num_elites]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import ListedCandidates
@@ -83,8 +84,8 @@ class CMAES(Algorithm[CMAESConfig]):
         policy.set_candidates(first.candidates(candidate_noise(seed, 0, config.population_size, len(mean))))
         return policy
 
+    @override
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
-        """Returns what an evaluation worker is made from."""
         return EvaluationConfig(
             **vars(config),
             candidates=ListedCandidates(self.config.population_size),
@@ -92,10 +93,11 @@ class CMAES(Algorithm[CMAESConfig]):
             measures_overshoots=True,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns none: no gradient moves the parameters."""
         return []
 
+    @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """The returns of a generation, the distribution that they say, its next candidates to everyone."""
         return (
@@ -116,8 +118,8 @@ class AdaptDistribution(StatefulOperator):
         self.config = config
         self._search: CovarianceAdaptation | None = None
 
+    @override
     def __call__(self, item: Returns) -> Returns:
-        """Works on what all workers have found of one generation."""
         size = self.config.population_size
         learner = self.trainee.learner
         mean, *candidates = learner.flat().reshape(1 + size, -1)
@@ -129,20 +131,20 @@ class AdaptDistribution(StatefulOperator):
         return item
 
     @property
+    @override
     def declared_metrics(self) -> Sequence[Metric]:
-        """The step size."""
         return (Metric("distribution/sigma", "", "Step size of the distribution over parameters"),)
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns the step size."""
         return {"distribution/sigma": self.config.sigma if self._search is None else self._search.sigma}
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the distribution."""
         return {"distribution": None if self._search is None else self._search.state()}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         saved = state["distribution"]
         self._search = None
         if saved is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.evolution.candidates import MirroredPairs
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
@@ -45,15 +47,17 @@ class ES(Algorithm[ESConfig]):
     learns_in_worlds = False
     learner_metrics = (Metric("grad_norm", "", "Norm of the estimated gradient"),)
 
+    @override
     def worker_config(self, config: WorkerConfig) -> EvaluationConfig:
-        """Returns what an evaluation worker is made from."""
         candidates = MirroredPairs(self.config.num_pairs)
         return EvaluationConfig(**vars(config), candidates=candidates, episodes=self.config.episodes_per_candidate)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns an objective without a loss: its gradient comes from the dataflow."""
         return [Objective("returns", None, optimizer=Adam(1e-8))]
 
+    @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """The returns of a generation, a step along their ranks, new weights to everyone."""
         return (
@@ -78,8 +82,8 @@ class FollowRanks(Operator):
         self.trainee = trainee
         self.weight_decay = weight_decay
 
+    @override
     def __call__(self, item: Returns) -> Returns:
-        """Works on what all workers have found of one generation."""
         learner = self.trainee.learner
         ranks = centred_ranks(item.returns).reshape(-1, 2)
         weights = enumerate((ranks[:, 0] - ranks[:, 1]) / item.returns.size)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.errors import CheckpointError
 from rlrun.flow.flow import StatefulOperator
 
@@ -22,6 +24,7 @@ class GatherWorkers(StatefulOperator):
         self.workers = trainee.workers
         self._waiting: dict[int, list[Any]] = {worker: [] for worker in self.workers.indices}
 
+    @override
     def __call__(self, item: tuple[int | None, Any]) -> Iterable[list[Any]]:
         """Returns a list with one item of every worker if this one was the last that was missing, else nothing."""
         worker, delivered = item
@@ -34,12 +37,12 @@ class GatherWorkers(StatefulOperator):
             return []
         return [[waiting.pop(0) for waiting in self._waiting.values()]]
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns what waits, by worker."""
         return {"waiting": {str(worker): list(waiting) for worker, waiting in self._waiting.items()}}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         waiting = {int(worker): list(items) for worker, items in state["waiting"].items()}
         if waiting.keys() != self._waiting.keys():
             raise ValueError(f"items wait of the workers {list(waiting)}, and there are {list(self._waiting)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.evolution.evaluation import Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
@@ -53,8 +54,8 @@ class MergeObservations(Operator):
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
+    @override
     def __call__(self, item: Returns) -> Returns:
-        """Returns the item as it is."""
         self.trainee.filters.merge({name: sums.moments() for name, sums in item.seen.items()})
         return item
 
@@ -67,13 +68,13 @@ class ReportReturns(Operator):
     def __init__(self) -> None:
         self._latest: NDArray[np.float64] | None = None
 
+    @override
     def __call__(self, item: Returns) -> Returns:
-        """Returns the item as it is."""
         self._latest = item.returns
         return item
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns the mean and the best of the latest generation."""
         if self._latest is None:
             return {}
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
@@ -20,10 +21,11 @@ class NoExploration(Exploration):
     def __init__(self, actions: ActionSpace) -> None:
         self.actions = actions
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws nothing, [T, B, 0]."""
         return np.empty((length, slots, 0), np.float32)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -32,9 +34,8 @@ class NoExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Takes the likeliest action."""
         return self.actions.mode(run()["outputs"])
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Takes the likeliest action."""
         return self.actions.mode(heads["outputs"])

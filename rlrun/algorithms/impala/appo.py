@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithms.impala.impala import Impala, ImpalaConfig
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults
@@ -50,6 +52,7 @@ class APPO(Impala):
     has_target_network = True
     learner_metrics = (*POLICY_GRADIENT_METRICS, KL, CLIP_FRACTION, MEAN_RATIO, *VALUE_METRICS)
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over rows [S, T + 1].
 
@@ -81,6 +84,7 @@ class APPO(Impala):
             },
         )
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""
         batches = self.batches(fragments, trainee)

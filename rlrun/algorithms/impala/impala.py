@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.impala.replay_recent import ReplayRecent
 from rlrun.algorithms.loss_metrics import MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
@@ -67,13 +69,14 @@ class ImpalaConfig(OnPolicyConfig):
     """Weight of the entropy bonus."""
 
     @property
+    @override
     def gathered_by(self) -> str | None:
         """Aggregators put fragments together."""
         return "num_aggregators" if self.num_aggregators else None
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step."""
         passes = self.num_epochs * (1 + self.replay_proportion)
         return passes / (self.minibatch_size or self.train_batch_size)
 
@@ -86,6 +89,7 @@ class Impala(Algorithm[ImpalaConfig]):
     learner_metrics: ClassVar[tuple[Metric, ...]] = (*POLICY_GRADIENT_METRICS, MEAN_RATIO, *VALUE_METRICS)
     collect_settings: ClassVar[tuple[str, ...]] = ("num_aggregators", "rollouts_in_flight")
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
         valid = batch["valid"].float()
@@ -128,10 +132,11 @@ class Impala(Algorithm[ImpalaConfig]):
         )
 
     @property
+    @override
     def mode(self) -> RolloutMode:
-        """Fragments as they are ready."""
         return "async"
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
         """Fragments as they are ready, or batches of them from aggregators."""
         config = self.config
@@ -142,6 +147,7 @@ class Impala(Algorithm[ImpalaConfig]):
             batch_size=config.train_batch_size,
         )
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
         batches = self.batches(fragments, trainee)

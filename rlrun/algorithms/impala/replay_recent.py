@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
@@ -31,12 +32,12 @@ class ReplayRecent(StatefulOperator):
         self._recent: list[SampleBatch] = []
         self._owed = 0.0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"proportion": self.proportion, "slots": self.slots}
 
+    @override
     def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
-        """Returns the fragment and the repeated ones."""
         self._recent = [*self._recent, item][-self.slots :]
         self._owed += self.proportion
         repeated = []
@@ -45,16 +46,16 @@ class ReplayRecent(StatefulOperator):
             self._owed -= 1
         return [item, *repeated]
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the kept fragments and the state of the draws."""
         return {
             "recent": [dict(batch) for batch in self._recent],
             "owed": self._owed,
             "generator": dict(self._generator.bit_generator.state),
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._recent = [SampleBatch(batch) for batch in state["recent"]]
         self._owed = float(state["owed"])
         load_generator(self._generator, state["generator"])

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
@@ -35,6 +36,7 @@ class AdaptableOutputs:
 class AdaptablePolicy(ActorCriticPolicy):
     """An actor-critic whose losses run it as often as they want, each time at parameters of their choice."""
 
+    @override
     def outputs(  # type: ignore[override]
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> AdaptableOutputs:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm, AlgorithmConfig
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, ENTROPY, GRAD_NORM, KL
 from rlrun.algorithms.meta.tasks import TrainOnTasks
@@ -63,18 +65,19 @@ class MAMLConfig(AlgorithmConfig):
         return (self.inner_steps + 1) * self.num_envs_per_worker
 
     @property
+    @override
     def env_steps_per_update(self) -> int:
-        """Env steps that are collected between two turns of learning."""
         return self.tasks_per_update * self.columns_per_task * self.fragment_length
 
     @property
+    @override
     def learns_values(self) -> bool:
         """Never: the baseline is linear, and fitted to each phase."""
         return False
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Updates per env step."""
         return self.num_epochs / self.env_steps_per_update
 
 
@@ -105,13 +108,14 @@ class MAML(Algorithm[MAMLConfig]):
             spaces.observation, spaces.action, self.config.model, normalize_observations=False, seed=seed
         )
 
+    @override
     def worker_config(self, config: WorkerConfig) -> AdaptingWorkerConfig:
-        """Returns what workers that adapt are made from."""
         from rlrun.algorithms.meta.adapting_worker import adapting
 
         own = self.config
         return adapting(config, self.policy, inner_steps=own.inner_steps, inner_lr=own.inner_lr, gamma=own.gamma)
 
+    @override
     def loss(self, outputs: AdaptableOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean loss of the policies that are adapted to each task, over rows of tasks [S, L]."""
         measured = [self._of_task(outputs, batch, task, scheduled) for task in range(len(batch["valid"]))]
@@ -141,6 +145,7 @@ class MAML(Algorithm[MAMLConfig]):
             "clip_fraction": masked_mean(((ratio - 1).abs() > clip).float(), valid),
         }
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """One batch of tasks, epochs of SGD through their adaptation, new weights to everyone."""
         config = self.config

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
@@ -49,12 +50,12 @@ class TrainOnTasks(Operator):
         self._returns = np.zeros(phases)
         self._batches = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"phases": self.phases, "episodes": self.episodes, "num_epochs": self.num_epochs}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Moves the parameters; returns the batch as it is."""
         trainee, valid = self.trainee, item["valid"]
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][valid])
         returns = (item["rewards"] * valid).sum(0).reshape(-1, self.phases, self.episodes)
@@ -75,8 +76,8 @@ class TrainOnTasks(Operator):
         Metric("adaptation/return_after", "", "Mean return of a task's episodes behind the last step of adaptation"),
     )
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns mean returns before and after adaptation since the last call."""
         means, self._returns, self._batches = self._returns / max(self._batches, 1), np.zeros(self.phases), 0
         return {"adaptation/return_before": float(means[0]), "adaptation/return_after": float(means[-1])}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.model_based.fit_model import FitModel
 from rlrun.algorithms.model_based.imagination import MODEL_STEPS, imagined_step
@@ -64,8 +65,8 @@ class BranchRollouts(StatefulOperator):
         self._generator = generator(trainee.seed, "branched rollouts")
         self._model_steps = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"number": self.number}
 
     declared_metrics = (
@@ -73,8 +74,8 @@ class BranchRollouts(StatefulOperator):
         Metric("model_replay/steps", "steps", "Imagined transitions that minibatches are drawn from"),
     )
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns how much was imagined."""
         return {MODEL_STEPS.name: float(self._model_steps), "model_replay/steps": float(len(self.imagined))}
 
     @property
@@ -82,8 +83,8 @@ class BranchRollouts(StatefulOperator):
         """Steps of a rollout now: the schedule's value, rounded down, and at least 1."""
         return max(int(self.trainee.clock.value("rollout_length")), 1)
 
+    @override
     def __call__(self, item: Any) -> Any:
-        """Returns the item as it is."""
         if self._rounds < self.fit.num_fits:
             self._rounds = self.fit.num_fits
             starts = self.fit.replay.peek(self.number, self._generator)["obs"][:, 0]
@@ -135,6 +136,7 @@ class BranchRollouts(StatefulOperator):
         trainee = self.trainee
         return trainee.policy.parameters.named(trainee.learner.flat())[f"{DYNAMICS}elites"].astype(np.int64)
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns what is imagined if what was collected is saved, counters and the state of the draws."""
         return {
@@ -144,8 +146,8 @@ class BranchRollouts(StatefulOperator):
             "model_steps": self._model_steps,
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._rounds = as_count(state["rounds"])
         load_generator(self._generator, state["generator"])
         self.imagined.load_state(state["imagined"])
@@ -164,10 +166,11 @@ class AddImagined(Operator):
         self.imagined = imagined
         self.number = number
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"number": self.number}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns rows [S + number, 1], the collected ones first; `indices` are those of the collected ones."""
         if not self.number:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE, DynamicsConfig
 from rlrun.algorithms.model_based.transitions import Floats, transition_form
@@ -86,8 +87,8 @@ class FitModel(StatefulOperator):
         self._fits: list[Fit] = []
         self.num_fits = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"every": self.config.fit_interval, "patience": self.config.patience}
 
     declared_metrics = (
@@ -95,8 +96,8 @@ class FitModel(StatefulOperator):
         Metric("dynamics/epochs", "epochs", "Passes over the collected transitions in this iteration's fits"),
     )
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns how the fits since the last call went."""
         fits, self._fits = self._fits, []
         if not fits:
             return {}
@@ -106,8 +107,8 @@ class FitModel(StatefulOperator):
             "dynamics/epochs": float(sum(fit.epochs for fit in fits)),
         }
 
+    @override
     def __call__(self, item: Any) -> Any:
-        """Returns the item as it is."""
         if self.is_due(self.replay.stored_steps):
             self.num_fits += 1
             self._fits.append(self.fit(self.replay.transitions()))
@@ -191,16 +192,16 @@ class FitModel(StatefulOperator):
             named[f"{DYNAMICS}{name}"][:] = value
         learner.load_flat(flat)
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns when it was fitted last, and the state of the draws; the ensemble is in the learner."""
         return {
             "fitted_at": self._fitted_at,
             "generator": dict(self._generator.bit_generator.state),
             "num_fits": self.num_fits,
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._fitted_at = None if state["fitted_at"] is None else as_count(state["fitted_at"])
         load_generator(self._generator, state["generator"])
         self.num_fits = as_count(state["num_fits"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.algorithms.meta.linear_baseline import baseline_advantages
 from rlrun.algorithms.model_based.fit_model import FitModel
@@ -45,24 +46,24 @@ class BehindFits(Source):
         self.number = number
         self._delivered = 0
 
+    @override
     def next_item(self) -> Polled:
-        """Returns the next item if it is due."""
         if self._delivered >= self.fit.num_fits * self.number:
             return Pending(reasons=("the model waits for more steps",))
         self._delivered += 1
         return Delivered(self._delivered - 1)
 
     @property
+    @override
     def stateful(self) -> bool:
-        """Always: it counts."""
         return True
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns how many items it has delivered."""
         return {"delivered": self._delivered}
 
+    @override
     def load_state(self, state: Any) -> None:
-        """Goes on with what `state` returned."""
         self._delivered = as_count(state["delivered"])
 
 
@@ -110,18 +111,18 @@ class ImagineTasks(StatefulOperator):
         self._generator = generator(trainee.seed, "imagined tasks")
         self._model_steps = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"tasks": self.fit.config.num_members, "episodes": self.episodes, "length": self.length}
 
     declared_metrics = (MODEL_STEPS,)
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns how much was imagined."""
         return {MODEL_STEPS.name: float(self._model_steps)}
 
+    @override
     def __call__(self, item: int) -> SampleBatch:
-        """Returns the batch."""
         from rlrun.algorithms.meta.adaptation import adapted_acting
 
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", self.trainee.policy).agent)
@@ -172,12 +173,12 @@ class ImagineTasks(StatefulOperator):
         advantages = baseline_advantages(batch["rewards"], batch["obs"], batch["valid"], self.gamma)
         return SampleBatch(batch, advantages=advantages)
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the counter and the state of the draws."""
         return {"generator": dict(self._generator.bit_generator.state), "model_steps": self._model_steps}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         load_generator(self._generator, state["generator"])
         self._model_steps = as_count(state["model_steps"])
 
@@ -208,12 +209,12 @@ class SendAdapted(StatefulOperator):
         self._batches = 0
         self._sent: dict[int, Floats] = {}
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"every": self.every}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch of tasks as it is."""
         self._batches += 1
         if self._batches % self.every == 0:
             tasks = item["valid"].shape[1] // (self.episodes * (self.inner_steps + 1))
@@ -239,12 +240,12 @@ class SendAdapted(StatefulOperator):
         for worker, acting in self._sent.items():
             self.trainee.workers.send(dataclasses.replace(weights, acting=acting), worker)
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the number of batches, and pairs of worker and parameters."""
         return {"batches": self._batches, "sent": [[worker, acting] for worker, acting in self._sent.items()]}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._batches = as_count(state["batches"])
         self._sent = {as_count(worker): np.array(acting, np.float32) for worker, acting in state["sent"]}
         self._send()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.meta.maml import MAML, MAMLConfig
@@ -55,13 +56,13 @@ class MBMPOConfig(MAMLConfig):
         return self
 
     @property
+    @override
     def env_steps_per_update(self) -> int:
-        """Env steps that are collected between two turns of learning."""
         return self.dynamics.fit_interval
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Updates of the policy per env step."""
         return self.meta_updates * self.num_epochs / self.env_steps_per_update
 
 
@@ -93,12 +94,14 @@ class MBMPO(Algorithm[MBMPOConfig]):
         # Other actions are refused with the spaces.
         return model_based(agent, cast("AgentActions", agent.action_space), spaces, self.config.dynamics, seed)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns MAML's objective, and the model's; each runs at minibatches of its own."""
         from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
 
         return objectives_beside_dynamics(self.maml.objectives(policy))
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, a model of it, tasks imagined in it, adapted policies to everyone."""
         config, dynamics = self.config, self.config.dynamics

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
@@ -102,12 +103,14 @@ class MBPO(Algorithm[MBPOConfig]):
         agent = self.sac.policy(spaces, seed)
         return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns SAC's objectives, and the model's; each runs at minibatches of its own."""
         from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
 
         return objectives_beside_dynamics(self.sac.objectives(policy))
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, a model of it, rollouts in the model, minibatches out of both."""
         config, dynamics = self.config, self.config.dynamics

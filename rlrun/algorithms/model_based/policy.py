@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.model_based.dynamics_config import OBJECTIVE
 from rlrun.algorithms.model_based.ensemble import MEMBERS, Ensemble, EnsembleOutputs
@@ -60,11 +61,13 @@ class ModelBasedPolicy(Policy):
         self.parameters = FlatParameters(self.module)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """What of the agent acts."""
         start, size = self.agent.acting_range
         return self.parameters.range_under(AGENT)[0] + start, size
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ModelBasedOutputs:
@@ -73,12 +76,13 @@ class ModelBasedPolicy(Policy):
         agent = self.agent.outputs(named_under(AGENT, views), batch, targets)
         return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, named_under(DYNAMICS, views)))
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns the noise that the agent's losses take."""
         return self.agent.draws(generator, rows, length)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the agent's acting side."""
         return self.agent.behavior()
 
 

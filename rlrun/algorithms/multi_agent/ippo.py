@@ -2,22 +2,78 @@
 
 from __future__ import annotations
 
-from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
-from rlrun.config import fixed
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from rlrun.algorithms.multi_agent.normalized_values import (
+    mappo_defaults,
+    normalized_value_errors,
+    objectives_with_moments,
+)
+from rlrun.algorithms.ppo import PPO, PPOConfig
+from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
+from rlrun.config import PositiveFloat, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import NormalizedValueModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+
+NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
+"""Why settings of MAPPO are refused that say what the value sees."""
 
 
 @fixed("its networks are not recurrent, so that minibatches hold single steps", seq_len=16)
-@fixed("ippo's value sees what the agent sees; use mappo", centralised_value=False, value_sees_observation=True)
-class IPPOConfig(MAPPOConfig):
+@fixed(WHO_HAS_CURIOSITY, curiosity=None)
+@fixed(WHO_HAS_CONSTRAINTS, constraint=None)
+@mappo_defaults
+class IPPOConfig(PPOConfig):
     """Settings of IPPO: MAPPO's, but for what the value sees (de Witt et al., arXiv:2011.09533)."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "centralised_value": NOT_CENTRALISED,
+        "value_sees_observation": NOT_CENTRALISED,
+    }
 
     model: NormalizedValueModelConfig = NormalizedValueModelConfig(activation="relu")
     """The networks of the policy and of the value."""
+    huber_delta: PositiveFloat = 10.0
+    """Error of a value from which its loss grows linearly."""
 
 
-class IPPO(MAPPO):
+class IPPO(PPO):
     """MAPPO whose value sees nothing but what the agent sees itself."""
 
     Config = IPPOConfig
     config: IPPOConfig
+
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Returns a policy whose value sees what the policy does."""
+        from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
+
+        config = self.config
+        return StateValuePolicy(
+            spaces,
+            None,
+            config.model,
+            sees_observation=True,
+            normalize_observations=config.normalize_observations,
+            seed=seed,
+        )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Returns the running moments of value targets, and PPO's loss of values normalised by them."""
+        return objectives_with_moments(self.loss, self.config.max_grad_norm)
+
+    @override
+    def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
+        """Huber loss of the normalised values, [S, L]."""
+        config = self.config
+        return normalized_value_errors(outputs, batch, bound=config.vf_clip_param, delta=config.huber_delta)

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import GIVEN, Team
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.off_policy import OffPolicyActorCriticConfig
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import NonNegativeFloat, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import local_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)
 @fixed("members are given rewards of their own, step by step", n_step=1)
 @defaults(lr=1e-3, tau=0.01, gamma=0.95, max_grad_norm=0.5, training_intensity=0.25)
-class MADDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
+@actor_critic_defaults
+class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
 
     Noise around actions is for those in a Box; Discrete actions are drawn.
@@ -53,8 +55,8 @@ class MADDPGConfig(ActionNoiseSettings, OffPolicyActorCriticConfig):
     the bounds of a Box, in its loss, as in the authors' code."""
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path == "share_actor" or super().shapes_parameters(path)
 
 
@@ -102,6 +104,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
             theta=config.ou_theta,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error and, behind it, what the actors climb; each is of all members together."""
         bound = self.config.max_grad_norm
@@ -133,13 +136,9 @@ class MADDPG(Algorithm[MADDPGConfig]):
             distance = distance + errors.detach().abs() * own
             value_sum = value_sum + values.detach() * own
         members = acting.sum(-1).clip(1)
-        valid = batch["valid"].float()
-        statistics = {
-            "loss": total,
-            "q_mean": masked_mean(value_sum / members, valid),
-            "td_error": masked_mean(distance / members, valid),
-        }
-        return Loss(total, statistics, priorities=(distance / members).squeeze(-1))
+        distance = distance / members
+        statistics = td_statistics(total, value_sum / members, distance, batch["valid"].float())
+        return Loss(total, statistics, priorities=distance.squeeze(-1))
 
     def actors_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
@@ -162,27 +161,16 @@ class MADDPG(Algorithm[MADDPGConfig]):
             loss = loss + masked_mean(self.config.output_penalty * penalty - values, acting[:, :, member])
         return Loss(loss, {"loss": loss})
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(Team(trainee, "sum", shows_given=True))
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
+from rlrun.algorithms.multi_agent.normalized_values import (
+    mappo_defaults,
+    normalized_value_errors,
+    objectives_with_moments,
+)
 from rlrun.algorithms.ppo import PPO, PPOConfig
 from rlrun.algorithms.settings.on_policy import WHO_HAS_CONSTRAINTS, WHO_HAS_CURIOSITY
-from rlrun.config import PositiveFloat, defaults, fixed
+from rlrun.config import PositiveFloat, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.learner.objective import Loss, Objective
-from rlrun.learner.optimizers import SGD
+from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import StateValueModelConfig
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-@defaults(lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2)
+@mappo_defaults
 class MAPPOConfig(PPOConfig):
     """Settings of MAPPO; the defaults are those of the paper where they are the same in all its worlds.
 
@@ -60,8 +64,8 @@ class MAPPOConfig(PPOConfig):
         return self
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path in ("centralised_value", "value_sees_observation") or super().shapes_parameters(path)
 
 
@@ -112,39 +116,13 @@ class MAPPO(PPO):
             seed=seed,
         )
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns what normalises values, and PPO's loss of values that are normalised by moments up to its rows."""
-        from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS, NETWORKS
+        """Returns the running moments of value targets, and PPO's loss of values normalised by them."""
+        return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
-        bound = self.config.max_grad_norm
-        return [
-            Objective("moments", self.moments, parameters=None, optimizer=SGD(), assigns=(MOMENTS,)),
-            Objective("loss", self.loss, parameters=NETWORKS, max_grad_norm=bound, is_main=True),
-        ]
-
-    def moments(self, parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Assigns the running moments of targets, those of the rows [S, L] among them; nothing is minimised."""
-        from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS
-        from rlrun.algorithms.multi_agent.value_norm import updated
-
-        moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())
-        return Loss(moments.new_zeros(()), {}, assign={MOMENTS: moments})
-
+    @override
     def value_errors(self, outputs: Any, batch: SampleBatch) -> Tensor:
-        """Huber loss of the normalised values' errors, bounded as the policy's change is if asked for, [S, L]."""
-        from rlrun.algorithms.multi_agent.value_norm import normalized
-
-        bound, delta = self.config.vf_clip_param, self.config.huber_delta
-        targets = normalized(batch["value_targets"], outputs.moments)
-        errors = huber(outputs.values - targets, delta)
-        if bound is not None:
-            before = normalized(batch["values"], outputs.moments)
-            moved = (outputs.values - before).clamp(-bound, bound)
-            errors = errors.maximum(huber(before + moved - targets, delta))
-        return errors
-
-
-def huber(errors: Tensor, delta: float) -> Tensor:
-    """Returns half the square of errors up to delta, and what goes on linearly beyond (Huber 1964), [...]."""
-    within = errors.abs().clamp(max=delta)
-    return within * (errors.abs() - 0.5 * within)
+        """Huber loss of the normalised values, [S, L]."""
+        config = self.config
+        return normalized_value_errors(outputs, batch, bound=config.vf_clip_param, delta=config.huber_delta)

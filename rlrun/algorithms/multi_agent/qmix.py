@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
 from rlrun.config import PositiveInt
 from rlrun.errors import UsageError
@@ -19,8 +21,8 @@ class QMIXConfig(VDNConfig):
     """Width of the hidden layer of the network that mixes values."""
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path == "mixer_hidden" or super().shapes_parameters(path)
 
 
@@ -30,6 +32,7 @@ class QMIX(VDN):
     Config = QMIXConfig
     config: QMIXConfig
 
+    @override
     def mixer_width(self, world: WorldView) -> int | None:
         """Returns the width of the mixing network.
 

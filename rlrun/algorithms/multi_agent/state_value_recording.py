@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.nn.acting import ActingNetwork
@@ -42,18 +43,19 @@ class LogProbsAndStateValues(LogProbsAndValues):
         self.sees_observation = sees_observation
         self._moments: Floats = np.zeros(3, np.float32)
 
+    @override
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
         super().load(flat)
         self._moments = flat[self.moments_at : self.moments_at + 3].copy()
 
+    @override
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
         """Filters the observations, and adds log-probabilities and values in the scale of rewards."""
         super().postprocess(batch, policy)
         batch["values"] = denormalized(batch["values"], self._moments)
 
+    @override
     def value_inputs(self, batch: SampleBatch) -> Any:
-        """Returns what the value network sees."""
         return value_inputs(batch, sees_state=self.sees_state, sees_observation=self.sees_observation)
 
 

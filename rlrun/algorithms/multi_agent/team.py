@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.packing import zeroed
 from rlrun.data.sample_batch import ACTS, WORLD_STATE, SampleBatch
@@ -50,12 +51,12 @@ class Team(StatefulOperator):
         # By worker, what its members were given in that step, [W, K].
         self._given: dict[int | None, NDArray[np.float32]] = {}
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"reward": self.reward}
 
+    @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> tuple[int | None, SampleBatch]:
-        """Returns the worker and the team's fragment."""
         worker, fragment = item
         world = self.trainee.world
         assert world is not None  # the policy was built in a world
@@ -100,15 +101,15 @@ class Team(StatefulOperator):
             team["state"] = _zeroed(by_team(fragment["state"]), present[:-1]).reshape(*steps.shape, -1)
         return worker, team
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns whose episodes were cut off last, and what was given last."""
         return {
             "cut_off": [[worker, flags.copy()] for worker, flags in self._cut_off.items()],
             "given": [[worker, rewards.copy()] for worker, rewards in self._given.items()],
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._cut_off = {worker: np.array(flags, np.bool_) for worker, flags in state["cut_off"]}
         self._given = {worker: np.array(rewards, np.float32) for worker, rewards in state["given"]}
 

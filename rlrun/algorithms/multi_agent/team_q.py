@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import functional_call
+from typing_extensions import override
 
 from rlrun.algorithms.dqn.policy import q_spec
 from rlrun.algorithms.multi_agent.mixers import MonotonicMixer, SumMixer, TeamNet, present_values
@@ -161,16 +162,18 @@ class TeamQPolicy(Policy):
         self.network = TorchNetwork(agents, prefix=AGENTS)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The members' network."""
         return self.parameters.range_under(AGENTS)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> TeamQNetworks:
-        """Returns the networks."""
         return TeamQNetworks(self, views, views if target_views is None else target_views)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights: each member acts on its own values."""
         start, _ = self.acting_range

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import PositiveInt, Schedule, defaults, fixed
@@ -14,11 +16,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import transitions_or_sequences
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import following_steps, row_priorities
@@ -100,13 +101,14 @@ class VDN(Algorithm[VDNConfig]):
         """Returns the width of the network that mixes values; None for their sum."""
         return None
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss."""
         config = self.config
         optimizer = Adam() if config.optimizer == "adam" else RMSProp(epsilon=RMSPROP_EPSILON)
         loss = self.loss if config.model.core is None else self.sequence_loss
         return [Objective("loss", loss, max_grad_norm=config.max_grad_norm, optimizer=optimizer)]
 
+    @override
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows [S, 1] (arXiv:1803.11485, eq. 6).
 
@@ -119,8 +121,8 @@ class VDN(Algorithm[VDNConfig]):
         errors = values - targets
         loss = masked_mean(errors.square() * batch["weights"], valid)
         distances = errors.detach().abs()
-        q_mean, td_error = masked_mean(values.detach(), valid), masked_mean(distances, valid)
-        return Loss(loss, {"loss": loss, "q_mean": q_mean, "td_error": td_error}, priorities=distances.squeeze(-1))
+        statistics = td_statistics(loss, values.detach(), distances, valid)
+        return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows of consecutive steps [S, L] (arXiv:1803.11485, eq. 6).
@@ -139,13 +141,10 @@ class VDN(Algorithm[VDNConfig]):
         errors = own - targets
         loss = masked_mean(errors.square() * batch["weights"], valid)
         distances = errors.detach().abs() * valid
-        statistics = {
-            "loss": loss,
-            "q_mean": masked_mean(own.detach(), valid),
-            "td_error": masked_mean(distances, valid),
-        }
+        statistics = td_statistics(loss, own.detach(), distances, valid)
         return Loss(loss, statistics, priorities=row_priorities(distances, valid))
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
         config = self.config
@@ -156,23 +155,11 @@ class VDN(Algorithm[VDNConfig]):
             gamma=config.gamma,
             is_recurrent=config.model.core is not None,
         )
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(Team(trainee, config.team_reward))
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

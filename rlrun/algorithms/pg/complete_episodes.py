@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch
@@ -46,12 +47,13 @@ class CompleteEpisodes(StatefulOperator):
         self._held: list[SampleBatch] = []
         self._restored = RestoredRows()
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         own, *further = self.streams
         names = {"further_streams": [stream.name for stream in further]} if further else {}
         return {"gamma": own.gamma, "use_baseline": self.use_baseline, **names}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
         item = viewed(item)
@@ -108,12 +110,12 @@ class CompleteEpisodes(StatefulOperator):
         order = complete.T.nonzero()  # an episode's steps side by side
         return picked.map(lambda leaf: leaf[order[1], order[0]][None])
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the steps that are held back."""
         return {"held": dict(_joined(self._held)) if self._held else None}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         held = state["held"]
         self._held = [] if held is None else [SampleBatch(map_tree(np.asarray, dict(held)))]
         self._restored.load(self._held)
@@ -125,8 +127,8 @@ class JoinEpisodes(Operator):
     Where an episode follows another, `episode_starts` resets the recurrent state.
     """
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch as one stream of steps."""
         return item.map(lambda leaf: leaf[0][:, None])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
 from rlrun.algorithms.pg.complete_episodes import CompleteEpisodes, JoinEpisodes
@@ -44,6 +46,7 @@ class PGConfig(OnPolicyConfig):
     """Weight of the entropy bonus."""
 
     @property
+    @override
     def learns_values(self) -> bool:
         """Only with the baseline."""
         return self.use_baseline
@@ -60,6 +63,7 @@ class PG(Algorithm[PGConfig]):
     policy_family = "actor_critic"
     learner_metrics = POLICY_GRADIENT_METRICS
 
+    @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """The score function times what the episode returned (Williams 1992, eq. 4), over rows [S, L]."""
         value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
@@ -67,11 +71,13 @@ class PG(Algorithm[PGConfig]):
             outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]
         )
 
+    @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
         """Finished episodes."""
         config = self.config
         return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
 
+    @override
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""
         config = self.config

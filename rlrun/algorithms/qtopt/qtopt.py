@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batch_refs import LowerProcessPriority
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.recipes.replays import local_replay
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -99,6 +99,7 @@ class QTOpt(Algorithm[QTOptConfig]):
             uniform_steps=config.learning_starts,
         )
 
+    @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared temporal difference over rows [S, 1], added up over the critics.
 
@@ -114,43 +115,33 @@ class QTOpt(Algorithm[QTOptConfig]):
         errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
-        statistics = {"loss": loss, "q_mean": masked_mean(values[0], valid), "td_error": masked_mean(distance, valid)}
+        statistics = td_statistics(loss, values[0], distance, valid)
         return Loss(loss, statistics, priorities=distance.squeeze(-1))
 
     @property
+    @override
     def mode(self) -> RolloutMode:
         """Rounds in this process; fragments of remote workers as they are ready."""
         return "async" if self.config.num_workers else "sync"
 
+    @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
         """Fragments in turn, or those of remote workers as they are ready."""
         if not trainee.workers.num_workers:
             return super().collect(trainee)
         return asynchronous_fragments(trainee, self.config.asynchrony, LowerProcessPriority())
 
+    @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay, minibatches out of it, new weights; with remote workers all that concurrently."""
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)
         replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

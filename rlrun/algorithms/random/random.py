@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
 from rlrun.config import defaults, fixed
@@ -37,10 +39,11 @@ class Random(Algorithm[RandomConfig]):
 
         return UniformPolicy(spaces)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns none."""
         return []
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Counts fragments, so that evaluations behind each draw other actions."""
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
@@ -52,8 +55,8 @@ class CountFragments(Operator):
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the item as it is."""
         learner = self.trainee.learner
         self.trainee.lag.add(learner.weights_version, item["weights_version"][item["valid"]])
         learner.sgd_steps += 1

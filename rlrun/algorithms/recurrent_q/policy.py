@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.data.sample_batch import SampleBatch
@@ -109,15 +110,15 @@ class RecurrentQPolicy(Policy):
         self.parameters = FlatParameters(self.module)
         self.network = TorchNetwork(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> RecurrentQNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
         return RecurrentQNetworks(self.network, views, targets)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         return BehaviorPolicy(
             acting_network(self.network, self.parameters),
             self.action_space,

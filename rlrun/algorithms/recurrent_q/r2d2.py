@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import TD_METRICS
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.value_rescaling import rescaled, unrescaled
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.seeding import child_seed
@@ -62,6 +63,7 @@ class R2D2(Algorithm[R2D2Config]):
     has_target_network = True
     learner_metrics = TD_METRICS
 
+    @override
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared temporal difference of rescaled values over rows [S, L] (paper, sections 2.1 and 2.3).
 
@@ -79,34 +81,18 @@ class R2D2(Algorithm[R2D2Config]):
         errors = own - targets
         distance = errors.abs() * valid
         loss = masked_mean(0.5 * errors.square() * batch["weights"], valid)
-        statistics = {
-            "loss": loss,
-            "q_mean": masked_mean(unrescaled(own), valid),
-            "td_error": masked_mean(distance, valid),
-        }
+        statistics = td_statistics(loss, unrescaled(own), distance, valid)
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
         config = self.config
         replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
-        updates = (
-            replay_minibatches(
-                replay,
-                trainee,
-                minibatch_size=config.minibatch_size,
-                training_intensity=config.training_intensity,
-                learning_starts=config.learning_starts,
-                normalize_observations=config.normalize_observations,
-            )
-            .for_each(TrainOnMinibatch(trainee))
-            .for_each(UpdatePriorities(replay))
-            .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
-        )
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(updates)
+            .followed_by(replay_updates(replay, trainee, config))
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

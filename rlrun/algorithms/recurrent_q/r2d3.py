@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
@@ -42,6 +43,7 @@ class R2D3(R2D2):
     Config = R2D3Config
     config: R2D3Config
 
+    @override
     def experience(self, trainee: Trainee) -> Experience:
         """Returns an empty replay of collected sequences, with one of the demonstrations beside it."""
         return DemonstratedReplay(

@@ -7,7 +7,7 @@ from rlrun.policy.exploration.action_noise import NoiseKind
 
 
 class ActionNoiseSettings(ConfigModel):
-    """Noise around the actions of a deterministic actor, beside the settings of `OffPolicyActorCriticConfig`."""
+    """Noise around the actions of a deterministic actor, next to the settings of `OffPolicyConfig`."""
 
     exploration: NoiseKind = "gaussian"
     """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process."""

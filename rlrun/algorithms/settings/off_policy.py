@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
+from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, PositiveInt, Schedule, defaults, fixed
 from rlrun.replay.replay_config import ReplayConfig
 
 
@@ -34,15 +36,16 @@ class OffPolicyConfig(AlgorithmConfig):
     """How far the target network moves towards the present one at an update; 1 copies it."""
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step."""
         return self.training_intensity
 
 
-@defaults(minibatch_size=256, rollout_fragment_length=1, max_grad_norm=None, training_intensity=1.0, tau=0.005)
-@defaults(replay={"capacity": 1_000_000})
-class OffPolicyActorCriticConfig(OffPolicyConfig):
-    """Settings of an algorithm that learns an actor and Q functions (its critics) from a replay buffer."""
+class ActorCriticSettings(ConfigModel):
+    """Learning rates of an actor and Q functions (its critics), next to the settings of `OffPolicyConfig`.
+
+    It comes before that one among the bases of such settings, so that its fields hold.
+    """
 
     lr: Schedule = 3e-4
     """Learning rate of the actor."""
@@ -50,3 +53,14 @@ class OffPolicyActorCriticConfig(OffPolicyConfig):
     """Learning rate of the critics."""
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
+
+
+actor_critic_defaults = defaults(
+    minibatch_size=256,
+    rollout_fragment_length=1,
+    max_grad_norm=None,
+    training_intensity=1.0,
+    tau=0.005,
+    replay={"capacity": 1_000_000},
+)
+"""Decorates the settings of an algorithm that learns an actor and its critics from a replay buffer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pydantic import model_validator
+from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
@@ -50,6 +51,7 @@ class OnPolicyConfig(AlgorithmConfig):
         return self
 
     @property
+    @override
     def reward_streams(self) -> RewardStreams:
         """Streams of rewards besides the env's own: intrinsic rewards and costs."""
         return RewardStreams(self.curiosity, self.constraint)
@@ -60,13 +62,14 @@ class OnPolicyConfig(AlgorithmConfig):
         return None
 
     @property
+    @override
     def env_columns(self) -> tuple[str, ...]:
         """Columns that it learns from besides rewards: the cost that is bounded."""
         return () if self.constraint is None else (self.constraint.column,)
 
     @classmethod
+    @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are."""
         return path in SHAPING or super().shapes_parameters(path)
 
     @property
@@ -75,11 +78,11 @@ class OnPolicyConfig(AlgorithmConfig):
         return None if self.model.core is None else self.seq_len
 
     @property
+    @override
     def fragment_length(self) -> int:
-        """Steps of each env in one fragment."""
         return self.rollout_fragment_length or max(-(-self.train_batch_size // self.env_slots), 1)
 
     @property
+    @override
     def env_steps_per_update(self) -> int:
-        """Env steps that are collected between two turns of learning."""
         return self.train_batch_size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
 
@@ -18,6 +20,6 @@ class WorkerGradientConfig(AlgorithmConfig):
     arXiv:1602.01783; with 2 it goes on meanwhile, with older ones."""
 
     @property
+    @override
     def sgd_steps_per_env_step(self) -> float:
-        """Gradients per env step: one for each fragment."""
         return 1 / (self.fragment_length * self.num_envs_per_worker)

@@ -9,6 +9,7 @@ import gymnasium
 import torch
 from gymnasium.spaces import Discrete
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.tabular.action_table import ActionTable
 from rlrun.data.sample_batch import SampleBatch
@@ -70,14 +71,15 @@ class TabularPolicy(Policy):
         self.module = Table(*self.shape, initial_value)
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Returns the values of all actions in the states of rows [S, L], [S, L, A]."""
         return views["values"][batch["obs"] - self.start]
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         return BehaviorPolicy(
             ActionTable(*self.shape, self.start),
             self.action_space,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
 from rlrun.config import Schedule, defaults
@@ -46,10 +48,11 @@ class QLearning(Algorithm[QLearningConfig]):
 
         return TabularPolicy(*spaces, initial_value=self.config.initial_value, schedule="epsilon")
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns none: no gradient moves the table."""
         return []
 
+    @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """The steps of all workers, one after the other into the table, the table to everyone."""
         return (
@@ -77,12 +80,12 @@ class UpdateTable(Operator):
         self._errors = 0.0
         self._steps = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"gamma": self.gamma}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Learns from a batch [T, B]; returns it as it is."""
         learner, valid = self.trainee.learner, item["valid"]
         policy: TabularPolicy = self.trainee.policy  # type: ignore[assignment]  # its family's own
         self.trainee.lag.add(learner.weights_version, item["weights_version"][valid])
@@ -100,12 +103,12 @@ class UpdateTable(Operator):
         return item
 
     @property
+    @override
     def declared_metrics(self) -> Sequence[Metric]:
-        """The TD error."""
         return (Metric("table/td_error", "", "Mean absolute TD error of this iteration's steps"),)
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns the mean since the last call."""
         mean = self._errors / max(self._steps, 1)
         self._errors, self._steps = 0.0, 0
         return {"table/td_error": mean}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.settings.without_network import WithoutNetworkConfig
@@ -49,16 +50,17 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
         return TabularPolicy(*spaces, initial_value=0.0, schedule=None)
 
+    @override
     def worker_config(self, config: WorkerConfig) -> SweepingWorkerConfig:
-        """Returns what a sweeping worker is made from."""
         from rlrun.algorithms.tabular.sweeping_worker import SweepingWorkerConfig
 
         return SweepingWorkerConfig(**vars(config), gamma=self.config.gamma)
 
+    @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns none: no gradient moves the table."""
         return []
 
+    @override
     def learn(self, items: Flow[Sweep], trainee: Trainee) -> Flow[Any]:
         """A sweep, whose values are the policy's."""
         return items.for_each(LoadTable(trainee)).for_each(BroadcastWeights(trainee))
@@ -73,18 +75,18 @@ class LoadTable(Operator):
         self.trainee = trainee
         self._change = 0.0
 
+    @override
     def __call__(self, item: Sweep) -> Sweep:
-        """Returns the item as it is."""
         learner = self.trainee.learner
         load_update(learner, item.q.astype(np.float32).ravel())
         self._change = item.change
         return item
 
     @property
+    @override
     def declared_metrics(self) -> Sequence[Metric]:
-        """The change of values."""
         return (Metric("table/change", "", "By how much the value of a state changed in the last sweep at most"),)
 
+    @override
     def metrics(self) -> dict[str, float]:
-        """Returns that of the last sweep."""
         return {"table/change": self._change}

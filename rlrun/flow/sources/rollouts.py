@@ -25,17 +25,20 @@ class RolloutSource(Source):
     Items are the batches of one policy, or of several ones a dict of their batches by policy.
     """
 
-    source_name = "parallel_rollouts"
-
     def __init__(
-        self, workers: CollectingWorkers, policy: str | Sequence[str], settings: Mapping[str, Any], on_workers: Any
+        self,
+        workers: CollectingWorkers,
+        policy: str | Sequence[str],
+        settings: Mapping[str, Any],
+        on_workers: Any,
+        name: str = "parallel_rollouts",
     ) -> None:
         shown: dict[str, Any] = {}
         if not isinstance(policy, str):
             shown["policies"] = list(policy)
         elif policy != DEFAULT_POLICY:
             shown["policy"] = policy
-        super().__init__(self.source_name, {"workers": workers.num_workers or "local", **settings, **shown})
+        super().__init__(name, {"workers": workers.num_workers or "local", **settings, **shown})
         self.on_workers = on_workers
         self.workers = workers
         self.policy = policy
@@ -111,6 +114,16 @@ class AsyncRollouts(RolloutSource):
 
     A worker is asked for `in_flight` fragments, and for one more whenever one of its own has been pulled. So those that
     are asked for, under way and here are never more than that, however slowly they are pulled.
+
+    With aggregators between the workers and the driver, items are their batches. The driver then has an answer, a
+    question and a message with weights for every batch instead of every fragment.
+
+    Args:
+        workers: The workers.
+        policy: Whose batches are delivered, or those of which policies.
+        on_workers: What fragments pass on their worker, as `OperatorChain.described` says it.
+        in_flight: Fragments, or batches of aggregators, that are asked for ahead of time.
+        aggregation: What a plan shows of the aggregators; None where there are none.
     """
 
     def __init__(
@@ -119,10 +132,12 @@ class AsyncRollouts(RolloutSource):
         policy: str | Sequence[str],
         on_workers: Any,
         in_flight: int,
-        settings: Mapping[str, Any] | None = None,
+        aggregation: Mapping[str, Any] | None = None,
     ) -> None:
-        shown = {"mode": "async", "in_flight": in_flight, **(settings or {})}
-        super().__init__(workers, policy, shown, on_workers)
+        self.is_aggregated = aggregation is not None
+        shown = {"mode": "async", "in_flight": in_flight, **(aggregation or {})}
+        name = "aggregated_rollouts" if self.is_aggregated else "parallel_rollouts"
+        super().__init__(workers, policy, shown, on_workers, name)
         self.in_flight = in_flight
         self._to_ask: list[int] | None = None
 
@@ -140,9 +155,22 @@ class AsyncRollouts(RolloutSource):
         return delivered
 
     def receive_all(self) -> None:
-        """Receives what has arrived."""
+        """Receives the fragments, or batches of aggregators, that have arrived."""
+        if self.is_aggregated:
+            self._receive_joined()
+            return
         for rollout in self.workers.arrived():
             self.receive(rollout)
+
+    def _receive_joined(self) -> None:
+        """Counts the fragments of aggregators' batches, and asks for the rest of batches that are not full yet."""
+        for joined in self.workers.joined():
+            for rollout in joined.fragments:
+                self.workers.counts.count(rollout)
+            if joined.batch is None:
+                self.workers.request(joined.aggregator)
+            else:
+                self.here.append(Delivered(joined.batch, joined.aggregator))
 
     @property
     def unsaved(self) -> str:
@@ -150,8 +178,10 @@ class AsyncRollouts(RolloutSource):
         return "fragments under way are collected anew" if self.workers.num_workers else ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives the waiting batches back; what was in flight is asked for again."""
+        """Restores `state()`, and requests again what was in flight; batches of a former aggregator have no sender."""
         super().load_state(state)
-        wanted = Counter(dict.fromkeys(self.workers.deliverers, self.in_flight))
+        known = self.workers.deliverers
+        self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)
+        wanted = Counter(dict.fromkeys(known, self.in_flight))
         wanted.subtract(batch.worker for batch in self.here if batch.worker is not None)
         self._to_ask = list(wanted.elements())

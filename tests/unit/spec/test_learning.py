@@ -213,8 +213,8 @@ SAMPLING = "the policies of a world share their envs and workers, so it belongs 
             "      policies.a.config.lrr: {uniform: [0, 1]}\n"
             "      policies.a.config.model.hiddens: {choice: [[8], [9]]}",
             [
-                f"10:9: {MUTATIONS}.lr: there is no setting 'lr'; of a policy write the whole path, such as "
-                "policies.NAME.config.lr",
+                f"10:9: {MUTATIONS}.lr: 'lr' cannot be set here: it is of how a policy learns, and belongs under "
+                "policies.NAME.config",
                 f"11:9: {MUTATIONS}.policies.b.config.lr: must be a setting of a policy, such as "
                 "policies.a.config.lr; did you mean 'policies.a.config.lr'?",
                 f"12:9: {MUTATIONS}.policies.a.config.lrr: there is no setting 'policies.a.config.lrr'; "

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.spaces import Box, Discrete
 
-from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.a3c import A3C
 from rlrun.algorithms.actor_q.sac import SAC
 from rlrun.algorithms.dqn.dqn import DQN
@@ -74,8 +74,8 @@ def small_dqn(**more: Any) -> DQN:
     return small(DQN, SMALL_DQN, **more)
 
 
-def sampling(**more: Any) -> SamplingSettings:
-    return SamplingSettings.parse({"num_envs_per_worker": 2, **more})
+def sampling(**more: Any) -> WorldSamplingSettings:
+    return WorldSamplingSettings.parse({"num_envs_per_worker": 2, "min_env_steps_per_iteration": 0, **more})
 
 
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])

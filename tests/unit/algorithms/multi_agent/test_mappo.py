@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from rlrun.algorithms.multi_agent.ippo import IPPO, IPPOConfig
 from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
+from rlrun.algorithms.multi_agent.normalized_values import assigned_moments
 from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS
 from rlrun.algorithms.multi_agent.state_value_recording import denormalized
 from rlrun.algorithms.multi_agent.value_norm import DECAY, normalized, updated
@@ -101,7 +102,7 @@ def loss_of(**config: float | None) -> torch.Tensor:
     policy = algorithm.policy_in_world(SPACES, WORLD, seed=0)
     flat = policy.parameters.gather(policy.module)
     views, batch = policy.parameters.views(torch.zeros_like(flat)), batch_for(SPACES, torch.zeros(4, 1, 4))
-    assigned = algorithm.moments(views, batch, SCHEDULED).assign[MOMENTS]
+    assigned = assigned_moments(views, batch, SCHEDULED).assign[MOMENTS]
     torch.testing.assert_close(assigned, updated(torch.zeros(3), TARGETS, VALID))
     views[MOMENTS].copy_(assigned)
     return algorithm.loss(policy.outputs(views, batch), batch, SCHEDULED).statistics["value_loss"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
-from rlrun.algorithm_config import SamplingSettings
+from rlrun.algorithm_config import WorldSamplingSettings
 from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
 from rlrun.algorithms.multi_agent.qmix import QMIX, QMIXConfig
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
@@ -182,7 +182,7 @@ def test_a_team_learns_beside_a_policy_that_learns_from_the_same_state() -> None
             "first": QMIX(QMIXConfig.parse({name: SMALL[name] for name in ("learning_starts", "minibatch_size")})),
             "second": MAPPO(MAPPOConfig(train_batch_size=24, minibatch_size=12)),
         },
-        SamplingSettings(num_envs_per_worker=3, min_env_steps_per_iteration=60),
+        WorldSamplingSettings(num_envs_per_worker=3, min_env_steps_per_iteration=60),
         mapping={"agent_0": "first", "agent_1": "second"},
     )
     with Training(GAME, policies, seed=1) as training:

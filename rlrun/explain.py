@@ -95,7 +95,7 @@ def shown(value: Any) -> str:
 
 
 class UnknownKey(ValueError):
-    """What a validator raises at a key that may not stand beside another one, in the words for an unknown key."""
+    """A key that is not allowed next to another one, worded like an unknown key."""
 
 
 class Remark(str):

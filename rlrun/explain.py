@@ -95,7 +95,7 @@ def shown(value: Any) -> str:
 
 
 class UnknownKey(ValueError):
-    """What a validator raises at a key that may not stand beside another one, in the words for an unknown key."""
+    """Error of a validator at a key that is unknown next to the other keys; its text is the message."""
 
 
 class Remark(str):

@@ -95,7 +95,7 @@ def shown(value: Any) -> str:
 
 
 class UnknownKey(ValueError):
-    """A key that is not allowed next to another one, worded like an unknown key."""
+    """Error of a validator at a key that is unknown next to the other keys; its text is the message."""
 
 
 class Remark(str):

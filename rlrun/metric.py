@@ -45,7 +45,7 @@ class Metric:
 
 
 def of_policy(policy: str, name: str = "") -> str:
-    """Returns the name of a policy's metric in results; the only policy, "", has no prefix.
+    """Returns the name of a policy's metric in results; "" is the policy of an env with one agent.
 
     Examples:
         >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")

@@ -1,4 +1,4 @@
-"""Which environment, of one agent or a world of many, with which arguments and wrappers, and how it is stepped."""
+"""Config of an environment of one agent, or of a world of many: name, arguments, wrappers, backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found of an env, in words, and what it means for learning."""
+"""Findings on an env, with their meaning for learning."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EnvFinding:
 
 
 def refusal_finding(refusal: str) -> EnvFinding:
-    """Says what was returned that no env or world may return."""
+    """Finding on a return that no env or world may make."""
     reason = "training ends there with exit code 4; what else is told is of the steps before"
     return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
 
@@ -97,7 +97,7 @@ def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation:
 
 
 def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
-    """Says what is found of spaces."""
+    """Findings on spaces."""
     yield EnvFinding("observation space", "ok", str(spaces.observation))
     space = spaces.action
     if isinstance(space, Box) and not space.is_bounded():
@@ -110,7 +110,7 @@ def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
 def observation_findings(
     space: gymnasium.Space[Any], rows: Any, steps: int, where: Callable[[int, int], str]
 ) -> Iterator[EnvFinding]:
-    """Says what is found of observations.
+    """Findings on observations.
 
     Args:
         space: Their space.
@@ -164,7 +164,7 @@ def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
 
 
 def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
-    """Says what is found of rewards, [N]."""
+    """Findings on rewards, [N]."""
     size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
     found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
     if not rewards.any():
@@ -183,7 +183,7 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
 
 
 def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
-    """Says what is found of seeds.
+    """Finding on seeds.
 
     Args:
         step: After how many steps the same seeds and actions came to something else; None for never.
@@ -203,7 +203,7 @@ def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, 
 
 
 def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
-    """Says what is found of an env's speed.
+    """Finding on an env's speed.
 
     Args:
         steps: Steps that were taken.

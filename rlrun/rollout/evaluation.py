@@ -1,4 +1,4 @@
-"""Runs a policy for a fixed number of episodes and says how well it did, with an interval."""
+"""Evaluation of policies over a fixed number of episodes: returns with a confidence interval."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _RESAMPLED_AT_ONCE = 1_000_000
 
 
 class ActsInWorld(Protocol):
-    """What is evaluated; a behavior policy is."""
+    """Acting side of a policy in an evaluation; a behavior policy is one."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
+        """Resets memory in slots whose next observation begins an episode, [B]."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each slot was given in the step that was just taken, [B]."""
+        """Takes the rewards of the last step, [B]."""
         ...
 
     def actions(
@@ -173,7 +173,7 @@ def evaluate(
     num_envs: int | None = None,
     draw: Callable[[NDArray[Any] | None], None] | None = None,
 ) -> EvaluationResult:
-    """Runs exactly so many episodes.
+    """Runs an exact number of episodes.
 
     Which env slot runs which episode is fixed beforehand: the first ones to finish would be the short ones. The seed of
     an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
@@ -218,7 +218,7 @@ def evaluate(
 
 
 def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) -> tuple[int, EvaluationSeeds]:
-    """Returns how many episodes run side by side, and where their seeds come from.
+    """Returns the number of episodes side by side, and the source of their seeds.
 
     Args:
         episodes: How many there are in all.
@@ -244,7 +244,7 @@ def _run(
     draw: Callable[[NDArray[Any] | None], None] | None,
     awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
-    """Steps all worlds until each has run its episodes; one that is through goes on, and nobody looks."""
+    """Steps all worlds until each has run its episodes; later episodes of a world count nowhere."""
     number = worlds.num_worlds
     current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
@@ -334,7 +334,7 @@ class _Lives:
                 sums[slot] = 0.0
 
     def result(self) -> EvaluationResult:
-        """Returns what was found, in the order of the world's episodes."""
+        """Returns the episodes of the policy's agents, in the order of the world's episodes."""
         found = sorted(self._found, key=lambda life: life[0])
         columns = {name: [life[3][name] for life in found] for name in self._columns}
         return EvaluationResult([life[1] for life in found], [life[2] for life in found], columns=columns)

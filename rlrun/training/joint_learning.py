@@ -55,10 +55,10 @@ def learning_together(
 
 
 def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
-    """Returns what an algorithm does on the workers.
+    """Returns the operators of an algorithm that run on the workers.
 
     Raises:
-        UsageError: It learns there, or is told how to collect in a way that several policies do not share.
+        UsageError: It learns there, or has a setting of collection that several policies do not share.
     """
     config = algorithm.config
     for name in algorithm.collect_settings:
@@ -78,7 +78,7 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
 
 
 def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
-    """Returns how the fragments of a world are collected that several algorithms learn from.
+    """Returns the mode in which fragments for several algorithms are collected.
 
     Raises:
         UsageError: They do not want the same.

@@ -1,4 +1,4 @@
-"""Steps an env by random actions as training would, and says what is found and what it means for learning."""
+"""Check of an env by stepping it with random actions, as training would; findings with their meaning for learning."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check_by_stepping(
 
 
 def _general(config: EnvConfig, worlds: VectorWorld) -> Iterator[EnvFinding]:
-    """Says what does not take a step to be found."""
+    """Findings that take no step: clock and state or backend, and spaces."""
     if config.has_many_agents:
         yield EnvFinding("clock", "ok", worlds.clock)
         if worlds.state_space is not None:
@@ -94,7 +94,7 @@ def _general(config: EnvConfig, worlds: VectorWorld) -> Iterator[EnvFinding]:
 
 
 def _named(policy: str, worlds: VectorWorld, found: Iterable[EnvFinding]) -> Iterator[EnvFinding]:
-    """Yields what is found of the agents of one policy, with its name where there are several."""
+    """Yields findings on the agents of one policy, with its name where there are several."""
     for one in found:
         yield replace(one, topic=f"{policy}: {one.topic}") if len(worlds.spaces) > 1 else one
 
@@ -102,7 +102,7 @@ def _named(policy: str, worlds: VectorWorld, found: Iterable[EnvFinding]) -> Ite
 def _told_by_one(
     config: EnvConfig, worlds: VectorWorld, mapping: PolicyMapping, steps: int, seed: int
 ) -> Iterator[EnvFinding]:
-    """Looks at what a single env or world itself returns, before anything is made of it."""
+    """Findings on the raw returns of a single env or world."""
     if not config.has_many_agents:
         (spaces,) = worlds.spaces.values()
         if backend_of(config) == "loop":
@@ -112,7 +112,7 @@ def _told_by_one(
 
 
 def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterator[EnvFinding]:
-    """Says what is found of the agents of one policy; with its name where there are several."""
+    """Findings on the agents of one policy, with its name where there are several."""
     found: list[EnvFinding] = []
     if shown.observations:
         rows = map_tree(lambda *leaf: np.stack(leaf)[:, None], *shown.observations)
@@ -126,7 +126,7 @@ def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterat
 
 
 def _slots(policy: str, slots: int, most: int) -> EnvFinding:
-    """Says whether a policy has more slots in a world than its agents take."""
+    """Finding on the slots of a policy in a world: more than its agents take?"""
     if most and 2 * most < slots:
         reason = "empty slots cost memory, and count where batches are filled"
         advice = f"policies.{policy}.slots: {most + 1}, if no policy keeps more of them alive"

@@ -1,4 +1,4 @@
-"""Births and ends of agents as a world itself tells them."""
+"""Births and ends of agents in the raw returns of a world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlrun.worlds.mapping import PolicyMapping
 
 
 class LifeBook:
-    """Keeps book of births and ends as a world of dicts tells them, before anything is made of them.
+    """Counts births and ends in the raw returns of a world of dicts.
 
     Args:
         config: The world.
@@ -39,7 +39,7 @@ class LifeBook:
         self._both: set[str] = set()
 
     def findings(self, steps: int, seed: int) -> Iterator[EnvFinding]:
-        """Plays so many steps, and says what is found."""
+        """Yields the findings of a number of steps."""
         world = make_world(self._config)
         seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
         try:

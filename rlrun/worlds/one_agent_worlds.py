@@ -70,7 +70,7 @@ class OneAgentWorlds:
         return (ONLY_AGENT,) * self.num_worlds
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env is."""
+        """Returns the place of each env: its episode, seed and length."""
         return self._env.places()
 
     def restore(

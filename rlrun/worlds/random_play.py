@@ -1,4 +1,4 @@
-"""What worlds show under random actions."""
+"""Random play of worlds: observations, rewards and ends by policy."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REPEATED_STEPS = 200
 
 @dataclass
 class ShownToPolicy:
-    """What the agents of one policy were shown and given, one entry for each.
+    """Observations, rewards and ends of the agents of one policy.
 
     Attributes:
         observations: Rows of observations.
         where: Where each of them was shown.
         rewards: What agents were given in each step in which they lived.
         lengths: Steps of each agent's episode that ended.
-        legal: Share of the actions that was legal, for each observation with a mask on which somebody acted.
+        legal: Share of the actions that was legal, for each observation with a mask on which an agent acted.
         terminated: Episodes that ended for good.
         truncated: Episodes that were cut off.
         both: Episodes that ended in both ways.
@@ -50,7 +50,7 @@ class ShownToPolicy:
     most: int = 0
 
     def ends(self) -> str:
-        """Returns in words how long episodes were, and how they ended; "" if none did."""
+        """Returns the lengths and ends of episodes in words; "" if none ended."""
         if not self.lengths:
             return ""
         told = f"{len(self.lengths)} of {min(self.lengths)} to {max(self.lengths)} steps"
@@ -59,18 +59,18 @@ class ShownToPolicy:
 
 @dataclass(frozen=True)
 class Played:
-    """What a number of steps showed.
+    """Record of a number of steps.
 
     Attributes:
-        policies: By policy, what its agents were shown.
+        policies: Observations, rewards and ends, by policy.
         actions: By step and policy, leaves [B, ...].
-        digests: What the worlds showed and gave, from the reset on and after each of the first steps.
+        digests: Digests of observations and rewards, from the reset on and after each of the first steps.
         last: Digests of the worlds in the end.
         places: Where the worlds are in the end.
         lengths: Steps of each episode of a world that ended.
         missing_finals: Agents that were cut off and showed no final observation.
         seconds: Wall time of the steps.
-        refusal: What was returned after all that, and no env may return; "" for nothing.
+        refusal: Error of a return that no env may make, which ended the play; "" for none.
     """
 
     policies: Mapping[str, ShownToPolicy]
@@ -135,7 +135,7 @@ def digest(worlds: VectorWorld, rows: WorldRows) -> Any:
 
 
 def _note(shown: Mapping[str, ShownToPolicy], worlds: VectorWorld, rows: Mapping[str, Any], t: int) -> None:
-    """Notes what agents see after t steps, and what they may do."""
+    """Records observations and legal actions after t steps."""
     places = worlds.places()
     for policy, own in rows.items():
         noted, owners = shown[policy], worlds.owners(policy)

@@ -39,7 +39,7 @@ class A2CConfig(OnPolicyConfig):
     gae_lambda: Fraction = 1.0
     """Weight between one-step (0) and n-step (1) advantages, n being what is left of the fragment."""
     standardize_advantages: bool = False
-    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over a batch."""
+    """Whether advantages are standardised (mean 0, standard deviation 1) over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the value loss."""
     entropy_coeff: Schedule = 0.0
@@ -47,7 +47,7 @@ class A2CConfig(OnPolicyConfig):
 
 
 class A2C(Algorithm[A2CConfig]):
-    """Collect a short fragment of every env, take one step along its gradient, broadcast the weights, repeat."""
+    """Synchronous advantage actor-critic: one policy-gradient step on a batch of short fragments (arXiv:1602.01783)."""
 
     Config = A2CConfig
     policy_family = "actor_critic"
@@ -65,7 +65,7 @@ class A2C(Algorithm[A2CConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Advantages per fragment, one batch of fragments, one step of SGD, new weights to everyone."""
+        """Computes advantages per fragment, takes one SGD step per batch, and broadcasts the weights."""
         config = self.config
         batches = (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

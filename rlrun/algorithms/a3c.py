@@ -40,15 +40,16 @@ class A3CConfig(A2CConfig, WorkerGradientConfig):
     """
 
     train_batch_size: PositiveInt = 80
-    """Env steps in one fragment of every worker together, if rollout_fragment_length does not say how long fragments
-    are. Each worker's own fragment makes one gradient."""
+    """Env steps in one fragment of every worker together, unless rollout_fragment_length is set. Each worker's fragment
+    makes one gradient."""
 
 
 class A3C(A2C):
-    """Workers compute gradients of their own fragments; each is applied as it arrives, and answered by new weights.
+    """Asynchronous advantage actor-critic: workers compute gradients, which are applied as they arrive.
 
-    With no worker but the local one it is A2C. `gradient_share/worker_<index>` is the part of an iteration's gradients
-    that a worker delivered; `policy_lag_mean` counts gradients by which the parameters had moved on meanwhile.
+    With no worker but the local one it is A2C. `gradient_share/worker_<index>` is the fraction of an iteration's
+    gradients that a worker delivered; `policy_lag_mean` counts the updates since the weights that a gradient was
+    computed with.
     """
 
     Config = A3CConfig
@@ -57,7 +58,7 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """A2C's, which also measures the values: what travels from a worker are gradients and statistics alone."""
+        """A2C's loss with statistics of the values, since workers send gradients and statistics alone."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
@@ -75,13 +76,13 @@ class A3C(A2C):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Gradients of the workers' fragments, as they are ready."""
+        """Asynchronous gradients of the workers' fragments."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """One step of SGD along each gradient, new weights to whoever has delivered it."""
+        """Applies each gradient, and sends new weights to its worker."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

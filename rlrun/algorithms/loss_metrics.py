@@ -49,8 +49,8 @@ def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str
 
     Args:
         values: Values of the observations, [S, L].
-        targets: What they should be, [S, L].
-        valid: 1 where a cell counts and 0 elsewhere, [S, L].
+        targets: Their targets, [S, L].
+        valid: Mask of the steps that count, [S, L].
     """
     values = values.detach()
     return {

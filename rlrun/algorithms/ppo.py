@@ -41,16 +41,16 @@ class PPOConfig(OnPolicyConfig):
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2
-    """How far the probability ratio may move before its gradient is cut off (eq. 7's epsilon)."""
+    """Clip range of the probability ratio (eq. 7's epsilon)."""
     vf_clip_param: PositiveFloat | None = None
-    """How far a value may move from the one it was collected with; null for no bound."""
+    """Clip range of a value's change since it was collected; null for none."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the value loss (eq. 9's c1)."""
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus (eq. 9's c2)."""
     asynchronous: bool = False
-    """Whether remote workers collect on while the learner learns, with weights that may be a batch old, instead of
-    waiting for it."""
+    """Whether remote workers collect while the learner learns, with weights that may be a batch old, instead of waiting
+    for it."""
     kl_target: PositiveFloat | None = None
     """No further pass over a batch begins once the mean KL divergence of the last one exceeds 1.5 times this; null for
     no bound."""
@@ -79,7 +79,7 @@ class PPOConfig(OnPolicyConfig):
 
 
 class PPO(Algorithm[PPOConfig]):
-    """Collect a batch, run epochs of minibatch SGD on it, broadcast the weights, repeat (arXiv:1707.06347)."""
+    """Proximal policy optimization: the clipped surrogate objective over epochs of minibatch SGD (arXiv:1707.06347)."""
 
     Config: ClassVar[type[PPOConfig]] = PPOConfig
     policy_family = "actor_critic"
@@ -89,7 +89,7 @@ class PPO(Algorithm[PPOConfig]):
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
         config, valid = self.config, batch["valid"].float()
-        # Masked before the exponential: what an empty cell makes of it may be infinite, and 0 times that is NaN.
+        # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
         log_ratio = (outputs.distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
         ratio, clip = log_ratio.exp(), scheduled["clip_param"]
         surrogate = ratio * batch["advantages"]
@@ -111,7 +111,7 @@ class PPO(Algorithm[PPOConfig]):
         )
 
     def value_errors(self, outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
-        """Squared errors of the values, bounded as the policy's change is if asked for, [S, L]."""
+        """Squared errors of the values, clipped by `vf_clip_param` if set, [S, L]."""
         bound = self.config.vf_clip_param
         errors: Tensor = (outputs.values - batch["value_targets"]).square()
         if bound is not None:
@@ -122,12 +122,12 @@ class PPO(Algorithm[PPOConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Rounds of one fragment from every worker, or with `asynchronous` fragments as they are ready."""
+        """Synchronous rounds of fragments, or asynchronous fragments if `asynchronous` is set."""
         return "async" if self.config.asynchronous else "sync"
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Advantages per fragment, one batch of fragments, epochs of SGD, new weights to everyone."""
+        """Computes advantages per fragment, runs epochs of SGD on each batch, and broadcasts the weights."""
         config = self.config
         return (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

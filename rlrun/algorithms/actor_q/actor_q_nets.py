@@ -15,12 +15,12 @@ from rlrun.nn.observation_leaves import ObservationTree
 def actor_spec(
     leaves: ObservationTree, model: ModelConfig, num_outputs: int, log_stds: LogStds | None = None
 ) -> NetworkSpec:
-    """Returns the network of an actor.
+    """Returns the spec of an actor network.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
         model: Layers.
-        num_outputs: K, numbers that it puts out.
+        num_outputs: K, size of its output.
         log_stds: Which of them are log standard deviations of state-dependent exploration; None for none.
     """
     head = Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds)
@@ -28,16 +28,16 @@ def actor_spec(
 
 
 def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, action_size: int) -> NetworkSpec:
-    """Returns the network of one Q function.
+    """Returns the spec of a Q network.
 
-    With a core, actions come in behind it, and dense layers of the same widths follow: the recurrent state is one of
-    observations, and actions that were not taken can be judged at every step (Ni et al., arXiv:2110.05038).
+    With a core, actions enter after it, before dense layers of the same widths. The recurrent state is thus a function
+    of observations alone, and any action can be evaluated at every step (Ni et al., arXiv:2110.05038).
 
     Args:
         leaves: The tree of `ObservationLeaf`.
         model: Layers.
-        num_outputs: Numbers that it puts out.
-        action_size: D, numbers of an action that it takes; 0 if it puts out the values of all actions.
+        num_outputs: Size of its output.
+        action_size: D, numbers of an action that it takes; 0 if it outputs the values of all actions.
     """
     vectors = (("actions", action_size),) if action_size else ()
     hiddens = None if model.core is None else model.dense_widths
@@ -46,7 +46,7 @@ def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, a
 
 
 class ActorQNets(nn.Module):
-    """The critics' parameters lie side by side, and so do the actor's.
+    """Actor, critics and temperature, each contiguous in the flat parameter vector.
 
     Args:
         critic: What each critic is.
@@ -59,7 +59,7 @@ class ActorQNets(nn.Module):
     Attributes:
         critics: The critics.
         actor: The actor, if there is one.
-        log_alpha: Logarithm of the temperature, [1], if the actor is to keep some entropy.
+        log_alpha: Logarithm of the temperature, [1], of maximum-entropy actors.
 
     Raises:
         UsageError: If the model is a custom network.
@@ -88,7 +88,7 @@ class ActorQNets(nn.Module):
 
 
 class TeamActorQNets(nn.Module):
-    """Critics of a team's members side by side, and behind them their actors, which share nothing with them.
+    """Critics of a team's members, followed by their actors; actors and critics share no parameters.
 
     Args:
         critic: What each critic is.

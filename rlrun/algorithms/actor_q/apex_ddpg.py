@@ -1,4 +1,4 @@
-"""Ape-X DPG: DDPG with many actors, replays in actors of their own, and a learner that none of them waits for."""
+"""Ape-X DPG: DDPG with distributed prioritized replay and asynchronous actors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
 
 
 class ApexDDPG(DDPG):
-    """DDPG's policy and losses in the dataflow of Ape-X."""
+    """DDPG's policy and losses with distributed prioritized experience replay (arXiv:1803.00933)."""
 
     Config = ApexDDPGConfig
     config: ApexDDPGConfig
@@ -54,15 +54,15 @@ class ApexDDPG(DDPG):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """First priorities; remote workers make room for shards and learner."""
+        """Initial priorities; remote workers run at a lower process priority than replay shards and learner."""
         return first_priorities(trainee, self.config)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Fragments as they are ready; those for shards stay where they were collected."""
+        """Asynchronous fragments; those for replay shards are delivered as references."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
+        """Stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)

@@ -1,4 +1,4 @@
-"""DDPG: an actor that climbs a critic of actions, from a replay."""
+"""DDPG: off-policy deterministic policy gradient with a replay buffer and target networks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
 
 
 class DDPG(Algorithm[DDPGConfig]):
-    """Store every step in the replay buffer, and learn a Q function and an actor from minibatches."""
+    """Deep deterministic policy gradient: an off-policy actor-critic for continuous actions (arXiv:1509.02971)."""
 
     Config: ClassVar[type[DDPGConfig]] = DDPGConfig
     policy_family = "deterministic"
@@ -84,7 +84,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the critics' error and, behind it, what the actor climbs."""
+        """Returns the objectives of the critics and, after it, of the actor."""
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
@@ -92,17 +92,17 @@ class DDPG(Algorithm[DDPGConfig]):
         ]
 
     def actor_every(self) -> int:
-        """Returns after how many minibatches the actor has its turn."""
+        """Minibatches of the critics per update of the actor."""
         return 1
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Returns the actions in the next observations that targets count with, [S, L, D]."""
+        """Returns the target actor's actions in the next observations, [S, L, D]."""
         return outputs.target_actions(outputs.networks.following(batch))
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared temporal difference (arXiv:1509.02971, eq. 5) over rows [S, L], added up over the critics.
+        """Mean squared TD error (arXiv:1509.02971, eq. 5) over rows [S, L], summed over the critics.
 
-        The least of the target critics says what the next action is worth (arXiv:1802.09477, eq. 10).
+        Targets use the minimum of the target critics: clipped double Q-learning (arXiv:1802.09477, eq. 10).
         """
         valid = batch["valid"].float()
         values = outputs.values(outputs.networks.present(batch), batch["actions"])
@@ -116,7 +116,7 @@ class DDPG(Algorithm[DDPGConfig]):
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """What the first critic says of the actor's actions (arXiv:1509.02971, eq. 6), to be climbed."""
+        """Actor loss: -Q(s, pi(s)) of the first critic, the deterministic policy gradient (arXiv:1509.02971, eq. 6)."""
         observations = outputs.networks.present(batch)
         values = outputs.first_values(observations, outputs.actions(observations))
         loss = -masked_mean(values, batch["valid"].float())
@@ -124,7 +124,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
         config = self.config
         replay = transitions_or_sequences(
             config.replay,

@@ -30,10 +30,10 @@ from rlrun.policy.policy import Policy
 
 @dataclass(frozen=True)
 class DeterministicNetworks:
-    """An actor whose outputs become actions between -1 and 1, and critics of observation and action.
+    """Deterministic actor with actions in [-1, 1], and its Q functions.
 
     Attributes:
-        networks: The networks behind.
+        networks: The underlying networks.
     """
 
     networks: ActorQNetworks
@@ -60,7 +60,7 @@ class DeterministicNetworks:
 
 
 class DeterministicPolicy(Policy):
-    """An actor that says what to do, and critics that say what an action is worth.
+    """Policy of a deterministic actor and its Q functions (critics).
 
     Args:
         observation_space: What the env shows.
@@ -121,7 +121,7 @@ class DeterministicPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actor, or all if fragments tell what actions were worth."""
+        """The actor's parameters; all where fragments record Q values."""
         return self.parameters.range_under("" if self.records_values else ACTOR)
 
     @override

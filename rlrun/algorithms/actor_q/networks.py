@@ -1,4 +1,4 @@
-"""What losses of an actor and its Q functions (its critics) of observation and action are functions of (torch)."""
+"""Networks of an actor and its Q functions (critics) as losses call them (torch)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CRITICS = "critics."
 
 @dataclass(frozen=True)
 class Sequences:
-    """Observations of whole sequences, and the steps of them in which recurrent networks are asked.
+    """Observations of whole sequences, and the steps at which recurrent networks are evaluated.
 
     Attributes:
         obs: A tree of [S, burn_in + R, ...].
         episode_starts: Whether an episode begins with a row, [S, burn_in + R].
         state: The actor's recurrent state before the first rows, [S, state_size].
         burn_in: Rows that only bring up the recurrent states, without gradient.
-        steps: The steps, as rows behind the burn-in, [S, L].
+        steps: The steps, as rows after the burn-in, [S, L].
     """
 
     obs: Any
@@ -66,7 +66,7 @@ class ActorQNetworks:
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
 
     def following(self, batch: SampleBatch) -> Any:
-        """Returns the observations behind the n-step transitions of a batch's steps [S, L]."""
+        """Returns the observations that follow the n-step transitions of a batch's steps [S, L]."""
         return batch["next_obs"] if self.burn_in is None else self._sequences(batch, batch["steps"])
 
     def _sequences(self, batch: SampleBatch, ahead: Tensor) -> Sequences:
@@ -75,27 +75,27 @@ class ActorQNetworks:
         return Sequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns what the critics put out for observations [S, L, ...] and actions [S, L, D], [C, S, L, K]."""
+        """Returns the outputs of the critics, [C, S, L, K], for observations [S, L, ...] and actions [S, L, D]."""
         return torch.stack([run(critic, self.views, observations, actions) for critic in self.critics])
 
     def first_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns what the first critic alone puts out, [S, L, K]."""
+        """Returns the outputs of the first critic, [S, L, K]."""
         return run(self.critics[0], self.views, observations, actions)
 
     def target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns what the target critics put out, [C, S, L, K]."""
+        """Returns the outputs of the target critics, [C, S, L, K]."""
         return torch.stack([run(critic, self.target_views, observations, actions) for critic in self.critics])
 
     def first_target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns what the first target critic alone puts out, [S, L, K]."""
+        """Returns the outputs of the first target critic, [S, L, K]."""
         return run(self.critics[0], self.target_views, observations, actions)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Returns what the actor puts out for observations [S, L, ...], masked, [S, L, K]."""
+        """Returns the masked outputs of the actor for observations [S, L, ...], [S, L, K]."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Returns what the target actor puts out, masked, [S, L, K]."""
+        """Returns the masked outputs of the target actor, [S, L, K]."""
         return self._actor_outputs(self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""SAC: an actor that climbs two critics and keeps some entropy, from a replay."""
+"""SAC: off-policy maximum-entropy actor-critic with twin Q functions."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ class SACConfig(ActorCriticSettings, OffPolicyConfig):
     alpha_lr: Schedule = 3e-4
     """Learning rate of the temperature, the weight of the entropy."""
     initial_alpha: PositiveFloat = 1.0
-    """The first temperature."""
+    """Initial temperature."""
     learn_alpha: bool = True
-    """Whether the temperature is learned, so that the actor's entropy comes to target_entropy (arXiv:1812.05905,
-    section 5); it stays as it is otherwise."""
+    """Whether the temperature is learned, so that the actor's entropy approaches target_entropy (arXiv:1812.05905,
+    section 5); otherwise it is constant."""
     target_entropy: float | None = None
-    """That entropy in nats, of actions in units of half the distance of their bounds; null for minus the number of
+    """Target entropy in nats, of actions in units of half the distance of their bounds; null for minus the number of
     continuous actions, or 0.98 of the largest entropy over a finite number of actions, in each observation over those
     that its action mask allows."""
 
 
 class SAC(Algorithm[SACConfig]):
-    """Store every step in the replay buffer; learn twin Q functions, an actor and its temperature from minibatches.
+    """Soft Actor-Critic: maximum-entropy actor-critic with twin Q functions and a learned temperature.
 
-    Actions are a bounded Box, or Discrete (Christodoulou, arXiv:1910.07207): then every expectation over actions is a
-    sum over all of them, and the same losses hold.
+    Actions are a bounded Box, or Discrete (Christodoulou, arXiv:1910.07207): expectations over discrete actions are
+    exact sums in the same losses.
     """
 
     Config = SACConfig
@@ -94,7 +94,7 @@ class SAC(Algorithm[SACConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the critics' error, what the actor climbs, and what moves the temperature."""
+        """Returns the objectives of the critics, the actor and the temperature, in this order."""
         config, bound = self.config, self.config.max_grad_norm
         objectives = [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
@@ -107,7 +107,7 @@ class SAC(Algorithm[SACConfig]):
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Half the squared soft temporal difference (arXiv:1812.05905, eq. 5) over rows [S, L], of both critics."""
+        """Soft Bellman residual: half the squared soft TD error of both critics (arXiv:1812.05905, eq. 5), [S, L]."""
         valid = batch["valid"].float()
         ahead = outputs.sample_and_evaluate_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
@@ -120,7 +120,7 @@ class SAC(Algorithm[SACConfig]):
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """What the actor's entropy and the least of the critics say (arXiv:1812.05905, eq. 7), to be climbed."""
+        """Actor loss: E[alpha log pi(a given s) - min Q(s, a)] (arXiv:1812.05905, eq. 7)."""
         valid = batch["valid"].float()
         present = outputs.sample_and_evaluate(batch)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
@@ -128,9 +128,9 @@ class SAC(Algorithm[SACConfig]):
         return Loss(loss, statistics, carry={"log_probs": present.log_probs})
 
     def alpha_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """What raises the temperature while the entropy is below its target (arXiv:1812.05905, eq. 18).
+        """Temperature loss: -log_alpha (log pi + target entropy) (arXiv:1812.05905, eq. 18).
 
-        As is usual, it is linear in the logarithm of the temperature.
+        As is usual, it is linear in log_alpha instead of alpha.
         """
         asked = self.config.target_entropy
         target = outputs.target_entropy(batch) if asked is None else asked
@@ -140,7 +140,7 @@ class SAC(Algorithm[SACConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
         config = self.config
         replay = transitions_or_sequences(
             config.replay,

@@ -37,7 +37,7 @@ from rlrun.policy.policy import Policy
 NUM_CRITICS = 2
 
 ENTROPY_SHARE = 0.98
-"""Which part of the largest entropy over choices an actor is held at (arXiv:1910.07207, appendix)."""
+"""Target entropy of discrete actions, as a fraction of the maximum entropy (arXiv:1910.07207, appendix)."""
 
 
 class Soft(NamedTuple):
@@ -54,10 +54,10 @@ class Soft(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftNetworks(ABC):
-    """An actor that describes a distribution, critics, and a temperature.
+    """Stochastic actor, twin Q functions and temperature.
 
     Attributes:
-        networks: The networks behind.
+        networks: The underlying networks.
         default_target_entropy: The policy's.
     """
 
@@ -70,7 +70,7 @@ class SoftNetworks(ABC):
         return self.networks.views["log_alpha"]
 
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
-        """Returns the entropy in nats that the actor is held at in a batch's observations by default."""
+        """Returns the default target entropy in a batch's observations, in nats."""
         return self.default_target_entropy
 
     @abstractmethod
@@ -155,7 +155,7 @@ def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
 
 
 class SoftPolicy(Policy):
-    """An actor over a bounded Box or a finite number of choices, and two critics.
+    """Policy of a stochastic actor over a bounded Box or Discrete actions, with twin Q functions.
 
     Args:
         observation_space: What the env shows.
@@ -168,7 +168,7 @@ class SoftPolicy(Policy):
         burn_in: Rows of a sequence that only bring up recurrent states, with a core.
 
     Attributes:
-        default_target_entropy: The entropy in nats that the actor is held at unless another is asked for: minus the
+        default_target_entropy: Target entropy in nats unless the settings name another: minus the
             number of continuous actions (arXiv:1812.05905, appendix D), or 0.98 of the largest there is over choices
             (arXiv:1910.07207, appendix). With action masks the largest one is that over the allowed choices, in each
             observation: `ChoiceNetworks.target_entropy`.

@@ -1,4 +1,4 @@
-"""TD3: DDPG with two critics, an actor that waits for them, and targets that are smooth in the action."""
+"""TD3: DDPG with clipped double Q-learning, delayed policy updates and target policy smoothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TD3Config(DDPGConfig):
     """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
 
     policy_delay: PositiveInt = 2
-    """Minibatches of the critics for each one of the actor."""
+    """Minibatches of the critics per update of the actor."""
     target_noise: NonNegativeFloat = 0.2
     """Standard deviation of the noise on the target's actions, in units of half the distance of the bounds."""
     target_noise_clip: NonNegativeFloat = 0.5
@@ -29,7 +29,7 @@ class TD3Config(DDPGConfig):
 
 
 class TD3(DDPG):
-    """DDPG's dataflow; critics that keep each other from expecting too much."""
+    """DDPG with clipped double Q-learning, delayed policy updates and target policy smoothing (arXiv:1802.09477)."""
 
     Config = TD3Config
     config: TD3Config
@@ -38,12 +38,12 @@ class TD3(DDPG):
 
     @override
     def actor_every(self) -> int:
-        """Returns the policy's delay (arXiv:1802.09477, section 5.2)."""
+        """Policy delay (arXiv:1802.09477, section 5.2)."""
         return self.config.policy_delay
 
     @override
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Returns the target's actions with clipped noise (arXiv:1802.09477, eq. 14), [S, L, D]."""
+        """Target policy smoothing: actions [S, L, D] with clipped noise (arXiv:1802.09477, eq. 14)."""
         bound = self.config.target_noise_clip
         noise = (batch["next_noise"] * self.config.target_noise).clamp(-bound, bound)
         smoothed: Tensor = super().next_actions(outputs, batch) + noise

@@ -1,4 +1,4 @@
-"""AlphaZero: a network that learns from searches with itself, in games that it plays against itself."""
+"""AlphaZero: a policy-value network learned from self-play with Monte Carlo tree search."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class GateConfig(ConfigModel):
 
 
 class RankedReturnsConfig(ConfigModel):
-    """With what returns of games of one player are compared."""
+    """Ranked rewards: the threshold of returns of one-player games."""
 
     percentile: Annotated[float, Field(ge=0.0, le=100.0)] = 75.0
     """Percentile of the newest returns that a game has to reach to count as a win."""
     newest: PositiveInt = 100
-    """How many of the newest returns are looked at."""
+    """Number of newest returns that the percentile is of."""
 
 
 @fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)
@@ -84,8 +84,8 @@ class RankedReturnsConfig(ConfigModel):
 class AlphaZeroConfig(OffPolicyConfig):
     """Settings of AlphaZero (Silver et al., arXiv:1712.01815, and Nature 550, 2017).
 
-    `num_envs_per_worker` is the number of games that a worker plays side by side, and `rollout_fragment_length` the
-    number of moves in each from one turn of learning to the next. An env step is a move.
+    `num_envs_per_worker` is the number of games that a worker plays in parallel, and `rollout_fragment_length` the
+    number of moves in each between two updates. An env step is a move.
     """
 
     model: SearchModelConfig = SearchModelConfig()
@@ -98,9 +98,9 @@ class AlphaZeroConfig(OffPolicyConfig):
     """Simulations before each move where the policy is judged or acts outside of training; 0 acts by the network alone,
     without a search."""
     exploration: PositiveFloat = 1.25
-    """How much a search prefers probable actions that it has seldom tried, the papers' c_puct."""
+    """Exploration constant of PUCT, the papers' c_puct."""
     first_play_reduction: NonNegativeFloat = 0.2
-    """How much less than its position an action is held to be worth before it is first tried (first-play urgency)."""
+    """First-play urgency: an unvisited action's value is its position's minus this."""
     root_noise: Fraction = 0.25
     """Share of Dirichlet noise in the probabilities of a root's actions, in self-play alone."""
     root_noise_alpha: PositiveFloat = 0.3
@@ -108,18 +108,18 @@ class AlphaZeroConfig(OffPolicyConfig):
     temperature: PositiveFloat = 1.0
     """The first moves of a game are drawn in proportion to visits ** (1 / temperature), in self-play alone."""
     exploring_moves: NonNegativeInt = 30
-    """So many moves of a game are drawn like that; the others are the most visited ones."""
+    """Moves of a game that are drawn like that; later moves are the most visited ones."""
     symmetries: bool = True
-    """Whether positions that are learned from are turned and mirrored at random, as far as the game allows it."""
+    """Data augmentation: whether learned positions are transformed by random symmetries of the game's board."""
     value_coeff: NonNegativeFloat = 1.0
     """Weight of the values' squared error."""
     weight_decay: NonNegativeFloat = 1e-4
-    """Share of the parameters, times the learning rate, that is taken off at each update (AdamW)."""
+    """Decoupled weight decay (AdamW)."""
     gate: GateConfig | None = None
-    """A match that new weights have to win before they play, as in AlphaGo Zero; null has the latest weights play."""
+    """A match that new weights must win before they play, as in AlphaGo Zero; null plays with the latest weights."""
     ranked_returns: RankedReturnsConfig | None = None
-    """For games of one player: a game counts as won if it returns more than most of the newest ones did, else as lost
-    (ranked rewards, Laterre et al., arXiv:1807.01672); null for results that lie between -1 and 1 themselves."""
+    """Ranked rewards of one-player games (Laterre et al., arXiv:1807.01672): a game counts as won above a percentile of
+    the newest returns, else as lost; null for results between -1 and 1."""
 
     @model_validator(mode="after")
     def _one_player_or_two(self) -> AlphaZeroConfig:
@@ -129,14 +129,14 @@ class AlphaZeroConfig(OffPolicyConfig):
 
     @property
     def search(self) -> SearchSettings:
-        """How trees grow."""
+        """Settings of the tree search."""
         return SearchSettings(self.exploration, self.first_play_reduction, self.root_noise, self.root_noise_alpha)
 
 
 class AlphaZero(Algorithm[AlphaZeroConfig]):
-    """Plays against itself by searches with its network, and learns what they found and how the games ended.
+    """AlphaZero: self-play with Monte Carlo tree search guided by a policy-value network (arXiv:1712.01815).
 
-    It needs a world that is a game which can be searched in: `rlrun.worlds.world.World.array_game`.
+    It needs a world that is a searchable game: `rlrun.worlds.world.World.array_game`.
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
@@ -187,7 +187,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the one loss, under weight decay."""
+        """The one loss, under weight decay."""
         config = self.config
         decayed = AdamW(config.weight_decay)
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=decayed, is_main=True)]
@@ -212,7 +212,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Games into the replay buffer, `training_intensity` minibatches per row out of it, new weights."""
+        """Stores games, updates from `training_intensity` minibatches per position, and broadcasts the weights."""
         config = self.config
         replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)
         minibatches = replay_minibatches(

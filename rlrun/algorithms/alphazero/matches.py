@@ -1,4 +1,4 @@
-"""Games of two predictions against one another, side by side."""
+"""Parallel games of two predictions against one another."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def points_of(
     exploring_moves: int,
     generator: np.random.Generator,
 ) -> float:
-    """Returns the share of the points that one prediction gets against another; a draw is half a point for each.
+    """Score of one prediction against another, as a share of the points; a draw is half a point for each.
 
     Each begins every other game. Both search alike, without noise at the roots.
 
     Args:
-        mine: What says where to look, and what positions are worth.
-        theirs: The other one's.
-        game: What is played, by two players.
-        games: How many games.
+        mine: Priors and values of positions.
+        theirs: Those of the opponent.
+        game: A game of two players.
+        games: Number of games.
         simulations: Simulations before each move.
-        settings: How trees grow.
-        temperature: By which the first moves of a game are drawn, see `draw_actions`.
-        exploring_moves: So many moves are drawn; the others are the most visited ones.
-        generator: What they are drawn from.
+        settings: Settings of the tree search.
+        temperature: Temperature of the first moves, see `draw_actions`.
+        exploring_moves: Moves that are drawn; later moves are the most visited ones.
+        generator: Generator of the draws.
     """
     states, points, move = game.first(games), 0.0, 0
     side = np.where(np.arange(games) % 2, -1.0, 1.0)  # as which player the first prediction plays

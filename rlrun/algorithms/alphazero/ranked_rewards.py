@@ -32,7 +32,7 @@ class RankedGame:
         self._game = game
 
     def returns(self, states: States) -> Floats:
-        """Returns what games came to that have ended, [n]."""
+        """Returns the returns of games that have ended, [n]."""
         return self._game.results(states)[1]
 
     def results(self, states: States) -> tuple[Flags, Floats]:
@@ -42,7 +42,7 @@ class RankedGame:
         return ended, np.where(ended, ranks, np.float32(0))
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns so many positions in which the game begins."""
+        """Returns a number of initial positions."""
         return self._game.first(number, seed)
 
     def legal(self, states: States) -> Flags:
@@ -50,7 +50,7 @@ class RankedGame:
         return self._game.legal(states)
 
     def play(self, states: States, actions: Indices) -> States:
-        """Returns the positions behind an action in each."""
+        """Returns the positions after an action in each."""
         return self._game.play(states, actions)
 
     def movers(self, states: States) -> Floats:
@@ -58,7 +58,7 @@ class RankedGame:
         return self._game.movers(states)
 
     def observe(self, states: States) -> Tree:
-        """Returns what the player sees."""
+        """Returns the player's observations."""
         return self._game.observe(states)
 
     def positions(self, observations: Tree) -> States:

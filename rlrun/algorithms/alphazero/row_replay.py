@@ -1,4 +1,4 @@
-"""Kept rows of experience of which each stands for itself."""
+"""Replay of independent rows of experience."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.replay.memory import zeros_in
 from rlrun.replay.replay_config import ReplayConfig
 
 _OF_WORKERS = ("valid", "weights_version")
-"""Columns that say how a row was collected, and are not kept."""
+"""Columns about the collection of a row, which are not stored."""
 
 
 @fixed("rows are drawn uniformly", prioritized=False, priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
@@ -26,10 +26,9 @@ class RowReplayConfig(ReplayConfig):
 
 
 class RowReplay:
-    """Keeps the newest rows, and draws any of them alike; to a dataflow it is like a `ReplayBuffer`.
+    """Uniform replay of the newest rows, with the interface of `ReplayBuffer`.
 
-    What is learned from a row is all in the row. So there is no row behind it, no n-step return and no episode, of
-    which a `ReplayBuffer` keeps account.
+    Rows hold all that is learned from them: there are no next observations, n-step returns or episodes.
 
     Args:
         config: Its settings.
@@ -110,9 +109,9 @@ class RowReplay:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned of a replay with the same settings, into an empty one.
+        """Restores `state()` of a replay with the same settings into an empty one.
 
-        Where nothing was saved this one stays empty: it is filled anew before anything is learned.
+        Where nothing was saved it stays empty, and is filled again before anything is learned.
         """
         load_generator(self._generator, state["generator"])
         kept = state["kept"]

@@ -1,4 +1,4 @@
-"""Policies that search before they act: an actor-critic that says where to look, and what positions are worth."""
+"""Policies that act by tree search with an actor-critic's priors and values."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class NetworkPrediction:
-    """What a network says of positions: a probability of each action, and tanh of its value.
+    """Predictions of a network for positions: prior probabilities of actions, and the tanh of its value.
 
     Args:
         network: Its heads are `outputs`, a logit for each action, and `value`.
-        game: Whose positions these are.
+        game: The game.
     """
 
     def __init__(self, network: ActingNetwork, game: ArrayGame) -> None:
@@ -118,7 +118,7 @@ class SearchingBehavior(BehaviorPolicy):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes over weights, and what the returns of games are held against."""
+        """Takes over weights, and the threshold of ranked rewards."""
         super().load(weights)
         game = self.prediction.game
         if isinstance(game, RankedGame) and BAR in weights.filters:

@@ -31,10 +31,10 @@ Match = Callable[["Weights", "Weights", int], float]
 
 
 class MoveBySymmetries(StatefulOperator):
-    """Moves each row of a minibatch by one of the board's symmetries, drawn anew: observation, mask and visits alike.
+    """Data augmentation: transforms observation, mask and visits of each row by a random symmetry of the board.
 
     Args:
-        trainee: Whose game it is, and whose root seed the draws hang on.
+        trainee: The training of the game; its root seed determines the draws.
     """
 
     def __init__(self, trainee: Trainee) -> None:

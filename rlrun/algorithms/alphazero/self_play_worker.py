@@ -36,13 +36,13 @@ RETURNS = "returns"
 
 @dataclass(frozen=True)
 class SelfPlaySettings:
-    """How games are played in training.
+    """Settings of self-play.
 
     Attributes:
         simulations: Simulations before each move.
-        search: How trees grow.
-        temperature: Exponent of the visits, upside down, by which the first moves of a game are drawn.
-        exploring_moves: So many moves of a game are drawn; the others are the most visited ones.
+        search: Settings of the tree search.
+        temperature: Temperature of the first moves, drawn in proportion to visits ** (1 / temperature).
+        exploring_moves: Moves of a game that are drawn; later moves are the most visited ones.
     """
 
     simulations: int
@@ -53,24 +53,24 @@ class SelfPlaySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig(WorkerConfig):
-    """What a self-play worker is made from; picklable.
+    """Config of a self-play worker; picklable.
 
     Attributes:
-        play: How games are played.
+        play: Settings of self-play.
     """
 
     play: SelfPlaySettings
 
 
 def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig:
-    """Returns what a self-play worker is made from, in place of one that steps envs."""
+    """Returns the config of a self-play worker for that of a rollout worker."""
     fields = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
     return SelfPlayConfig(**fields, play=play)
 
 
 @dataclass
 class _Game:
-    """A game that goes on: its positions, the actions in them, and each action's share of the visits, [A].
+    """An unfinished game: its positions, the actions in them, and each action's share of the visits, [A].
 
     Attributes:
         number: Its number among the worker's games, by which it begins.
@@ -87,12 +87,12 @@ class _Game:
 class SelfPlayWorker:
     """Plays games in `num_envs` slots; see `rlrun.rollout.worker.Worker`.
 
-    A fragment is so many moves in each slot. It delivers the rows of the games that ended in it, [N, 1]: what the mover
-    saw, the visits, and what came of the game. Trees last from move to move, but not from fragment to fragment, as the
-    weights do not either. What is drawn depends on the number of the fragment alone.
+    A fragment is a number of moves in each slot. It delivers the rows of the games that ended in it, [N, 1]: the
+    mover's observation, the visits, and the result. Trees are reused from move to move, but not from fragment to
+    fragment, whose weights differ. Random draws depend on the number of the fragment alone.
 
     Attributes:
-        config: What it was made from.
+        config: Its config.
     """
 
     def __init__(self, config: SelfPlayConfig) -> None:
@@ -114,7 +114,7 @@ class SelfPlayWorker:
             self._behavior.load(orders.weights[self.policy])
 
     def sample(self) -> Rollout:
-        """Plays so many moves in each slot."""
+        """Plays a number of moves in each slot."""
         began, config, play = time.perf_counter(), self.config, self.config.play
         draws = generator(config.seed, "self-play", config.worker_index, self._fragment)
         search = BatchedSearch(self._game, self._behavior.prediction, play.search)
@@ -211,7 +211,7 @@ class SelfPlayWorker:
         return rows
 
     def _episodes(self, game: _Game, outcome: float) -> list[Episode]:
-        """Returns a game as an episode of each player; what came of it is told for the first one."""
+        """Returns a game as an episode of each player, with the result of the first one."""
         length = len(game.actions)
         if len(self._agents) == 1:
             returned = game.returned if isinstance(self._game, RankedGame) else outcome
@@ -236,7 +236,7 @@ class SelfPlayWorker:
         }
 
     def place(self) -> dict[str, Any]:
-        """Returns the same behind each fragment."""
+        """Returns the state from which a lost worker is replaced: that after each fragment."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Monte-Carlo tree search of many games side by side: the trees are arrays, and each simulation asks once of all."""
+"""Monte Carlo tree search of many games in parallel: trees are arrays, and each simulation predicts in one batch."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How a tree grows.
+    """Settings of a tree search.
 
     Attributes:
-        exploration: How much a probable action with few visits is preferred, the papers' c_puct.
-        first_play_reduction: How much less than its position an action is held to be worth before its first visit.
+        exploration: Exploration constant of PUCT, the papers' c_puct.
+        first_play_reduction: First-play urgency: an unvisited action's value is its position's minus this.
         noise_fraction: Share of noise in the root's probabilities where a search explores.
         noise_concentration: Concentration of that noise, a symmetric Dirichlet distribution over the legal actions.
     """
@@ -38,22 +38,22 @@ class SearchSettings:
 
 
 class _Rows:
-    """What is known of nodes, and of the actions in them.
+    """Statistics of nodes and of their actions.
 
     Attributes:
         states: Positions, [rows, ...].
         parents: The node before each; of a root itself.
         movers: 1 or -1, [rows].
         is_end: Whether the game has ended there.
-        worth: What the position was held to be worth to its mover at first; where the game has ended its result.
+        worth: Predicted value of the position for its mover; where the game has ended its result.
         counts: Visits, with the one that added the node.
         best: The action with the highest score.
-        next: The node behind it, -1 if there is none.
-        children: The node behind each action, -1 if there is none, [rows, A].
-        visits: How often each action was tried.
-        sums: What came of it in all.
-        means: The same on average; -inf of illegal actions, so that nobody tries them.
-        priors: How probable each action is.
+        next: Its child, -1 if there is none.
+        children: Child of each action, -1 if there is none, [rows, A].
+        visits: Visits of each action, N(s, a).
+        sums: Sum of its backed-up values, W(s, a).
+        means: Their mean, Q(s, a); -inf of illegal actions.
+        priors: Prior probabilities, P(s, a).
         urges: `priors / (1 + visits)`.
     """
 
@@ -72,12 +72,12 @@ class _Rows:
         )
 
     def copy(self, other: _Rows, kept: Indices, moved: Indices) -> None:
-        """Takes rows from another.
+        """Copies rows from another.
 
         Args:
-            other: Where they are.
-            kept: Which of its rows.
-            moved: The row here of each row there, and behind them -1, for "none".
+            other: The other nodes.
+            kept: Its rows to copy.
+            moved: New row of each of its rows, followed by -1 for "none".
         """
         places = moved[kept]
         for own, others in zip(self._plain(), other._plain(), strict=True):
@@ -88,7 +88,7 @@ class _Rows:
         self.parents[places] = np.where(parents == _NONE, places, parents)
 
     def _plain(self) -> tuple[NDArray[Any], ...]:
-        """Returns what holds no nodes."""
+        """Returns an empty table of nodes."""
         return (
             self.states,
             self.best,
@@ -105,25 +105,24 @@ class _Rows:
 
 
 class BatchedSearch:
-    """PUCT search in B games side by side.
+    """PUCT search in B games in parallel.
 
-    A simulation follows in each game the best-scored actions from the root to an action that nobody has tried, adds the
-    position behind it, and adds what that is worth to the means of all actions on the way: to the mover there as it is,
-    to the other player with the opposite sign. An action's score is
+    A simulation selects the best-scored actions from the root to an untried action, expands it, and backs the predicted
+    value up to all actions on the path, with opposite signs for the two players. An action's score is
 
         Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).
 
-    Q is the mean of what came of it, or before its first visit what the position was held to be worth, less
-    `first_play_reduction`. N(s) counts the position's own prediction as well. A position in which the game has ended is
-    worth its result, and nobody predicts it or looks behind it.
+    Q is the mean of backed-up values, or before the first visit the position's predicted value minus
+    `first_play_reduction`. N(s) counts the position's own prediction as well. The value of a terminal position is its
+    result.
 
-    Nodes are rows: those of game b lie from b * capacity on. Each node knows its best action, as only the nodes on a
-    simulation's way change.
+    Nodes are rows: those of game b begin at b * capacity. Each node stores its best action, since only the nodes on a
+    simulation's path change.
 
     Args:
-        game: What is played.
-        predict: What says which actions are probable, and what a position is worth.
-        settings: How the trees grow.
+        game: The game.
+        predict: Priors and values of positions.
+        settings: Settings of the search.
 
     Source:
         Silver et al., "Mastering the game of Go without human knowledge", Nature 550 (2017), Methods, "Search
@@ -165,7 +164,7 @@ class BatchedSearch:
             self._simulate(going)
 
     def advance(self, actions: Indices) -> None:
-        """Plays an action in each game, and keeps what is known of what lies behind it.
+        """Plays an action in each game, and keeps the subtree below it.
 
         Args:
             actions: Legal ones, [B]; of games that have ended they are ignored.
@@ -186,17 +185,17 @@ class BatchedSearch:
 
     @property
     def ended(self) -> Flags:
-        """Which games have ended at their roots, [B]."""
+        """Whether games have ended at their roots, [B]."""
         return self._rows.is_end[self._roots]
 
     @property
     def visits(self) -> Floats:
-        """How often each action of the roots was tried, [B, A]."""
+        """Visits of the roots' actions, [B, A]."""
         return self._rows.visits[self._roots]
 
     @property
     def values(self) -> Floats:
-        """What the roots are worth to their movers: the mean over their visits, or the result, [B]."""
+        """Values of the roots for their movers: the mean over their visits, or the result, [B]."""
         rows = self._rows
         roots = self._roots
         mean: Floats = (rows.worth[roots] + rows.sums[roots].sum(1)) / rows.counts[roots]
@@ -247,7 +246,7 @@ class BatchedSearch:
         rows.next[nodes] = rows.children[nodes, best]
 
     def _expand(self, games: Indices, parents: Indices, actions: Indices) -> Indices:
-        """Adds the positions behind untried actions, and returns the new nodes."""
+        """Expands untried actions, and returns the new nodes."""
         rows = self._rows
         if not len(games):
             return games
@@ -295,7 +294,7 @@ class BatchedSearch:
         self._choose(roots)
 
     def _make_room(self, nodes: int) -> None:
-        """Makes room for so many more nodes of each game: forgets what does not hang on the roots, if there is none."""
+        """Makes room for more nodes of each game, by dropping nodes that are not below the roots if necessary."""
         if self._sizes.max() + nodes <= self._capacity:
             return
         games, old = len(self._sizes), self._capacity
@@ -319,7 +318,7 @@ def _demand_results(outcomes: Floats) -> None:
     """Refuses results that no value network, a tanh, can predict.
 
     Raises:
-        EnvironmentUnusable: One lies outside of -1 to 1, or is no number.
+        EnvironmentUnusable: One is outside of -1 to 1, or is no number.
     """
     outside = outcomes[~(np.abs(outcomes) <= 1)]
     if len(outside):

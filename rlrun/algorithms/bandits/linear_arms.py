@@ -1,4 +1,4 @@
-"""What acts in a linear bandit: expected rewards of all arms, and how uncertain they are (NumPy)."""
+"""Acting in linear bandits: expected rewards of all arms, and their uncertainty (NumPy)."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class LinearArms:
 
 
 class ArmExploration(Exploration):
-    """Takes the arm whose reward is the largest with something added for its uncertainty.
+    """Takes the arm with the largest expected reward plus exploration bonus.
 
     Args:
-        schedule: The scheduled setting that says how much.
+        schedule: Name of the scheduled setting that weights the bonus.
 
     Attributes:
-        weight: How much.
+        weight: Weight of the bonus.
     """
 
     def __init__(self, schedule: str) -> None:
@@ -116,7 +116,7 @@ class ArmExploration(Exploration):
 
     @abstractmethod
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Returns what is added to each arm, [B, A], for S^T x [B, A, D] and a step's noise [B, ...]."""
+        """Returns each arm's exploration bonus [B, A] for S^T x [B, A, D] and a step's noise [B, ...]."""
 
 
 class UpperConfidenceBound(ArmExploration):
@@ -138,9 +138,9 @@ class UpperConfidenceBound(ArmExploration):
 
 
 class PosteriorSampling(ArmExploration):
-    """Adds what coefficients that are drawn from their posterior N(theta, v^2 A^-1) say more than their mean.
+    """Thompson sampling: expected rewards by coefficients drawn from the posterior N(theta, v^2 A^-1).
 
-    They are theta + v S z with standard normal z, for each regression anew at each step.
+    They are theta + v S z with standard normal z, drawn for each regression at each step.
 
     Args:
         schedule: The scheduled setting that is v.

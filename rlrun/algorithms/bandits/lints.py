@@ -1,4 +1,4 @@
-"""LinTS: the arm that is best by coefficients drawn from their posterior."""
+"""LinTS: linear Thompson sampling of contextual bandits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class LinTSConfig(LinearBanditConfig):
     """Settings of linear Thompson sampling (Agrawal and Goyal, arXiv:1209.3352)."""
 
     v: Schedule = 0.1
-    """Scale of the posterior: coefficients are drawn from N(theta, v^2 A^-1). What is right for rewards with noise of
-    that standard deviation; larger explores more."""
+    """Scale of the posterior: coefficients are drawn from N(theta, v^2 A^-1). Right for rewards with noise of that
+    standard deviation; larger explores more."""
 
 
 class LinTS(Algorithm[LinTSConfig]):
-    """Draw coefficients from their posterior, pull the best arm by them, regress its reward on its context, repeat."""
+    """Linear Thompson sampling: pulls the best arm by coefficients drawn from their posterior (arXiv:1209.3352)."""
 
     Config = LinTSConfig
     config: LinTSConfig
@@ -48,5 +48,5 @@ class LinTS(Algorithm[LinTSConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """The pulls of all workers, their regressions, new coefficients to everyone."""
+        """Regresses rewards on contexts, and broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

@@ -28,7 +28,7 @@ class LinUCBConfig(LinearBanditConfig):
 
 
 class LinUCB(Algorithm[LinUCBConfig]):
-    """Pull the arm with the largest upper bound, regress its reward on its context, repeat."""
+    """Linear contextual bandit that pulls the arm with the largest upper confidence bound (arXiv:1003.0146)."""
 
     Config = LinUCBConfig
     config: LinUCBConfig
@@ -48,5 +48,5 @@ class LinUCB(Algorithm[LinUCBConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """The pulls of all workers, their regressions, new coefficients to everyone."""
+        """Regresses rewards on contexts, and broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

@@ -23,7 +23,7 @@ from rlrun.policy.policy import Policy
 
 
 class Regressions(nn.Module):
-    """What acts of M regressions on D features: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
+    """Parameters of M acting regressions: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
 
     def __init__(self, number: int, features: int, ridge: float) -> None:
         super().__init__()
@@ -94,10 +94,10 @@ class LinearBanditPolicy(Policy):
 
 
 def linear_arms(observation_space: gymnasium.Space[Any], num_arms: int) -> LinearArms:
-    """Returns what acts among arms by what is observed.
+    """Returns the acting network over arms for an observation space.
 
     Raises:
-        UsageError: If that is neither a context nor the features of each arm.
+        UsageError: Observations are neither a context nor the features of each arm.
     """
     match observation_space:
         case Discrete():

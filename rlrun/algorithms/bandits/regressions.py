@@ -24,7 +24,7 @@ NO_BANDIT = (
     "take q_learning, dqn or ppo where a step changes what the next one meets. "
     "A bandit of several pulls truncates its episodes, and does not terminate them"
 )
-"""What is said of an env whose episodes have states."""
+"""Error message on an env whose episodes have several steps."""
 
 
 class RegressRewards(StatefulOperator):

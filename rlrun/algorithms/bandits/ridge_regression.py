@@ -14,16 +14,16 @@ Doubles = NDArray[np.float64]
 class RidgeRegressions:
     """Several ridge regressions on D features, each with the inverse of its Gram matrix as a product of roots.
 
-    With rows x and targets y that it was given, a regression has the Gram matrix A = ridge I + sum x x^T, and the
-    coefficients A^-1 b of b = sum y x. What is kept of A^-1 is a root S with S S^T = A^-1. A new row moves it as the
-    Sherman-Morrison formula says, in the form of Potter: with f = S^T x and a = 1 / (1 + f^T f),
+    A regression of targets y on rows x has the Gram matrix A = ridge I + sum x x^T, and the coefficients A^-1 b with
+    b = sum y x. A^-1 is stored as a root S with S S^T = A^-1. A new row updates it by the Sherman-Morrison formula in
+    the form of Potter: with f = S^T x and a = 1 / (1 + f^T f),
 
         S <- S - a / (1 + sqrt(a)) (S f) f^T.
 
     So A^-1 never loses a positive eigenvalue to rounding, and S z of standard normal z is a draw from N(0, A^-1).
 
     Args:
-        number: How many regressions, M.
+        number: Number of regressions, M.
         features: D.
         ridge: Weight of the coefficients' squared norm.
 
@@ -42,12 +42,12 @@ class RidgeRegressions:
         self.weighted_sums: Doubles = np.zeros((number, features))
 
     def add(self, which: int, row: NDArray[Any], target: float) -> None:
-        """Learns from a row.
+        """Updates a regression by one row.
 
         Args:
             which: The regression.
             row: Its features, [D].
-            target: What they come to.
+            target: Its target.
         """
         root, x = self.roots[which], row.astype(np.float64)
         f = x @ root
@@ -61,12 +61,12 @@ class RidgeRegressions:
         return found[..., 0]
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps."""
+        """Returns the state for a checkpoint."""
         return {"roots": self.roots.copy(), "weighted_sums": self.weighted_sums.copy()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Returns what `state` described."""
+        """Restores `state()`."""
         number, features = np.shape(state["weighted_sums"])
         regressions = cls(number, features, ridge=1.0)
         regressions.roots[:] = state["roots"]

@@ -29,5 +29,5 @@ class LinearBanditConfig(AlgorithmConfig):
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are: none does."""
+        """False: settings of linear bandits do not determine their parameters."""
         return False

@@ -29,7 +29,7 @@ Doubles = NDArray[np.float64]
 
 
 class Replica(TypedDict):
-    """What a worker delivers after it has learned; plain data, so that a checkpoint can hold it.
+    """Result of a worker's update, as plain data that a checkpoint can hold.
 
     Attributes:
         steps: Valid steps that all workers together learned from.
@@ -52,19 +52,19 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
     """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
 
     All workers hold the same parameters and optimizer state, and keep them the same, bit for bit: each applies the same
-    sum of gradients. They sample and learn in step, so all have to be asked for a fragment at the same time.
+    sum of gradients. They sample and learn in step, so all must be asked for a fragment at the same time.
 
     Args:
         make_learner: Picklable learner factory.
-        num_workers: Workers that learn together; with one, or none but the local one, a worker learns alone.
+        num_workers: Workers that learn together; a single or local worker learns alone.
         num_epochs: Passes over each batch.
         minibatch_size: Steps in a minibatch, over all workers.
         seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of
             single steps.
-        standardize: A column to shift and scale to mean 0 and standard deviation 1 over all workers' batches, or None.
+        standardize: Column to standardise over all workers' batches, or None.
         stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
-        timeout_s: Seconds after which a worker gives the others up, at their meeting and in each step; whoever asks the
-            workers may be less patient.
+        timeout_s: Timeout of a worker for the others, at their rendezvous and in each step, in seconds. The timeout of
+            the driver may be shorter.
         member: On a worker: its number from 0, and where the workers meet.
 
     Source:
@@ -233,10 +233,10 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
 
 class MirrorReplicas(Operator):
-    """Keeps the trainee's learner as the workers' are, for checkpoints and evaluation.
+    """Copies the workers' learner state to the trainee's learner, for checkpoints and evaluation.
 
-    It works on pairs of worker and `Replica`, and passes on the replica of the last worker of a round, which has told
-    that its parameters are the same as the first one's.
+    It works on pairs of worker and `Replica`, and passes on the last replica of a round. The digests of all replicas
+    must be equal.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -282,16 +282,16 @@ def standardized_together(
     added_up: Callable[[Iterable[float]], Doubles],
     epsilon: float = 1e-8,
 ) -> tuple[NDArray[np.float32], float]:
-    """Shifts and scales numbers to mean 0 and standard deviation 1 over the valid cells of several processes.
+    """Standardises numbers (mean 0, standard deviation 1) over the valid steps of several processes.
 
     Args:
         x: This process's numbers, of any shape.
-        valid: 1 where a cell counts, of the same shape.
+        valid: Mask of the steps that count, of the same shape.
         added_up: Adds numbers up over all processes.
         epsilon: Added to the standard deviation.
 
     Returns:
-        The shifted and scaled numbers, 0 in cells that do not count, and the number of valid cells in all processes.
+        The standardised numbers, 0 in steps that do not count, and the number of valid steps in all processes.
     """
     steps, total = added_up([valid.sum(), x[valid].sum(dtype=np.float64)])
     deviations = np.where(valid, x - total / max(steps, 1), 0.0)

@@ -33,7 +33,7 @@ class DDPPOConfig(PPOConfig):
     """
 
     standardize_advantages: bool = True
-    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over all workers' batches."""
+    """Whether advantages are standardised (mean 0, standard deviation 1) over all workers' batches."""
 
     @model_validator(mode="after")
     def _workers_in_step(self) -> DDPPOConfig:
@@ -55,10 +55,10 @@ class DDPPOConfig(PPOConfig):
 
 
 class DDPPO(PPO):
-    """Every worker runs PPO on its own fragments; gradients are added up between the workers, without a learner.
+    """Decentralized distributed PPO: workers learn from their own fragments by all-reduce (arXiv:1911.00357).
 
-    The driver only mirrors what the workers have learned, for checkpoints and evaluation, and merges what their
-    observation filters have seen. All workers collect fragments of one length; the paper's rule that cuts the fragments
+    The driver copies the workers' learner state for checkpoints and evaluation, and merges their observation filters.
+    All workers collect fragments of one length; the paper's rule that cuts the fragments
     of slow workers short (section 3, "straggler effect") is left out.
 
     With no worker but the local one it is PPO.
@@ -69,7 +69,7 @@ class DDPPO(PPO):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """What every worker learns from its own fragment, in step with the others."""
+        """Advantages and SGD on the worker's own fragment, with gradients summed over all workers."""
         config = self.config
         learn = AllReduceSGD(
             trainee.learner_factory,
@@ -85,7 +85,7 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """A copy of what the workers have learned, merged filters for everyone."""
+        """Copies the workers' learner state, merges observation filters and broadcasts them."""
         return (
             replicas.zip_with_worker()
             .combine(MirrorReplicas(trainee))

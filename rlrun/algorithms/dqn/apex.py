@@ -1,4 +1,4 @@
-"""Ape-X DQN: many actors, replays in actors of their own, a learner that none of them waits for."""
+"""Ape-X DQN: DQN with distributed prioritized replay and asynchronous actors."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
     target_update_interval=2500,
 )
 class ApexConfig(DistributedReplaySettings, DQNConfig):
-    """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933); the paper's unless they say otherwise.
+    """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933), with the paper's defaults but for those named here.
 
     Adam, with a learning rate of its own, takes the place of the paper's centred RMSProp. The paper has 360 workers
-    with an env each; `epsilon` and `epsilon_exponent` are for any number of them.
+    with an env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
     """
 
     epsilon: Schedule = 0.4
     """Probability of an action that is drawn uniformly, in the first env slot; the i-th of N slots of all workers has
     epsilon^(1 + epsilon_exponent * i / (N - 1))."""
     epsilon_exponent: NonNegativeFloat = 7.0
-    """How far the env slots' probabilities are apart; 0 for one for all."""
+    """Spread of epsilon over the env slots; 0 gives all of them the same."""
 
 
 class Apex(DQN):
-    """DQN's policy and loss; only the dataflow is new.
+    """Distributed prioritized experience replay with DQN's policy and loss (arXiv:1803.00933).
 
-    Workers compute the first priorities of what they collect, and explore each in their own way. Neither they nor the
-    learner wait for the other: `minibatches_per_env_step` is what comes of it.
+    Workers compute initial priorities, and each env slot has an epsilon of its own. Workers and learner do not wait for
+    each other; the result `minibatches_per_env_step` is the replay ratio that follows.
     """
 
     Config = ApexConfig
@@ -61,7 +61,7 @@ class Apex(DQN):
 
     @override
     def epsilon_spread(self) -> EpsilonSpread | None:
-        """Returns the ladder of exploration."""
+        """Epsilons of the env slots, as in the paper (section 4.1)."""
         return EpsilonLadder(self.config.epsilon_exponent)
 
     @property
@@ -71,25 +71,25 @@ class Apex(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """First priorities; remote workers make room for shards and learner."""
+        """Initial priorities; remote workers run at a lower process priority than replay shards and learner."""
         return first_priorities(trainee, self.config)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Fragments as they are ready; those for shards stay where they were collected."""
+        """Asynchronous fragments; those for replay shards are delivered as references."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay and new weights to their workers; concurrently, minibatches out of it."""
+        """Stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
 
 
 def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callable[[Any], Any], ...]:
-    """Returns what fragments pass on their worker: first priorities; remote workers make room for shards and learner.
+    """Operators on each worker: initial priorities, and a lower process priority of remote workers.
 
     Args:
-        trainee: Whose workers collect.
+        trainee: The training whose workers collect.
         config: The algorithm's settings.
     """
     priorities = InitialPriorities(config.n_step, config.gamma)
@@ -99,12 +99,12 @@ def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callabl
 def asynchronous_fragments(
     trainee: Trainee, asynchrony: AsynchronyConfig, *on_worker: Callable[[Any], Any]
 ) -> Flow[Any]:
-    """Returns the fragments as they are ready; those for shards stay where they were collected.
+    """Returns the stream of asynchronous fragments; those for replay shards are references.
 
     Args:
-        trainee: Whose workers collect.
-        asynchrony: How workers, replay and learner go on side by side.
-        on_worker: What each fragment passes on its worker.
+        trainee: The training whose workers collect.
+        asynchrony: How workers, replay and learner run concurrently.
+        on_worker: Operators that each fragment passes on its worker.
     """
     return trainee.workers.rollouts(
         *on_worker,
@@ -117,13 +117,13 @@ def asynchronous_fragments(
 def store_and_learn_concurrently(
     fragments: Flow[Any], trainee: Trainee, config: OffPolicyConfig, asynchrony: AsynchronyConfig
 ) -> Flow[Any]:
-    """Stores fragments in a replay and answers with new weights; concurrently, learns from minibatches out of it.
+    """Stores fragments in a replay and sends weights to their workers; concurrently, updates from minibatches.
 
     Args:
-        fragments: What the workers collect.
-        trainee: What is trained.
+        fragments: The workers' fragments.
+        trainee: The learner, workers and clock.
         config: The algorithm's settings.
-        asynchrony: How workers, replay and learner go on side by side.
+        asynchrony: How workers, replay and learner run concurrently.
     """
     replay = distributed_replay(
         config.replay,

@@ -63,12 +63,12 @@ class AsyncDQNConfig(WorkerGradientConfig):
     """Gradients between two updates of the target network, which all workers share (the paper's, every 40,000 frames,
     is 2000 fragments of 5 steps of 4 frames)."""
     epsilon: Schedule = ((0, 1.0), (20_000, 0.0))
-    """Which part of the way from 1 to their final probability the env slots have left before them: of the probability
-    of an action that is drawn uniformly. The paper's takes 4 million frames."""
+    """Progress of annealing epsilon, the probability of a uniformly random action: from 1, epsilon 1 in all env slots,
+    to 0, the final epsilon of each. The paper anneals over 4 million frames."""
     final_epsilons: tuple[Fraction, ...] = (0.1, 0.01, 0.5)
-    """The final probabilities (section 5.1's)."""
+    """Final epsilons (section 5.1's)."""
     final_epsilon_shares: tuple[Fraction, ...] = (0.4, 0.3, 0.3)
-    """Which part of all workers' env slots goes to each (section 5.1's probabilities); they add up to 1."""
+    """Fraction of all workers' env slots with each final epsilon (section 5.1's probabilities); they add up to 1."""
 
     @model_validator(mode="after")
     def _each_epsilon_has_a_share(self) -> AsyncDQNConfig:
@@ -78,10 +78,10 @@ class AsyncDQNConfig(WorkerGradientConfig):
 
 
 class AsyncDQN(Algorithm[AsyncDQNConfig]):
-    """Workers compute gradients of their own fragments; each is applied as it arrives, and answered by new weights.
+    """Asynchronous n-step Q-learning: workers compute gradients, which are applied as they arrive (arXiv:1602.01783).
 
-    `gradient_share/worker_<index>` is the part of an iteration's gradients that a worker delivered; `policy_lag_mean`
-    counts gradients by which the parameters had moved on meanwhile.
+    `gradient_share/worker_<index>` is the fraction of an iteration's gradients that a worker delivered;
+    `policy_lag_mean` counts the updates since the weights that a gradient was computed with.
     """
 
     Config = AsyncDQNConfig
@@ -105,10 +105,10 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Half the squared error of the values against n-step returns (algorithm S2) over rows [S, T + 1].
+        """Half the squared error of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
 
-        A return adds up the rewards to its fragment's or episode's end, and the largest value there that the target
-        network gives, unless the episode ended for good.
+        An n-step return sums rewards up to the end of the fragment or episode, and bootstraps there with the maximum of
+        the target network unless the episode has terminated.
         """
         from rlrun.functional.vtrace import vtrace
 
@@ -138,13 +138,13 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Gradients of the workers' fragments, as they are ready."""
+        """Asynchronous gradients of the workers' fragments."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
+        """Applies each gradient, updates the target network, and sends both networks to the worker of the gradient."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

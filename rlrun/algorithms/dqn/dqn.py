@@ -1,4 +1,4 @@
-"""DQN: Q-learning with a replay and a target network, and what has been added to it up to Rainbow."""
+"""DQN: deep Q-learning with replay and a target network, and its extensions up to Rainbow."""
 
 from __future__ import annotations
 
@@ -46,38 +46,38 @@ class DQNConfig(OffPolicyConfig):
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
     """The network."""
     adam_epsilon: PositiveFloat = 1e-5
-    """Added to the root of the gradient's second moment; larger takes smaller steps where gradients are small."""
+    """Adam's epsilon, added to the root of the second moment; a larger one takes smaller steps where gradients are
+    small."""
     double: bool = True
-    """Whether the network says which action is best in the next observation and the target network only what it is
-    worth (van Hasselt et al., arXiv:1509.06461)."""
+    """Double Q-learning: the network selects the next action and the target network evaluates it (van Hasselt et al.,
+    arXiv:1509.06461)."""
     dueling: bool = False
-    """Whether values are put together from the observation's value and actions' advantages (Wang et al.,
-    arXiv:1511.06581); the last of model.hiddens is then there twice, once for each."""
+    """Dueling network with streams for the state value and the advantages (Wang et al., arXiv:1511.06581); each stream
+    has a last hidden layer of its own."""
     distribution: ReturnKind = "none"
-    """What is estimated of an action's return: `none` its mean; `c51` the probabilities of returns that lie evenly
-    between v_min and v_max (Bellemare et al., arXiv:1707.06887); `quantile` its quantiles (QR-DQN, Dabney et al.,
+    """Distribution of returns: `none` learns the mean; `c51` a categorical distribution over atoms evenly spaced from
+    v_min to v_max (Bellemare et al., arXiv:1707.06887); `quantile` quantiles (QR-DQN, Dabney et al.,
     arXiv:1710.10044)."""
     num_atoms: PositiveInt = 51
-    """Returns of c51, or quantiles."""
+    """Number of atoms of c51, or of quantiles."""
     v_min: float = -10.0
-    """Smallest return of c51."""
+    """Smallest atom of c51."""
     v_max: float = 10.0
-    """Largest return of c51."""
+    """Largest atom of c51."""
     noisy: bool = False
-    """Whether the dense layers' parameters are drawn around a mean, by learned standard deviations (Fortunato et al.,
-    arXiv:1706.10295): for every minibatch, and for every fragment that is collected. It explores by itself."""
+    """Noisy networks: dense layers with learned Gaussian noise on their parameters (Fortunato et al.,
+    arXiv:1706.10295), drawn for every minibatch and every fragment. They explore without epsilon."""
     noisy_sigma: PositiveFloat = 0.5
-    """First standard deviation of a noisy layer's parameters, times the root of its inputs."""
+    """Initial standard deviation of a noisy layer's parameters, times the root of the number of its inputs."""
     exploration: QExploration = "epsilon_greedy"
-    """How actions are chosen in training: `epsilon_greedy` the best one, or any; `soft_q` by a softmax of values over
-    temperature, or any; `parameter_noise` the best one by a network with noise on its parameters, the same for an
-    episode (Plappert et al., arXiv:1706.01905)."""
+    """Exploration in training: `epsilon_greedy`; `soft_q` samples from a softmax of values over temperature;
+    `parameter_noise` is greedy by a network with noise on its parameters, drawn once per episode (Plappert et al.,
+    arXiv:1706.01905)."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
-    """Probability of an action that is drawn from all alike; 0 if nothing else is said and the network is noisy or
-    exploration is soft_q. parameter_noise draws none, and makes its noise so large that it changes what is done as much
-    as this epsilon would."""
+    """Probability of a uniformly random action; 0 by default if the network is noisy or exploration is soft_q.
+    parameter_noise draws none: it scales its noise to change actions as often as this epsilon would."""
     temperature: Schedule = 1.0
-    """What soft_q divides values by."""
+    """Softmax temperature of soft_q."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +105,7 @@ class DQNConfig(OffPolicyConfig):
 
 
 class DQN(Algorithm[DQNConfig]):
-    """Deep Q-network: every fragment goes into a replay buffer, and minibatches out of it are learned from."""
+    """Deep Q-network: off-policy Q-learning from a replay buffer with a target network."""
 
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
@@ -133,7 +133,7 @@ class DQN(Algorithm[DQNConfig]):
         )
 
     def epsilon_spread(self) -> EpsilonSpread | None:
-        """Returns what gives each env slot an `epsilon` of its own; nothing by default."""
+        """Assignment of an epsilon to each env slot; None for the same epsilon in all."""
         return None
 
     @override
@@ -143,10 +143,9 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """How far what is estimated of the taken actions is from what followed, over rows [S, 1].
+        """Huber loss of the n-step TD error (cross-entropy for C51, quantile Huber for QR-DQN) over rows [S, 1].
 
-        What followed is the reward and what the target network estimates of the next best action, discounted. Where the
-        next observation holds an action mask, the best one is the best of those that it allows.
+        The next action is greedy among those that the next observation's action mask allows.
         """
         valid = batch["valid"].float()
         taken = gather_actions(outputs.q_outputs(batch["obs"]), batch["actions"])
@@ -167,13 +166,13 @@ class DQN(Algorithm[DQNConfig]):
     def _distances(
         self, outputs: QNetworks, batch: SampleBatch, taken: Tensor, following: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns what is minimised [S, 1], and priorities [S, 1] if they are not the errors of means.
+        """Returns the loss of each row [S, 1], and priorities [S, 1] where they are not the absolute TD errors.
 
         Args:
             outputs: The networks.
             batch: Rows [S, 1].
-            taken: What describes the return of the action that was taken, [S, 1, K].
-            following: The same of the next one, [S, 1, K].
+            taken: Return distributions of the taken actions, [S, 1, K].
+            following: Target network's return distributions of the next actions, [S, 1, K].
         """
         rewards, discounts = batch["rewards"].unsqueeze(-1), batch["discounts"].unsqueeze(-1)
         match self.config.distribution:
@@ -188,7 +187,7 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, `training_intensity` minibatches per env step out of it, new weights."""
+        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
         return (
@@ -201,6 +200,6 @@ class DQN(Algorithm[DQNConfig]):
 
 
 def gather_actions(q_outputs: Tensor, actions: Tensor) -> Tensor:
-    """Returns what describes the returns of the actions [S, L] among those of all, [S, L, A, K], as [S, L, K]."""
+    """Selects the outputs [S, L, K] of actions [S, L] from those of all actions, [S, L, A, K]."""
     index = actions[..., None, None].expand(*actions.shape, 1, q_outputs.shape[-1])
     return q_outputs.gather(-2, index).squeeze(-2)

@@ -13,11 +13,11 @@ from rlrun.policy.action_spaces.action_space import Floats
 
 
 class ExpectedReturns(TransformedOutputs):
-    """A network that puts out what describes the actions' returns, as one that puts out their means.
+    """Network of return distributions as a network of their means, the Q values.
 
     Args:
         network: The network.
-        returns: What its outputs mean.
+        returns: Meaning of its outputs.
     """
 
     def __init__(self, network: ActingNetwork, returns: ReturnModel) -> None:

@@ -1,4 +1,4 @@
-"""Gorila: DQN with actors that learn, each from a replay of its own."""
+"""Gorila: DQN with asynchronous workers that compute gradients from local replays."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ class GorilaConfig(DQNConfig, WorkerGradientConfig):
     replay: UniformReplayConfig = UniformReplayConfig()
     """The replay buffers."""
     gradients_in_flight: PositiveInt = 1
-    """Fragments, and the gradients that they make due, that each worker is asked for ahead of time: with 1 it waits for
-    new weights after each one; with 2 it goes on meanwhile, with older ones."""
+    """Fragments in flight per worker, each with the gradients due after it: with 1 a worker waits for new weights after
+    each one; with 2 it continues with older ones."""
 
 
 class Gorila(DQN):
-    """Workers put their fragments by and compute gradients of minibatches; each is applied as it arrives.
+    """Massively parallel DQN: workers with local replays compute gradients, applied as they arrive (arXiv:1507.04296).
 
-    With no worker but the local one it is DQN. `gradient_share/worker_<index>` is the part of an iteration's gradients
-    that a worker delivered; `policy_lag_mean` counts gradients by which the parameters had moved on meanwhile.
+    With no worker but the local one it is DQN. `gradient_share/worker_<index>` is the fraction of an iteration's
+    gradients that a worker delivered; `policy_lag_mean` counts the updates since the weights that a gradient was
+    computed with.
     """
 
     Config = GorilaConfig
@@ -55,7 +56,7 @@ class Gorila(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """The gradients that a worker's fragment allows: a list, empty before learning starts."""
+        """Gradients due after a worker's fragment: a list, empty before learning starts."""
         config = self.config
         return (
             ComputeReplayedGradients(
@@ -72,13 +73,13 @@ class Gorila(DQN):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Lists of gradients of the workers' fragments, as they are ready."""
+        """Asynchronous lists of gradients."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """One step of SGD along each gradient, new weights and the target network's to whoever has delivered it."""
+        """Applies each gradient, updates the target network, and sends both networks to the worker of the gradient."""
         return (
             gradients.combine(each_gradient)
             .zip_with_worker()
@@ -91,5 +92,5 @@ class Gorila(DQN):
 
 
 def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
-    """Returns the gradients of one fragment, one by one."""
+    """Splits a list of gradients into its items."""
     return gradients

@@ -38,7 +38,7 @@ class InitialPriorities(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment with the column; 0 in cells that no step filled."""
+        """Adds the column of priorities; empty steps have 0."""
         rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
         rewards, terminateds, valid = (rows.pack(item[name]) for name in ("rewards", "terminateds", "valid"))
         if "q_values" in item:

@@ -51,7 +51,7 @@ _ONLINE, _CHOICE, _TARGET = 0, 1, 2
 
 @dataclass(frozen=True)
 class QNetworks:
-    """What a loss of a Q policy is a function of: the network, and its target, to be run on what the loss chooses.
+    """Q network and target network, as losses call them.
 
     A noisy network's passes have noise of their own: one for what is learned, one for the choice of the next action,
     one for the target.
@@ -69,11 +69,11 @@ class QNetworks:
     noise: Tensor | None = None
 
     def q_outputs(self, observations: Any) -> Tensor:
-        """Returns what describes the returns of all actions in observations [S, L, ...], [S, L, A, K]."""
+        """Returns the network's outputs for observations [S, L, ...]: K numbers per action, [S, L, A, K]."""
         return self._run(self.views, observations, _ONLINE)
 
     def target_q_outputs(self, observations: Any) -> Tensor:
-        """Returns what the target network says of them, without gradient."""
+        """Returns the outputs of the target network, without gradient."""
         with torch.no_grad():
             return self._run(self.target_views, observations, _TARGET)
 
@@ -120,7 +120,7 @@ class QNetworks:
 
 
 class QPolicy(Policy):
-    """A network that says what each of a finite number of actions will return.
+    """Policy of Q values, or return distributions, of discrete actions.
 
     Args:
         observation_space: What the env shows.
@@ -259,8 +259,8 @@ def q_spec(
 ) -> NetworkSpec:
     """Returns the network of a Q policy.
 
-    The dueling form has two streams behind the trunk, one for the value of the observation and one for the advantages
-    of actions. The last of the hidden layers is then there twice, once in each stream.
+    A dueling network has two streams after the trunk, for state value and advantages, each with a last hidden layer of
+    its own.
 
     Args:
         leaves: The tree of `ObservationLeaf`.

@@ -1,4 +1,4 @@
-"""What a Q policy's network says of an action's return: its mean, or a distribution (NumPy)."""
+"""Representation of an action's return by a Q network: its mean, or a distribution (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ReturnKind = Literal["none", "c51", "quantile"]
 
 @dataclass(frozen=True)
 class ReturnModel:
-    """How K numbers describe one action's return.
+    """Representation of an action's return by K numbers.
 
     Attributes:
         kind: `none`: one number, its mean. `c51`: logits of returns evenly spaced from `v_min` to `v_max`. `quantile`:
-            quantiles, each standing for as much probability.
+            quantiles of equal probability.
         num_atoms: K for the last two.
         v_min: The smallest return of `c51`.
         v_max: The largest return of `c51`.

@@ -21,18 +21,18 @@ from rlrun.policy.exploration.exploration import Heads as ActingHeads
 
 
 class WorldModelActor:
-    """Brings the state up to each observation, and chooses the action, which is a part of what it remembers.
+    """Updates the world model's state by each observation, and selects the action.
 
-    What it remembers is one array [B, state_size]: the recurrent part of the last state, its latent part, and the last
-    action. With noise latent parts and actions are drawn, else both are the likeliest ones.
+    The recurrent state is one array [B, state_size]: deterministic and stochastic latent, and the last action. With
+    noise latents and actions are sampled, else both are the modes.
 
     Args:
         spec: The description.
-        slots: Where the parameters that act lie in the vector that is loaded, by name.
+        slots: Offsets of the acting parameters in the loaded vector, by name.
         actions: The actions.
 
     Attributes:
-        state_size: Numbers of what it remembers.
+        state_size: Size of the recurrent state.
     """
 
     def __init__(self, spec: WorldModelSpec, slots: Mapping[str, ParameterSlot], actions: DreamerActions) -> None:
@@ -44,7 +44,7 @@ class WorldModelActor:
         self._convolve: Callable[[Any], Floats] | None = None
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
+        """Takes new parameters [A], read-only; they may be in the object store."""
         for name, slot in self.slots.items():
             parameter = flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
             is_matrix = len(slot.shape) == 2
@@ -53,7 +53,7 @@ class WorldModelActor:
             self._convolve = _convolutions(self.spec, self._parameters)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out what is made of parameters, which arrive by broadcasts."""
+        """Leaves out what is derived from parameters, which arrive by broadcasts."""
         return {**self.__dict__, "_parameters": {}, "_convolve": None}
 
     def __call__(
@@ -67,12 +67,12 @@ class WorldModelActor:
 
         Args:
             inputs: `obs`, a tree of [B, ...].
-            state: What it remembers, [B, state_size].
+            state: Recurrent state, [B, state_size].
             episode_starts: In which rows an episode begins, [B]; None for none.
-            noise: Uniform numbers [B, K] that latent parts are drawn by, and behind them the actions' own noise.
+            noise: Uniform numbers [B, K] of the latents, followed by the actions' noise.
 
         Returns:
-            `outputs` [B, outputs] of the actor, its `actions` [B, ...], and what it remembers behind the step.
+            `outputs` [B, outputs] of the actor, its `actions` [B, ...], and the recurrent state after the step.
         """
         assert state is not None
         spec = self.spec
@@ -93,7 +93,7 @@ class WorldModelActor:
         return {"outputs": outputs, "actions": chosen}, np.concatenate([features, self.actions.seen(chosen)], -1)
 
     def state_after(self, state: Floats, actions: Actions) -> Floats:
-        """Returns what it remembers [B, state_size] where other actions [B, ...] were taken than those it chose."""
+        """Returns the recurrent state [B, state_size] with other actions [B, ...] than the selected ones."""
         return np.concatenate([state[:, : self.spec.features], self.actions.seen(actions)], -1)
 
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
@@ -150,7 +150,7 @@ def sigmoid(x: Floats) -> Floats:
 
 
 def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Callable[[Any], Floats]:
-    """Returns what encodes the images of observations [B, ...] in torch, [B, numbers]."""
+    """Returns the encoder of images [B, ...] in torch, to [B, numbers]."""
     import torch
 
     from rlrun.algorithms.dreamer.world_model import WorldModel

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STD_BOUNDS = (0.1, 1.0)
-"""Between which standard deviations of continuous actions lie, in units of the bounds."""
+"""Bounds of continuous actions' standard deviations, in units of the actions' bounds."""
 
 STD_SHIFT = 2.0
-"""What is added to the number that a standard deviation is made of, so that it begins near its upper bound."""
+"""Offset of the raw standard deviation, which starts near its upper bound."""
 
 
 class Choice:
-    """One choice among A, 1 % of whose distribution is uniform; a world model sees a one-hot vector.
+    """Categorical actions with 1 % uniform probability; one-hot inputs of a world model.
 
     Args:
         space: The env's space.
 
     Attributes:
         space: The actions as they act; outputs are log-probabilities.
-        width: Numbers of an action as a world model sees it.
-        num_outputs: Numbers that the actor's last layer puts out.
-        num_noise: Numbers of noise that an imagined action is drawn by.
+        width: Size of an action as input of the world model.
+        num_outputs: Size of the actor's last layer.
+        num_noise: Size of the noise of an imagined action.
     """
 
     num_noise = 1
@@ -44,7 +44,7 @@ class Choice:
         self.width = self.num_outputs = self.space.num_outputs
 
     def outputs(self, raw: Floats) -> Floats:
-        """Returns log-probabilities for what the actor's last layer puts out, [B, A]."""
+        """Returns log-probabilities of the actor's outputs, [B, A]."""
         powers = np.exp(raw - raw.max(-1, keepdims=True))
         mixed: Floats = powers / powers.sum(-1, keepdims=True) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width
         return np.log(mixed)
@@ -59,7 +59,7 @@ class Choice:
         return generator.random((*shape, 1), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
-        """Returns log-probabilities [..., A] for what the actor's last layer puts out (torch)."""
+        """Returns log-probabilities [..., A] of the actor's outputs (torch)."""
         return (raw.softmax(-1) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width).log()
 
     def recorded(self, actions: Tensor) -> Tensor:
@@ -88,16 +88,16 @@ class Choice:
 
 
 class BoundedNormal:
-    """Normal variables with means between -1 and 1, in units of the bounds; a world model sees them clipped.
+    """Normal actions with means in [-1, 1], in units of the bounds; clipped inputs of a world model.
 
     Args:
         space: The env's space.
 
     Attributes:
         space: The actions as they act; outputs are means and log standard deviations.
-        width: Numbers of an action as a world model sees it.
-        num_outputs: Numbers that the actor's last layer puts out.
-        num_noise: Numbers of noise that an imagined action is drawn by.
+        width: Size of an action as input of the world model.
+        num_outputs: Size of the actor's last layer.
+        num_noise: Size of the noise of an imagined action.
     """
 
     def __init__(self, space: gymnasium.spaces.Box) -> None:
@@ -106,7 +106,7 @@ class BoundedNormal:
         self.num_outputs = 2 * self.width
 
     def outputs(self, raw: Floats) -> Floats:
-        """Returns means and log standard deviations for what the actor's last layer puts out, [B, 2 * D]."""
+        """Returns means and log standard deviations of the actor's outputs, [B, 2 * D]."""
         low, high = STD_BOUNDS
         stds = low + (high - low) / (1 + np.exp(-(raw[..., self.width :] + STD_SHIFT)))
         return np.concatenate([np.tanh(raw[..., : self.width]), np.log(stds)], -1)
@@ -120,7 +120,7 @@ class BoundedNormal:
         return generator.standard_normal((*shape, self.width), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
-        """Returns means and log standard deviations [..., 2 * D] for what the actor's last layer puts out (torch)."""
+        """Returns means and log standard deviations [..., 2 * D] of the actor's outputs (torch)."""
         import torch
 
         low, high = STD_BOUNDS
@@ -153,7 +153,7 @@ DreamerActions = Choice | BoundedNormal
 
 
 def dreamer_actions(space: gymnasium.Space[Any]) -> DreamerActions:
-    """Returns how a world model's policy acts in a space.
+    """Returns the actions of a world model's policy in a space.
 
     Raises:
         UsageError: If it is neither Discrete nor a Box of floats with finite bounds.

@@ -1,4 +1,4 @@
-"""DreamerV3: an actor and a critic that learn in the imagination of a world model."""
+"""DreamerV3: actor and critic learned from imagined trajectories of a world model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RETURN_DECAY = 0.99
 """Weight of the past in the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""
 
 PERCENTILES = (0.05, 0.95)
-"""Between which imagined returns are taken to range."""
+"""Percentiles between which the range of imagined returns is measured."""
 
 
 @fixed("a sequence begins with the latent state that was stored with its first step", burn_in=0)
@@ -57,7 +57,7 @@ class DreamerReplayConfig(SequenceReplayConfig):
     """The experience that is kept, and the sequences that a world model learns from."""
 
     length: PositiveInt = 64
-    """Steps of a sequence that are learned from."""
+    """Steps of a sequence."""
     stride: PositiveInt = 8
     """Steps from one possible beginning of a sequence to the next, where the latent state is kept as well."""
 
@@ -94,18 +94,17 @@ class DreamerConfig(OffPolicyConfig):
     lambda_: Fraction = 0.95
     """Weight of longer returns over imagined steps."""
     entropy_coeff: Schedule = 3e-4
-    """Weight of the actor's entropy, beside returns that range over about 1."""
+    """Weight of the actor's entropy, relative to returns scaled to a range of about 1."""
     free_nats: NonNegativeFloat = 1.0
-    """Divergence between prior and posterior below which neither is moved towards the other."""
+    """Free nats: dynamics and representation losses are clipped below this KL divergence."""
     dynamics_scale: NonNegativeFloat = 1.0
-    """Weight of what moves the prior towards the posterior: 1 in the authors' present code, 0.5 in the paper's first
-    version."""
+    """Weight of the dynamics loss: 1 in the authors' present code, 0.5 in the paper's first version."""
     representation_scale: NonNegativeFloat = 0.1
-    """Weight of what moves the posterior towards the prior."""
+    """Weight of the representation loss."""
     num_bins: PositiveInt = 255
     """Bins of rewards and returns, an odd number; fewer of them are faster and less sharp."""
     tau: Fraction = 0.02
-    """How far the slow critic moves towards the present one at an update."""
+    """Polyak coefficient of the slow critic's updates."""
 
     @model_validator(mode="after")
     def _bin_of_zero(self) -> DreamerConfig:
@@ -120,9 +119,9 @@ class DreamerConfig(OffPolicyConfig):
 
 
 class Dreamer(Algorithm[DreamerConfig]):
-    """Store fragments with their latent states; learn a world model from sequences, actor and critic from its dreams.
+    """DreamerV3: world model learned from replayed sequences, actor-critic from its imagination (arXiv:2301.04104).
 
-    Imagined steps are steps of no env: no count knows of them.
+    Imagined steps are not env steps, and no counter counts them.
     """
 
     Config = DreamerConfig
@@ -162,7 +161,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the losses of the world model, of the actor on its states, and of the critic on what that imagines.
+        """The objectives of the world model, of the actor on imagined trajectories, and of the critic on the same.
 
         Gradients are clipped by their norm and moved by Adam, as in the paper's first version.
         """
@@ -197,10 +196,10 @@ class Dreamer(Algorithm[DreamerConfig]):
         ]
 
     def world_model_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """How well observations, rewards and ends are told from the states [S, L + 1] (arXiv:2301.04104, eqs. 2-5).
+        """Prediction, dynamics and representation losses over states [S, L + 1] (arXiv:2301.04104, eqs. 2-5).
 
-        Carries the states' `features` [S, L + 1, F] and which of them imagination may begin with, `alive` [S, L + 1]:
-        all but those of terminal observations.
+        Carries the states' `features` [S, L + 1, F], and `alive` [S, L + 1]: a mask of the states that imagination
+        starts from, all but those of terminal observations.
         """
         config = self.config
         rows = outputs.rows(batch)
@@ -231,7 +230,7 @@ class Dreamer(Algorithm[DreamerConfig]):
     def actor_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient over imagined steps, returns scaled by their range (arXiv:2301.04104, eqs. 11 and 12).
 
-        Carries the imagined states' `features` [N, H + 1, F], their lambda-returns and how much they count, [N, H].
+        Carries the imagined states' `features` [N, H, F], their lambda-returns and their weights, [N, H].
         """
         config, horizon = self.config, self.config.horizon
         alive = batch["world_model/alive"].flatten(0, 1)
@@ -243,7 +242,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         values = outputs.values(imagined.features).detach()
         discounts = config.gamma * imagined.continues
         returns = lambda_returns(imagined.rewards, discounts, values, config.lambda_)
-        # How likely it is that a state is reached at all, and its discount; that of the first state is known.
+        # Cumulative discounts with the predicted probabilities of continuation; 1 at the first state.
         weights = alive.unsqueeze(1) * shifted(discounts).cumprod(1)
         present = outputs.model.views["return_range"]
         latest = percentiles(returns, alive, PERCENTILES)
@@ -269,7 +268,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         return Loss(loss, statistics, carry=carry, assign={"return_range": moved})
 
     def critic_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Cross-entropy of imagined returns, and of what a slowly following critic says (arXiv:2301.04104, eq. 10)."""
+        """Critic loss: cross-entropy to imagined returns and to the slow critic (arXiv:2301.04104, eq. 10)."""
         features, weights = batch["actor/features"], batch["actor/weights"]
         logits, bins = outputs.value_logits(features), outputs.bins
         of_returns = two_hot_cross_entropy(logits, batch["actor/returns"], bins)
@@ -279,9 +278,9 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
+        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
         config = self.config
-        # Imagination discounts; what comes out of the replay only tells where episodes end, also where gamma is 0.
+        # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
         replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=1.0, is_recurrent=True)
         updates = (
             replay_minibatches(
@@ -303,7 +302,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def picture(self, trainee: Trainee) -> str | None:
-        """Draws the first sequence of the last minibatch: what is observed, decoded and imagined of it."""
+        """Draws the first sequence of the last minibatch: observed, reconstructed and imagined."""
         from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of
 
         learner = trainee.learner
@@ -325,13 +324,13 @@ def kl(first: Tensor, second: Tensor) -> Tensor:
 
 
 def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], free_nats: float) -> Tensor:
-    """Returns the divergence that moves a prior towards its posterior, and that posterior back, each with its weight.
+    """KL-balanced dynamics and representation loss with free nats.
 
     Args:
         posterior: Distributions given observations, [..., K, C].
         prior: Distributions without them, [..., K, C].
-        scales: Weight of what moves the prior, and of what moves the posterior.
-        free_nats: A divergence below this moves nothing.
+        scales: Weights of the dynamics and of the representation loss.
+        free_nats: Lower bound of each divergence, below which it has no gradient.
 
     Returns:
         Nats, [...].
@@ -345,24 +344,24 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
 
 
 def shifted(discounts: Tensor) -> Tensor:
-    """Returns discounts [N, H] one place later, with 1 in front: what the state counts that a step begins with."""
+    """Returns discounts [N, H] shifted by one step, with 1 in front: those of the states that steps start from."""
     import torch
 
     return torch.cat([torch.ones_like(discounts[:, :1]), discounts[:, :-1]], 1)
 
 
 def percentiles(returns: Tensor, alive: Tensor, fractions: tuple[float, ...]) -> Tensor:
-    """Returns percentiles of the rows of returns [N, H] that count, with linear interpolation.
+    """Returns percentiles of the valid rows of returns [N, H], with linear interpolation.
 
     Args:
         returns: The returns.
-        alive: 1 for the rows that count, else 0, [N].
-        fractions: Which percentiles, each from 0 to 1.
+        alive: Mask of the valid rows, [N].
+        fractions: The percentiles, each from 0 to 1.
     """
     import torch
 
     counted = alive.unsqueeze(1).expand_as(returns) > 0
-    # Those that do not count are sorted to the end, and never looked up.
+    # Masked returns are sorted to the end, and never looked up.
     ordered = returns.masked_fill(~counted, torch.inf).flatten().sort().values
     last = (counted.sum() - 1).clamp(min=0)
     places = torch.tensor(fractions, device=returns.device) * last

@@ -14,8 +14,8 @@ def lambda_returns(rewards: Tensor, discounts: Tensor, values: Tensor, lambda_: 
     R[H] = values[H],  R[t] = rewards[t] + discounts[t] * ((1 - lambda) * values[t + 1] + lambda * R[t + 1])
 
     Args:
-        rewards: What the step from state t to state t + 1 gives, [N, H].
-        discounts: What is behind that step counts so much: gamma times the probability of going on, [N, H].
+        rewards: Rewards of the steps from state t to state t + 1, [N, H].
+        discounts: Discounts after those steps: gamma times the probability of continuation, [N, H].
         values: Values of the states, [N, H + 1].
         lambda_: Weight of longer returns.
 

@@ -1,4 +1,4 @@
-"""What a spec says of the networks of DreamerV3."""
+"""Settings of the networks of DreamerV3."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Size = Literal["nano", "micro", "mini", "xxs", "xs", "s", "m", "l", "xl"]
 
 
 class Widths(NamedTuple):
-    """How large the networks are.
+    """Sizes of the networks.
 
     Attributes:
         hiddens: Widths of the dense layers of each network.
-        recurrent: Numbers of the recurrent state.
-        latents: How many categorical variables a latent state is.
-        classes: Values of each of them.
+        recurrent: Size of the deterministic (recurrent) state.
+        latents: Categorical variables of a stochastic latent state.
+        classes: Classes of each of them.
         conv_depth: Channels of the first convolution; each of the others has twice as many as the one before.
     """
 
@@ -59,7 +59,7 @@ class DreamerModelConfig(ModelConfig):
     convolves_images = True
 
     size: Size = "xs"
-    """How large all networks are: nano, micro, mini, xxs, xs, s, m, l or xl. Settings below override parts of it."""
+    """Preset of all networks' sizes: nano, micro, mini, xxs, xs, s, m, l or xl. Settings below override parts of it."""
     hiddens: tuple[PositiveInt, ...] | None = None
     """Widths of the dense layers of each network; null for those of `size`."""
     recurrent_width: PositiveInt | None = None
@@ -74,7 +74,7 @@ class DreamerModelConfig(ModelConfig):
 
     @property
     def widths(self) -> Widths:
-        """How large the networks are."""
+        """Sizes of the networks."""
         of_size = SIZES[self.size]
         return Widths(
             self.hiddens or of_size.hiddens,

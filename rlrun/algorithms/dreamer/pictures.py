@@ -30,16 +30,16 @@ WIDTH, HEIGHT, GAP, HEAD = 320, 90, 14, 34
 
 
 def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Any]:
-    """Runs over the first half of the observations of one row, and imagines the others by the actions alone.
+    """Open-loop prediction: observes the first half of a row, and imagines the rest from the actions alone.
 
     Args:
         outputs: The networks.
         batch: One row [1, L] of a minibatch, with `latent_noise` [1, L + 1, K].
 
     Returns:
-        `shown` and `expected` numbers [L + 1, D], and images [L + 1, channels, H, W] of each kind; the rewards behind
-        steps and those expected, [L + 1]. In `is_known` [L + 1] stands which rows are to be drawn: until an episode
-        ends that the second half began in; in `is_behind`, which of them are behind a step of that row.
+        `shown` and `expected` numbers [L + 1, D], and images [L + 1, channels, H, W] of each kind; the rewards
+        after steps and those predicted, [L + 1]. `is_known` [L + 1] marks the rows to draw, until the episode ends in
+        which the second half began; `is_behind` marks those that follow a step of that row.
     """
     model, rows = outputs.model, outputs.rows(batch)
     half = rows.counts.shape[1] // 2

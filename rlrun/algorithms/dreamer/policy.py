@@ -34,18 +34,18 @@ LEAST_SIDE = 48
 
 
 class Rows(NamedTuple):
-    """What rows of L steps say of their L + 1 observations; [S, L + 1, ...].
+    """Rows of L steps aligned to their L + 1 observations; [S, L + 1, ...].
 
-    Row t is the observation that step t begins with; what step t - 1 gave stands there too. An episode's final
-    observation is a row of its own, in which no step begins.
+    Row t is the observation before step t, with the reward and end of step t - 1. An episode's final observation has a
+    row of its own, from which no step starts.
 
     Attributes:
         counts: 1 where there is an observation, else 0.
-        is_behind: 1 where an observation is behind a step of these rows, so that its reward and its end are known.
-        rewards: What that step gave.
-        continues: 0 where it ended the episode for good, else 1.
+        is_behind: 1 where an observation follows a step of these rows, so that its reward and its end are known.
+        rewards: Reward of the step before.
+        continues: 0 where that step terminated the episode, else 1.
         starts: 1 where an episode begins.
-        actions: The action of the step before, as the model sees it; of the first row what `state` remembers.
+        actions: Action of the step before, as the model's input; of the first row that in `state`.
     """
 
     counts: Tensor
@@ -57,13 +57,13 @@ class Rows(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """Trajectories that a world model imagines, N of them with H steps each.
+    """Imagined trajectories of a world model, N of them with H steps each.
 
     Attributes:
         features: Of their states, [N, H + 1, F].
         actions: The actor's actions, [N, H, A].
-        rewards: What the steps are expected to give, [N, H].
-        continues: Probabilities that the episode goes on behind them, [N, H].
+        rewards: Expected rewards of the steps, [N, H].
+        continues: Probabilities that the episode continues after them, [N, H].
     """
 
     features: Tensor
@@ -74,7 +74,7 @@ class Imagined(NamedTuple):
 
 @dataclass(frozen=True)
 class DreamerNetworks:
-    """What the losses are functions of.
+    """Networks of DreamerV3, as losses call them.
 
     Attributes:
         model: The world model, actor and critic.
@@ -89,7 +89,7 @@ class DreamerNetworks:
     bins: Tensor
 
     def rows(self, batch: SampleBatch) -> Rows:
-        """Returns what a batch says of the observations [S, L + 1] of its rows."""
+        """Aligns a batch to the observations [S, L + 1] of its rows."""
         valid = batch["valid"].float()
         none = torch.zeros_like(valid[:, :1])
         is_behind = torch.cat([none, valid], 1)
@@ -150,7 +150,7 @@ class DreamerNetworks:
         return Imagined(states, torch.stack(taken, 1), rewards, continues)
 
     def actor_outputs(self, features: Tensor) -> Tensor:
-        """Returns what describes the actor's distributions in states [..., F]."""
+        """Returns the parameters of the actor's distributions in states [..., F]."""
         return self.actions.outputs_of(self.model.head(ACTOR[:-1], features))
 
     def reward_logits(self, features: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ class DreamerNetworks:
         return mean_of_bins(self.reward_logits(features).softmax(-1), self.bins)
 
     def continue_logits(self, features: Tensor) -> Tensor:
-        """Returns the logits of that an episode goes on behind states [..., F], [...]."""
+        """Returns the logits of continuation after states [..., F], [...]."""
         return self.model.head(f"{WORLD}continue", features).squeeze(-1)
 
     def value_logits(self, features: Tensor) -> Tensor:
@@ -231,7 +231,7 @@ class DreamerPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """What encodes, remembers and acts."""
+        """The parameters of encoder, recurrent model, posterior and actor."""
         first = next(slot for slot in self.parameters.slots if slot.name.startswith((ACTING, f"{ACTING}_images")))
         start, size = self.parameters.range_under(ACTOR)
         return first.offset, start + size - first.offset

@@ -22,7 +22,7 @@ ACTOR = "actor."
 CRITIC = "critic."
 
 ACTING = f"{WORLD}encoder"
-"""What the first parameter's name begins with that acts; what acts lies between it and the actor's last one."""
+"""Prefix of the first acting parameter's name; the acting ones are contiguous up to the actor's last one."""
 
 TRUNCATED_STD = 0.87962566103423978
 """Standard deviation of a standard normal variable that is cut off at -2 and 2."""
@@ -70,12 +70,12 @@ def output_layer(inputs: int, outputs: int, scale: float = 1.0) -> nn.Linear:
 
 
 def hidden_layers(inputs: int, hiddens: tuple[int, ...]) -> nn.ModuleList:
-    """Returns normalised dense layers one behind the other."""
+    """Returns a stack of dense layers with layer normalisation."""
     return nn.ModuleList([NormedLinear(own, width) for own, width in zip((inputs, *hiddens), hiddens, strict=False)])
 
 
 class Head(nn.Module):
-    """Parameters of dense layers and a last one behind them."""
+    """Parameters of a stack of dense layers and an output layer."""
 
     def __init__(self, inputs: int, hiddens: tuple[int, ...], outputs: int, scale: float = 1.0) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class States:
 
     Attributes:
         recurrent: h, [..., R].
-        latent: z, K one-hot vectors side by side, [..., K * C].
+        latent: z, K one-hot vectors, concatenated, [..., K * C].
     """
 
     recurrent: Tensor
@@ -149,7 +149,7 @@ class States:
 
     @property
     def features(self) -> Tensor:
-        """Both parts side by side, [..., R + K * C]."""
+        """Deterministic and stochastic latent, concatenated, [..., R + K * C]."""
         return torch.cat([self.recurrent, self.latent], -1)
 
 
@@ -175,7 +175,7 @@ class WorldModel:
         return F.layer_norm(products, scale.shape, scale, shift, NORM_EPSILON)
 
     def hidden(self, name: str, inputs: Tensor) -> Tensor:
-        """Runs dense layers one behind the other."""
+        """Runs a stack of dense layers."""
         i = 0
         while f"{name}.{i}.weight" in self.views:
             inputs = F.silu(self.layer(f"{name}.{i}", inputs))
@@ -183,7 +183,7 @@ class WorldModel:
         return inputs
 
     def head(self, name: str, inputs: Tensor) -> Tensor:
-        """Runs dense layers and the last one behind them."""
+        """Runs a stack of dense layers and the output layer."""
         return self.last(name, self.hidden(f"{name}.hidden", inputs))
 
     def last(self, name: str, inputs: Tensor) -> Tensor:
@@ -258,7 +258,7 @@ class WorldModel:
     def recur(self, inputs: Tensor, recurrent: Tensor) -> Tensor:
         """Returns the next h [N, R] for products of the latent part and the action [N, width], and h [N, R].
 
-        A GRU whose gates are normalised together, and which rather forgets little at first.
+        A GRU with layer normalisation over all gates, and an update bias towards keeping the state.
         """
         inputs = F.silu(self.normed(f"{WORLD}inputs", inputs))
         gates = self.layer(f"{WORLD}gru", torch.cat([inputs, recurrent], -1))
@@ -269,18 +269,18 @@ class WorldModel:
     def observe(
         self, embedded: Tensor, actions: Tensor, starts: Tensor, state: States, noise: Tensor
     ) -> tuple[States, Tensor]:
-        """Runs over rows of consecutive observations, each of which says more of the latent part.
+        """Unrolls the posterior over rows of consecutive observations.
 
         Args:
             embedded: Encoded observations, [S, L, E].
-            actions: The action that led into each, as the model sees it, [S, L, A].
-            starts: Whether an episode begins with an observation, [S, L]: it begins with a state of zeros.
+            actions: The action before each, as the model's input, [S, L, A].
+            starts: Whether an episode begins with an observation, [S, L]; states are zero there.
             state: The states before the first ones, [S, ...].
-            noise: Uniform random numbers that latent parts are drawn by, [S, L, K].
+            noise: Uniform random numbers of the latents, [S, L, K].
 
         Returns:
-            The states, [S, L, ...], through whose latent parts gradients go straight to the distributions; and these
-            distributions, [S, L, K, C].
+            The states, [S, L, ...], with straight-through gradients of the latents, and the posterior distributions,
+            [S, L, K, C].
         """
         spec = self.spec
         keeps = 1 - starts.float().unsqueeze(-1)
@@ -306,12 +306,12 @@ class WorldModel:
         return States(torch.stack(recurrents, 1), torch.stack(latents, 1)), torch.stack(distributions, 1)
 
     def imagine(self, state: States, actions: Tensor, noise: Tensor) -> States:
-        """Returns the states [N, ...] behind actions [N, A] in states [N, ...], latent parts drawn from the prior.
+        """Returns the states [N, ...] after actions [N, A] in states [N, ...], with latents sampled from the prior.
 
         Args:
             state: The states.
-            actions: The actions, as the model sees them.
-            noise: Uniform random numbers that latent parts are drawn by, [N, K].
+            actions: The actions, as the model's input.
+            noise: Uniform random numbers of the latents, [N, K].
         """
         inputs = F.linear(torch.cat([state.latent, actions], -1), self.views[f"{WORLD}inputs.weight"])
         recurrent = self.recur(inputs, state.recurrent)

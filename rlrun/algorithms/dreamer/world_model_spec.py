@@ -1,4 +1,4 @@
-"""What a world model is made of: one description, which a torch and a NumPy executor run alike."""
+"""Spec of a world model, which a torch and a NumPy executor both run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlrun.data.tree import leaves
 from rlrun.nn.observation_leaf import ObservationLeaf
 
 UNIFORM_SHARE = 0.01
-"""Which part of every categorical distribution is uniform, so that no logarithm is infinite (arXiv:2301.04104)."""
+"""Unimix: uniform share of every categorical distribution, so that no logarithm is infinite (arXiv:2301.04104)."""
 
 NORM_EPSILON = 1e-3
-"""What layer normalisation adds to a variance."""
+"""Epsilon that layer normalisation adds to a variance."""
 
 NUM_CONVOLUTIONS = 4
 """Convolutions over an image, each of which halves its sides."""
@@ -78,16 +78,16 @@ class WorldModelSpec:
 
     @property
     def state_size(self) -> int:
-        """Numbers of what an actor remembers: the state, and the action behind it."""
+        """Size of the acting state: the latent state, and the action after it."""
         return self.features + self.action_width
 
     @property
     def convolved_channels(self) -> tuple[int, ...]:
-        """Channels behind each convolution."""
+        """Channels after each convolution."""
         return tuple(self.conv_depth * 2**i for i in range(NUM_CONVOLUTIONS))
 
     def convolved_shape(self, image: ObservationLeaf) -> tuple[int, int, int]:
-        """Returns channels, height and width of an image behind all convolutions."""
+        """Returns channels, height and width of an image after all convolutions."""
         _, height, width = image.channels_height_width
         return self.convolved_channels[-1], height >> NUM_CONVOLUTIONS, width >> NUM_CONVOLUTIONS
 

@@ -29,11 +29,11 @@ from rlrun.policy.policy import Policy
 
 
 class ActorAndCandidates(nn.Module):
-    """A network, and other parameters for it, which come behind its own in the flat vector.
+    """A network, and candidates for its parameters, which follow its own in the flat vector.
 
     Args:
         actor: The network.
-        num_candidates: How many others, N.
+        num_candidates: Number of candidates, N.
         num_parameters: A, parameters of each.
     """
 
@@ -45,7 +45,7 @@ class ActorAndCandidates(nn.Module):
 
 
 class ActorPolicy(Policy):
-    """Takes the likeliest of finitely many choices, or of a Box what the network puts out, in units of its bounds.
+    """Policy that takes the most probable choice, or in a Box the network's output in units of the bounds.
 
     Args:
         observation_space: What the env shows.
@@ -53,7 +53,7 @@ class ActorPolicy(Policy):
         model: The network.
         normalize_observations: Whether observations are shifted and scaled.
         seed: Seed of the first parameters.
-        num_candidates: Other parameters for the same network that stand behind its own, [N, A], zeros at first.
+        num_candidates: Candidates for its parameters, which follow its own, [N, A], zeros at first.
 
     Attributes:
         num_parameters: A, the network's parameters.

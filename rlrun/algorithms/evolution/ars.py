@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 class ARSConfig(EvolutionConfig):
     """Settings of augmented random search (Mania et al., arXiv:1803.07055).
 
-    With `normalize_observations`, as by default, it is their V2, without it V1. The policy is linear unless
-    `model.hiddens` says otherwise.
+    With `normalize_observations`, the default, it is their V2, without it V1. The policy is linear unless
+    `model.hiddens` is set.
     """
 
     num_pairs: PositiveInt = 8
-    """Perturbations in a generation, N; each is tried as it is and mirrored."""
+    """Perturbations in a generation, N; each is evaluated with both signs."""
     top_pairs: PositiveInt | None = None
-    """Of those the ones that are followed, b: the pairs with the highest return of either candidate; null for all."""
+    """Pairs in an update, b: those with the highest return of either candidate; null for all."""
     sigma: Schedule = 0.05
     """Standard deviation of the perturbations, nu."""
 
@@ -50,7 +50,7 @@ class ARSConfig(EvolutionConfig):
 
 
 class ARS(Algorithm[ARSConfig]):
-    """Try perturbed policies on all workers, move along the best pairs, broadcast, repeat."""
+    """Augmented random search: finite-difference steps along the best mirrored perturbations (arXiv:1803.07055)."""
 
     Config = ARSConfig
     config: ARSConfig
@@ -66,12 +66,12 @@ class ARS(Algorithm[ARSConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns an objective without a loss: its gradient comes from the dataflow."""
+        """An objective without a loss: its gradient comes from the dataflow."""
         return [Objective("returns", None, optimizer=SGD())]
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """The returns of a generation, a step along its best pairs, new weights to everyone."""
+        """Gathers a generation's returns, steps along its best pairs, and broadcasts the weights."""
         return (
             generations(items, trainee)
             .for_each(FollowBestPairs(trainee, self.config.top_pairs or self.config.num_pairs))
@@ -81,7 +81,7 @@ class ARS(Algorithm[ARSConfig]):
 
 
 class FollowBestPairs(Operator):
-    """Moves the parameters along the best pairs' perturbations, each times the difference of its two returns.
+    """Steps along the best pairs' perturbations, each weighted by the difference of its two returns.
 
     The step is divided by the standard deviation of these returns. Where all are equal there is no step.
 

@@ -11,7 +11,7 @@ from rlrun.policy.action_spaces.box_scale import BoxScale
 
 
 class BoxMeanActions(ActionSpace):
-    """Actions that outputs [..., D] say; what lies beyond the bounds is clipped on its way to the env.
+    """Deterministic actions of a Box by outputs [..., D], clipped to the bounds on their way to the env.
 
     Args:
         scale: The env's space.
@@ -30,11 +30,11 @@ class BoxMeanActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Goes from units of the bounds to the env's own, and clips."""
+        """Scales actions to the env's units, and clips them."""
         return self.scale.to_env(actions)
 
     def overshoots(self, actions: Actions) -> NDArray[np.float64]:
-        """Returns how far actions [N, D] lie beyond the bounds: their mean squared distance, [N].
+        """Mean squared distance of actions [N, D] from the bounds, [N].
 
         It counts in units of half a coordinate's range, as the actions do.
         """
@@ -47,5 +47,5 @@ class BoxMeanActions(ActionSpace):
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Goes to units of the bounds."""
+        """Scales the env's actions to units of the bounds."""
         return self.scale.from_env(actions)

@@ -1,4 +1,4 @@
-"""Which parameters the evaluations of a generation try (NumPy)."""
+"""Candidates of a generation: the parameters that its evaluations use (NumPy)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Candidates(Protocol):
 
     @property
     def number(self) -> int:
-        """How many there are in a generation."""
+        """Number of candidates in a generation."""
         ...
 
     def episode_of(self, candidate: int) -> int:
@@ -72,7 +72,7 @@ class MirroredPairs:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates whose parameters are broadcast behind the present ones, all of one length, [1 + number, A].
+    """Candidates whose parameters are broadcast after the present ones, [1 + number, A].
 
     All begin with the same episode.
 
@@ -94,7 +94,7 @@ class ListedCandidates:
 
 @dataclass(frozen=True)
 class Samples:
-    """Draws from a normal distribution of each parameter; its deviations are broadcast behind its means, [2, A].
+    """Draws from a normal distribution of each parameter; broadcasts are its means and deviations, [2, A].
 
     The noise of a candidate follows from the seed. All begin with the same episode.
 

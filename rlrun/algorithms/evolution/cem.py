@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 class CEMConfig(EvolutionConfig):
     """Settings of the cross-entropy method (Rubinstein, 1999), with noise (Szita and Lorincz, 2006).
 
-    The policy is linear unless `model.hiddens` says otherwise.
+    The policy is linear unless `model.hiddens` is set.
     """
 
     population_size: PositiveInt = 50
     """Candidates in a generation."""
     num_elites: PositiveInt = 10
-    """Of those the best, to which the distribution is fitted."""
+    """Elites: the best candidates, to which the distribution is fitted."""
     sigma: PositiveFloat = 1.0
-    """The first standard deviation of each parameter."""
+    """Initial standard deviation of each parameter."""
     added_sigma: Schedule = 0.0
-    """Standard deviation that is added to that of the elites, in squares, so that the search does not stop too soon."""
+    """Noise added to the elites' variance, as a standard deviation, against premature convergence."""
 
     @model_validator(mode="after")
     def _has_elites(self) -> CEMConfig:
@@ -54,9 +54,9 @@ class CEMConfig(EvolutionConfig):
 
 
 class CEM(Algorithm[CEMConfig]):
-    """Sample parameters on the workers, evaluate them there, fit the distribution to the best, broadcast, repeat.
+    """Cross-entropy method over parameters: a diagonal normal distribution fitted to the elites of each generation.
 
-    The policy is the distribution's mean. What is broadcast is the mean and the standard deviations.
+    The policy is the distribution's mean. Workers are sent the mean and the standard deviations.
     """
 
     Config = CEMConfig
@@ -65,7 +65,7 @@ class CEM(Algorithm[CEMConfig]):
     learns_in_worlds = False
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor, and the first standard deviations behind its parameters."""
+        """Returns an actor, and the initial standard deviations after its parameters."""
         policy = self.config.actor(spaces, seed, num_candidates=1)
         policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy
@@ -81,7 +81,7 @@ class CEM(Algorithm[CEMConfig]):
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """The returns of a generation, the distribution of its best candidates, to everyone."""
+        """Gathers a generation's returns, fits the distribution to its elites, and broadcasts it."""
         return (
             generations(items, trainee)
             .for_each(FitElites(trainee, self.config.num_elites))

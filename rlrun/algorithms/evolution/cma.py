@@ -62,15 +62,15 @@ class CovarianceAdaptation:
         self._generations_per_axes = max(1, int(1 / (10 * d * (one + mu))))
 
     def candidates(self, noise: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns the candidates [lambda, d] that standard normal noise [lambda, d] stands for: eqs. 38 to 40."""
+        """Returns the candidates [lambda, d] of standard normal noise [lambda, d]: eqs. 38 to 40."""
         steps = (noise * self._lengths) @ self._axes.T
         found: NDArray[np.float32] = (self.mean + self.sigma * steps).astype(np.float32)
         return found
 
     def update(self, candidates: NDArray[Any], returns: NDArray[Any]) -> None:
-        """Moves the distribution by what candidates [lambda, d] came to, [lambda]; equal returns count in their order.
+        """Updates the distribution by the returns [lambda] of candidates [lambda, d]: eqs. 41 to 47.
 
-        All equal, as where no episode ever pays anything, nothing is learned and the step size grows: eq. 41 to 47.
+        Equal returns rank in their order. If all are equal, the mean stays and the step size grows.
         """
         d = len(self.mean)
         steps = (candidates[np.argsort(-returns, kind="stable")].astype(np.float64) - self.mean) / self.sigma
@@ -103,7 +103,7 @@ class CovarianceAdaptation:
         self._lengths = np.sqrt(np.maximum(variances, 1e-20))
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps."""
+        """Returns the state for a checkpoint."""
         return {
             "mean": self.mean,
             "sigma": self.sigma,

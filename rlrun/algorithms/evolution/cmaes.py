@@ -40,13 +40,13 @@ MOST_PARAMETERS = 1_000
 class CMAESConfig(EvolutionConfig):
     """Settings of CMA-ES (Hansen, arXiv:1604.00772), for networks of at most 1,000 parameters.
 
-    The policy is linear unless `model.hiddens` says otherwise.
+    The policy is linear unless `model.hiddens` is set.
     """
 
     population_size: PositiveInt = 16
     """Candidates in a generation, lambda; of d parameters 4 + 3 ln d are usual: 12 of 15, 17 of 100, 24 of 1,000."""
     sigma: PositiveFloat = 0.5
-    """The first step size: the standard deviation of the first candidates' parameters."""
+    """Initial step size: the standard deviation of the first candidates' parameters."""
 
     @model_validator(mode="after")
     def _has_parents(self) -> CMAESConfig:
@@ -56,9 +56,9 @@ class CMAESConfig(EvolutionConfig):
 
 
 class CMAES(Algorithm[CMAESConfig]):
-    """Sample parameters on the driver, evaluate them on all workers, adapt the distribution, broadcast, repeat.
+    """CMA-ES over parameters: a normal distribution with adapted covariance and step size (arXiv:1604.00772).
 
-    The policy is the distribution's mean. What is broadcast is the mean and the next candidates.
+    The policy is the distribution's mean. Workers are sent the mean and the next candidates.
     """
 
     Config = CMAESConfig
@@ -99,7 +99,7 @@ class CMAES(Algorithm[CMAESConfig]):
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """The returns of a generation, the distribution that they say, its next candidates to everyone."""
+        """Gathers a generation's returns, adapts the distribution, and broadcasts the next candidates."""
         return (
             generations(items, trainee)
             .for_each(AdaptDistribution(trainee, self.config))

@@ -30,15 +30,15 @@ class ESConfig(EvolutionConfig):
     """Settings of evolution strategies (Salimans et al., arXiv:1703.03864)."""
 
     num_pairs: PositiveInt = 25
-    """Perturbations in a generation; each is tried as it is and mirrored."""
+    """Perturbations in a generation; each is evaluated with both signs."""
     sigma: Schedule = 0.1
     """Standard deviation of the perturbations."""
     weight_decay: NonNegativeFloat = 0.005
-    """Times the parameters, what is taken off the direction of ascent."""
+    """Weight decay: subtracted from the direction of ascent, times the parameters."""
 
 
 class ES(Algorithm[ESConfig]):
-    """Try perturbed policies on all workers, move towards those whose returns rank high, broadcast, repeat."""
+    """Evolution strategies: gradient estimates from ranked returns of mirrored perturbations (arXiv:1703.03864)."""
 
     Config = ESConfig
     config: ESConfig
@@ -54,12 +54,12 @@ class ES(Algorithm[ESConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns an objective without a loss: its gradient comes from the dataflow."""
+        """An objective without a loss: its gradient comes from the dataflow."""
         return [Objective("returns", None, optimizer=Adam(1e-8))]
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """The returns of a generation, a step along their ranks, new weights to everyone."""
+        """Gathers a generation's returns, steps along the ranked perturbations, and broadcasts the weights."""
         return (
             generations(items, trainee)
             .for_each(FollowRanks(trainee, self.config.weight_decay))
@@ -69,7 +69,7 @@ class ES(Algorithm[ESConfig]):
 
 
 class FollowRanks(Operator):
-    """Moves the parameters along the perturbations, each times what its rank is above that of its mirror image.
+    """Steps along the perturbations, each weighted by the difference of the centred ranks of its pair.
 
     Source:
         Salimans et al., arXiv:1703.03864, algorithm 1 with centred ranks and mirrored sampling (section 2.1), scaled as

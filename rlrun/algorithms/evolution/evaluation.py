@@ -1,4 +1,4 @@
-"""What a worker is to evaluate, and what it answers."""
+"""Config and results of workers that evaluate candidates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlrun.rollout.worker_config import WorkerConfig
 
 @dataclass(frozen=True)
 class EvaluationConfig(WorkerConfig):
-    """What an evaluation worker is made from.
+    """Config of a worker that evaluates candidates.
 
     Attributes:
-        candidates: What it evaluates; None never stands where a worker is made.
+        candidates: The candidates; never None for a worker.
         episodes: Episodes with each candidate.
-        measures_overshoots: Whether it also measures how far the actions of a Box lie beyond its bounds.
+        measures_overshoots: Whether it also measures the distance of actions from the bounds of a Box.
     """
 
     candidates: Candidates | None = None
@@ -29,15 +29,15 @@ class EvaluationConfig(WorkerConfig):
 
 @dataclass(frozen=True)
 class Returns:
-    """What a worker found out about its share of a generation.
+    """Results of a worker's share of a generation.
 
     Attributes:
         generation: Which generation, from 0.
         candidates: Which candidates, [n].
         returns: Mean raw return of each, [n].
         seen: Sums of the raw observations that were acted on, by the names of the observation filter.
-        overshoots: How far the actions of each lay beyond the bounds of a Box, [n]: see `BoxMeanActions.overshoots`,
-            of which these are means over steps. None where it is not measured.
+        overshoots: Mean squared distance of each one's actions from the bounds of a Box, [n], as in
+            `BoxMeanActions.overshoots`, averaged over steps. None where it is not measured.
     """
 
     generation: int

@@ -1,4 +1,4 @@
-"""The worker of evolution: runs episodes with the candidates of its share, side by side, and returns numbers."""
+"""Worker of evolution: runs episodes with its share of the candidates in parallel, and returns their returns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class EvaluationWorker:
         self._has_begun = False
 
     def follow(self, orders: Orders) -> None:
-        """Keeps the weights that the next generation is made of."""
+        """Keeps the weights of the next generation."""
         if self.policy in orders.weights:
             self.weights = orders.weights[self.policy]
 
@@ -144,11 +144,11 @@ class EvaluationWorker:
         return {"generation": self.generation, "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Returns the same with each generation, so that a worker that is lost is made anew there."""
+        """Returns the state from which a lost worker is replaced: the generation."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Goes on with a generation, exactly."""
+        """Restores `state()`."""
         self.generation = as_count(state["generation"])
         return 0
 
@@ -158,12 +158,12 @@ class EvaluationWorker:
 
 
 class _Overshoots:
-    """How far the actions of each job lie beyond their bounds, as means over its steps.
+    """Mean squared distance of each job's actions from their bounds, over its steps.
 
     Args:
-        space: What measures it; None for nothing to measure.
-        jobs: How many episodes.
-        slots: How many env slots.
+        space: Action space that measures it; None to measure nothing.
+        jobs: Number of episodes.
+        slots: Number of env slots.
 
     Attributes:
         of_jobs: The mean of each, [jobs].
@@ -180,7 +180,7 @@ class _Overshoots:
             self._sums += np.where(lives, self._space.overshoots(chosen), 0.0)
 
     def end(self, slot: int, job: int, steps: int) -> None:
-        """Is told that a job's episode has ended in a slot."""
+        """Records the end of a job's episode in a slot."""
         self.of_jobs[job] = self._sums[slot] / steps
         self._sums[slot] = 0.0
 

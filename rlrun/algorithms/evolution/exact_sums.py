@@ -20,13 +20,13 @@ _DIGITS, _HALF = 24, 12
 
 @dataclass(frozen=True)
 class ExactSums:
-    """What rows of float32 add up to, and their squares, in whole numbers of any size.
+    """Exact sums of float32 rows and of their squares, in integers of any size.
 
-    Added up in floating point, parts that are grouped otherwise differ in their last digits.
+    Floating-point sums depend on the grouping of their terms; these do not.
 
     Attributes:
-        shape: Shape of what a row holds, D numbers in all.
-        count: How many rows went in.
+        shape: Shape of a row, D numbers in all.
+        count: Number of rows.
         sums: The columns' sums in units of 2**-149, [D].
         squares: The columns' sums of squares in units of 2**-298, [D].
     """

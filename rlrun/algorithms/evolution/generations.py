@@ -1,4 +1,4 @@
-"""What all workers found out about a generation, put together, and what it says of the observations."""
+"""Returns of a generation from all workers, and moments of the observations in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RETURN_METRICS = (
 
 
 def joined_returns(shares: Sequence[Returns]) -> Returns:
-    """Returns what all workers found of one generation, in the order of its candidates, whoever had which."""
+    """Gathers the returns of each generation from all workers, in the order of its candidates."""
     candidates = np.concatenate([share.candidates for share in shares])
     order = np.argsort(candidates)
     seen: dict[str, ExactSums] = {}
@@ -84,15 +84,15 @@ class ReportReturns(Operator):
 
 
 def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns ranks [n] of returns less a penalty for actions beyond their bounds, from 1 - n to 0.
+    """Ranks [n] of returns minus a penalty for actions outside their bounds, from 1 - n to 0.
 
-    Beyond the bounds actions are clipped, and returns say nothing of how far. So candidates would stay there for good.
-    The penalty is the overshoot over its standard deviation, times half the interquartile range of returns. So it
-    vanishes with that range, and where full force pays it is used. Of equal ones the lower overshoot comes first.
+    Actions are clipped to the bounds, so returns are flat outside and candidates would stay there. The penalty is the
+    overshoot over its standard deviation, times half the interquartile range of returns. It vanishes with that range,
+    so that actions at the bounds stay possible. Ties rank by the lower overshoot.
 
     Args:
         returns: Of each candidate, [n].
-        overshoots: How far their actions lay beyond the bounds, as mean squares, [n].
+        overshoots: Mean squared distance of their actions from the bounds, [n].
 
     Source:
         A penalty of squared distances, scaled by the interquartile range, is that of pycma's `BoundPenalty`: Hansen et

@@ -1,4 +1,4 @@
-"""The direction in which mirrored pairs of candidates say that returns grow (NumPy)."""
+"""Ascent directions estimated from mirrored pairs of candidates (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlrun.algorithms.evolution.candidates import perturbation
 def summed_perturbations(
     seed: int, generation: int, weights: Iterable[tuple[int, float]], size: int
 ) -> NDArray[np.float32]:
-    """Returns the sum of the noise of pairs, each times a weight, [size].
+    """Weighted sum of the perturbations of pairs, [size].
 
-    The noise is made anew from the seed, pair by pair, in the order given: it is never held or sent as a whole.
+    Perturbations are generated from the seed one by one, in the order given: they are never in memory together.
 
     Args:
         seed: Root seed of the trial.
@@ -32,5 +32,5 @@ def summed_perturbations(
 
 
 def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns a direction of ascent as what `Learner.apply_gradients` takes: its negative, and the weight 1 behind."""
+    """Gradient for `Learner.apply_gradients` of a direction of ascent: its negative, followed by weight 1."""
     return np.append(-direction, np.float32(1.0))

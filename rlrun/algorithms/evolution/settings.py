@@ -28,12 +28,12 @@ class EvolutionConfig(AlgorithmConfig):
     """Episodes with each candidate of a generation, whose mean return counts."""
 
     def actor(self, spaces: Spaces, seed: int, *, num_candidates: int) -> ActorPolicy:
-        """Returns the policy of these settings, with so many vectors of parameters behind its own.
+        """Returns the policy of these settings, with candidates for its parameters.
 
         Args:
             spaces: Observation and action space.
             seed: Seed of the first parameters.
-            num_candidates: How many others, zeros at first.
+            num_candidates: Number of candidates, zeros at first.
         """
         from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 

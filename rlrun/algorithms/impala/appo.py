@@ -30,22 +30,22 @@ class APPOConfig(ImpalaConfig):
     """Settings of APPO (the dataflow of arXiv:1802.01561 with the surrogate of arXiv:1707.06347)."""
 
     gae_lambda: Fraction = 0.95
-    """Further factor of how far V-trace's corrections reach back."""
+    """Lambda of V-trace: a factor of its trace coefficients (arXiv:1802.01561, remark 2)."""
     clip_param: Schedule = 0.2
-    """How far the probability ratio may move before its gradient is cut off."""
+    """Clip range of the probability ratio (arXiv:1707.06347, eq. 7's epsilon)."""
     target_update_interval: PositiveInt = 1
-    """Batches after which the target policy becomes the present one."""
+    """Batches between two copies of the present policy to the target policy."""
     kl_coeff: Schedule = 0.0
     """Weight of the divergence of the present policy from the target policy."""
 
     @property
     def starts_at_target(self) -> bool:
-        """Whether every update begins at the target policy, so that one forward pass gives both."""
+        """Whether every update starts at the target policy, so that one forward pass serves both."""
         return self.num_epochs == 1 and self.minibatch_size is None and self.target_update_interval == 1
 
 
 class APPO(Impala):
-    """IMPALA's dataflow; several passes over a batch stay near a target policy."""
+    """Asynchronous PPO: IMPALA's dataflow with the clipped surrogate relative to a target policy."""
 
     Config = APPOConfig
     config: APPOConfig
@@ -86,7 +86,7 @@ class APPO(Impala):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """New weights to whoever has delivered, batches of fragments, passes of SGD near the target policy."""
+        """Sends weights to each fragment's worker, takes SGD steps on batches, and updates the target policy."""
         batches = self.batches(fragments, trainee)
         if not self.config.starts_at_target:
             batches = batches.for_each(AddTargetOutputs(trainee))

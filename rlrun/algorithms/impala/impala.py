@@ -38,31 +38,31 @@ if TYPE_CHECKING:
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
 
-    As many fragments as fill a batch are put side by side.
+    A batch is as many fragments as fill it.
     """
 
     rollout_fragment_length: PositiveInt | None = 20
     """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
     worker fill a batch."""
     rollouts_in_flight: PositiveInt = 2
-    """Fragments that each worker is asked for ahead of time; 1 lets it wait while its last one travels."""
+    """Fragments in flight per worker; with 1 it waits while its last one is sent."""
     num_aggregators: NonNegativeInt = 0
-    """Processes between the workers and the learner that put fragments together to whole batches, for more workers than
-    the learner's process can answer; 0 for none. No more than workers are started. Replay keeps batches then."""
+    """Processes between workers and learner that join fragments to batches, for more workers than the learner's process
+    can answer; 0 for none. No more than workers are started. Replay keeps batches then."""
     broadcast_interval: PositiveInt = 1
-    """A worker gets new weights when its own are at least so many batches old."""
+    """Age of a worker's weights, in batches, from which it gets new ones."""
     num_epochs: PositiveInt = 1
     """Passes over each batch."""
     minibatch_size: PositiveInt | None = None
     """Steps in a minibatch, whole fragments of them; null for the whole batch."""
     replay_proportion: NonNegativeFloat = 0.0
-    """Fragments learned from once more for every new one, on average."""
+    """Replayed fragments per new one, on average."""
     replay_slots: PositiveInt = 100
-    """Fragments that are kept for that."""
+    """Fragments in that replay."""
     vtrace_clip_rho: PositiveFloat = 1.0
-    """Bound of the importance ratios that say towards which policy's values V-trace goes."""
+    """Rho-bar of V-trace: truncation of the importance ratios that determine its fixed point."""
     vtrace_clip_c: PositiveFloat = 1.0
-    """Bound of the importance ratios that say how far corrections reach back."""
+    """C-bar of V-trace: truncation of the importance ratios that determine its speed of contraction."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the value loss."""
     entropy_coeff: Schedule = 0.01
@@ -71,7 +71,7 @@ class ImpalaConfig(OnPolicyConfig):
     @property
     @override
     def gathered_by(self) -> str | None:
-        """Aggregators put fragments together."""
+        """`num_aggregators` where there are any."""
         return "num_aggregators" if self.num_aggregators else None
 
     @property
@@ -82,7 +82,7 @@ class ImpalaConfig(OnPolicyConfig):
 
 
 class Impala(Algorithm[ImpalaConfig]):
-    """Workers collect without waiting for the learner; V-trace corrects for the age of their weights."""
+    """Importance-weighted actor-learner architecture: asynchronous collection with V-trace (arXiv:1802.01561)."""
 
     Config = ImpalaConfig
     policy_family = "actor_critic"
@@ -117,8 +117,8 @@ class Impala(Algorithm[ImpalaConfig]):
         Args:
             outputs: The policy's pass over the rows.
             batch: Columns [S, T + 1].
-            log_ratios: By how much likelier the actions are than when they were taken, [S, T + 1].
-            lambda_: Further factor of how far corrections of the env's rewards reach back.
+            log_ratios: Log importance ratios of the present policy to the one that acted, [S, T + 1].
+            lambda_: Factor of the trace coefficients of the env's rewards.
         """
         config = self.config
         return corrected_values(
@@ -138,7 +138,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Fragments as they are ready, or batches of them from aggregators."""
+        """Asynchronous fragments, or batches of them from aggregators."""
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,
@@ -149,12 +149,12 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """New weights to whoever has delivered, batches of fragments, V-trace and SGD on each."""
+        """Sends weights to each fragment's worker, and takes SGD steps on batches of fragments."""
         batches = self.batches(fragments, trainee)
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 
     def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
-        """New weights to whoever has delivered, batches of new and repeated fragments."""
+        """Sends weights to each fragment's worker; returns the stream of batches of new and replayed fragments."""
         config = self.config
         fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
         if config.replay_proportion:

@@ -31,10 +31,10 @@ TASKS = 0x7A5C
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptingWorkerConfig(WorkerConfig):
-    """What an adapting worker is made from; picklable.
+    """Config of an adapting worker; picklable.
 
     Attributes:
-        make_policy: Makes the policy from spaces and a seed; of it only the form of the network is used.
+        make_policy: Makes the policy from spaces and a seed, for the form of its network alone.
         inner_steps: Gradient steps of an adaptation.
         inner_lr: Their step size.
         gamma: Discount of future rewards.
@@ -54,7 +54,7 @@ def adapting(
     inner_lr: float,
     gamma: float,
 ) -> AdaptingWorkerConfig:
-    """Returns what an adapting worker is made from, in place of one that steps envs alone."""
+    """Returns the config of an adapting worker for that of a rollout worker."""
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     return AdaptingWorkerConfig(
         **fields, make_policy=make_policy, inner_steps=inner_steps, inner_lr=inner_lr, gamma=gamma
@@ -64,12 +64,12 @@ def adapting(
 class AdaptingWorker:
     """Collects episodes of one task with the present weights, takes a gradient step on them, and collects others.
 
-    A task is what an env draws from an episode's seed: in a fragment all env slots begin with the same one. Each slot
-    counts for one episode before each step and one behind the last; steps behind an episode's end count nowhere. A
-    fragment is [T, (inner_steps + 1) * B]: the slots before the first step, then those behind it, and so on.
+    A task is drawn from an episode's seed, which in a fragment is the same for all env slots. Each slot plays one
+    episode before each gradient step and one after the last; steps after an episode's end are masked. A fragment is [T,
+    (inner_steps + 1) * B]: the slots before the first step, then those after it, and so on.
 
     Attributes:
-        config: What it was made from.
+        config: Its config.
     """
 
     def __init__(self, config: AdaptingWorkerConfig) -> None:
@@ -87,7 +87,7 @@ class AdaptingWorker:
         self._weights = orders.weights.get(DEFAULT_POLICY, self._weights)
 
     def sample(self) -> Rollout:
-        """Collects the episodes of one task, before each step of its adaptation and behind the last.
+        """Collects the episodes of one task, before each step of its adaptation and after the last.
 
         Raises:
             EnvError: The env raised or returned something outside its spaces.
@@ -132,11 +132,11 @@ class AdaptingWorker:
         return dataclasses.replace(weights, acting=moved)
 
     def state(self) -> dict[str, Any]:
-        """Returns the number of the next fragment and the state of the policy; every fragment begins anew."""
+        """Returns the number of the next fragment and the state of the policy; every fragment starts new episodes."""
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:
-        """Returns what `state` returns."""
+        """Returns `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
@@ -150,7 +150,7 @@ class AdaptingWorker:
 
 
 def behind_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns which rows [T, B] lie behind the first end of their column."""
+    """Mask [T, B] of the steps after the first episode end in each env slot."""
     behind = np.zeros_like(ends)
     behind[1:] = np.logical_or.accumulate(ends[:-1], axis=0)
     return behind

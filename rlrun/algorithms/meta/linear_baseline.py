@@ -17,7 +17,7 @@ RIDGE = 1e-5
 def baseline_advantages(
     rewards: Floats, observations: NDArray[np.floating], valid: NDArray[np.bool_], gamma: float
 ) -> Floats:
-    """Returns returns minus what a linear baseline expects of them, with mean 0 and standard deviation 1.
+    """Standardised advantages: returns minus a linear baseline, with mean 0 and standard deviation 1.
 
     The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. It
     is fitted to the returns that it is subtracted from. Nothing is bootstrapped: episodes are over where they end.
@@ -25,7 +25,7 @@ def baseline_advantages(
     Args:
         rewards: Rewards of one episode in each column from its first step on, [T, B].
         observations: Observations before the steps, [T, B, ...].
-        valid: Whether a step was taken, [T, B]; no step is behind a row without one.
+        valid: Whether a step was taken, [T, B]; no step follows a row without one.
         gamma: Discount.
 
     Returns:

@@ -39,11 +39,11 @@ class MAMLConfig(AlgorithmConfig):
     """Settings of MAML (Finn et al., arXiv:1703.03400).
 
     `num_envs_per_worker` is the number of episodes in each phase of a task, the paper's K. `rollout_fragment_length` is
-    the longest episode: whoever is not at its end by then is cut off.
+    the longest episode: longer ones are truncated.
     """
 
     model: AdaptableModelConfig = AdaptableModelConfig()
-    """The network of the policy. A linear baseline, fitted to each phase, stands in for a value network."""
+    """The network of the policy. A linear baseline, fitted to each phase, takes the place of a value network."""
     tasks_per_update: PositiveInt = 20
     """Tasks that one batch holds, the paper's meta batch."""
     inner_steps: PositiveInt = 1
@@ -53,11 +53,11 @@ class MAMLConfig(AlgorithmConfig):
     first_order: bool = False
     """Whether second derivatives are left out of the meta-gradient (section 5.2 of the paper)."""
     num_epochs: PositiveInt = 5
-    """Updates by each batch; each adapts anew from the present parameters, on the episodes that were collected."""
+    """Meta-updates per batch; each adapts again from the present parameters, on the collected episodes."""
     clip_param: Schedule = 0.2
-    """How far the probability ratio of an adapted policy may move before its gradient is cut off."""
+    """Clip range of the probability ratio of an adapted policy."""
     entropy_coeff: NonNegativeFloat = 0.0
-    """Weight of the adapted policies' entropy."""
+    """Weight of the adapted policies' entropy bonus."""
 
     @property
     def columns_per_task(self) -> int:
@@ -72,7 +72,7 @@ class MAMLConfig(AlgorithmConfig):
     @property
     @override
     def learns_values(self) -> bool:
-        """Never: the baseline is linear, and fitted to each phase."""
+        """False: the baseline is linear, and fitted to each phase."""
         return False
 
     @property
@@ -82,7 +82,7 @@ class MAMLConfig(AlgorithmConfig):
 
 
 class MAML(Algorithm[MAMLConfig]):
-    """Learns parameters from which one gradient step on a task's own episodes leads far (arXiv:1703.03400, alg. 3).
+    """Model-agnostic meta-learning: initial parameters for fast adaptation to a task (arXiv:1703.03400, alg. 3).
 
     A task is what an env draws from an episode's seed. Each fragment of a worker is one task: the worker adapts the
     policy by REINFORCE. The meta-update differentiates the adapted policies' clipped surrogate through that step, where
@@ -117,7 +117,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def loss(self, outputs: AdaptableOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean loss of the policies that are adapted to each task, over rows of tasks [S, L]."""
+        """Meta-objective: mean clipped surrogate of the policies adapted to each task, over rows of tasks [S, L]."""
         measured = [self._of_task(outputs, batch, task, scheduled) for task in range(len(batch["valid"]))]
         means = {name: _mean([each[name] for each in measured]) for name in measured[0]}
         total = means["policy_loss"] - self.config.entropy_coeff * means["entropy"]
@@ -147,7 +147,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """One batch of tasks, epochs of SGD through their adaptation, new weights to everyone."""
+        """Runs epochs of meta-updates on each batch of tasks, and broadcasts the weights."""
         config = self.config
         train_on = TrainOnTasks(
             trainee,

@@ -21,11 +21,11 @@ LEARNED_FROM = ("obs", "actions", "logp", "advantages", "valid")
 class TrainOnTasks(Operator):
     """Runs epochs of SGD on a batch of tasks, each time on all of them.
 
-    A row is a task: its phases one behind the other, of each phase its episodes, of each episode its steps.
+    A row is a task: its phases in order, of each phase its episodes, of each episode its steps.
 
     Args:
-        trainee: What learns.
-        phases: Phases of a task: before the first step of adaptation, behind it, and so on.
+        trainee: The learner and its clock.
+        phases: Phases of a task: before the first step of adaptation, after it, and so on.
         episodes: Episodes in each phase, which are columns of the batch.
         num_epochs: Updates by each batch.
         objectives: Names of the objectives that the batches are for; None for all.
@@ -83,11 +83,11 @@ class TrainOnTasks(Operator):
 
 
 def task_rows(batch: SampleBatch, columns: int) -> SampleBatch:
-    """Cuts a batch [T, B] into rows of tasks [B / columns, columns * T], one column behind the other.
+    """Cuts a batch [T, B] into rows of tasks [B / columns, columns * T], one column after the other.
 
     Args:
         batch: Its columns, with closing rows.
-        columns: Columns of a task, which stand side by side.
+        columns: Columns of a task, which are adjacent.
     """
     length, slots = batch["valid"].shape
     steps = batch.steps()

@@ -25,16 +25,15 @@ if TYPE_CHECKING:
 
 
 class BranchRollouts(StatefulOperator):
-    """Rolls the policy out in the ensemble from replayed states behind every fit; items go on unchanged.
+    """Branched rollouts: rolls the policy out in the ensemble from replayed states after every fit.
 
-    All rollouts take a step at a time together, each by an elite that is drawn anew for it, or by one with the same
-    probability for another. One whose episode ends goes no further.
+    Items pass unchanged. All rollouts step together, each by a randomly drawn elite, until their episode ends.
 
     Args:
-        trainee: Whose policy acts and whose ensemble predicts.
-        fit: What fits the ensemble to a replay, in whose states rollouts begin.
-        imagined: What the transitions are stored in.
-        act: Returns the outputs [S, L, K] of what acts in a batch's `obs`; a function for `Learner.evaluate`.
+        trainee: The training of policy and ensemble.
+        fit: The operator that fits the ensemble to a replay, in whose states rollouts start.
+        imagined: The replay of imagined transitions.
+        act: Returns the actor's outputs [S, L, K] for a batch's `obs`; a function for `Learner.evaluate`.
         number: Rollouts in a round.
         gamma: Discount.
         clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
@@ -106,11 +105,11 @@ class BranchRollouts(StatefulOperator):
         return SampleBatch({name: column[:, None] for name, column in joined.items()})
 
     def _step(self, obs: NDArray[Any]) -> tuple[SampleBatch, NDArray[np.bool_]]:
-        """Returns what follows on observations [n, D] by an elite for each, as rows [n], and whether episodes end."""
+        """Predicts transitions from observations [n, D] by an elite for each, as rows [n], and whether episodes end."""
         trainee, number = self.trainee, len(obs)
         space = cast("ModelBasedPolicy", trainee.policy).action_space
         elites = self._elites()
-        # A random order dealt out in turn: whoever fills up the last row counts once.
+        # A random order, dealt out in turn: those that fill up the last row count once.
         order = np.resize(self._generator.permutation(number), (-(-number // len(elites)), len(elites)))
         seen = obs[order]
         valid = np.ones(order.shape, np.bool_)
@@ -138,7 +137,7 @@ class BranchRollouts(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns what is imagined if what was collected is saved, counters and the state of the draws."""
+        """Returns imagined transitions if the collected ones are saved, counters and the state of the draws."""
         return {
             "rounds": self._rounds,
             "generator": dict(self._generator.bit_generator.state),

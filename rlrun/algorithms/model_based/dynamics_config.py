@@ -13,7 +13,7 @@ OBJECTIVE = "dynamics"
 """Name of the objective that the members of an ensemble minimise."""
 
 FEWEST_TRANSITIONS = 20
-"""Transitions that a model is fitted to at least, so that some are held out."""
+"""Fewest transitions that a model is fitted to, so that some are held out."""
 
 
 class DynamicsConfig(ConfigModel):
@@ -22,7 +22,7 @@ class DynamicsConfig(ConfigModel):
     num_members: PositiveInt = 7
     """Networks in the ensemble."""
     num_elites: PositiveInt = 5
-    """How many of them predict: those with the least error on held-out transitions."""
+    """Elites: networks that predict, those with the least error on held-out transitions."""
     hiddens: tuple[PositiveInt, ...] = (200, 200, 200, 200)
     """Widths of each network's layers."""
     minibatch_size: PositiveInt = 256
@@ -35,14 +35,13 @@ class DynamicsConfig(ConfigModel):
     max_epochs: PositiveInt = 200
     """Epochs after which a fit ends at the latest."""
     fit_interval: PositiveInt = 250
-    """Env steps between two fits, each of which goes on from the networks of the one before."""
+    """Env steps between two fits, each of which starts from the networks of the one before."""
     terminated: NonEmptyText | None = None
-    """Which transitions end an episode: the name of a function in `rlrun.algorithms.model_based.rules`, such as
+    """Termination rule: the name of a function in `rlrun.algorithms.model_based.rules`, such as
     `never`, or one's own `package.module:function` of observations [N, D], actions [N, ...] and next observations
     [N, D], as the env has them, that returns [N] of bool. Null has the networks predict it."""
     reward: NonEmptyText | None = None
-    """What transitions are worth, a function of the same arguments; it returns [N] numbers. Null has the networks
-    predict it."""
+    """Reward function of the same arguments, which returns [N] numbers. Null has the networks predict it."""
 
     @model_validator(mode="after")
     def _elites_are_members(self) -> DynamicsConfig:

@@ -17,29 +17,29 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.network_module import seeded
 
 MEMBERS = "members."
-"""What the names of the parameters begin with that are learned, each [N, ...]."""
+"""Prefix of the names of the learned parameters, each [N, ...]."""
 
 FIRST_LOG_VARIANCE_BOUNDS = (-10.0, 0.5)
-"""Between which log-variances are kept at first, in units of the targets' own spread."""
+"""Initial bounds of log-variances, in units of the targets' standard deviation."""
 
 BOUNDS_WEIGHT = 0.01
-"""How hard the bounds of log-variances are drawn together."""
+"""Weight of the loss that pulls the bounds of log-variances together."""
 
 Views = Mapping[str, Tensor]
 
 
 class Ensemble(nn.Module):
-    """Networks from an observation and an action to what changes, with Gaussian errors.
+    """Probabilistic ensemble: networks of the change of the observation and the reward, with Gaussian errors.
 
-    Inputs are normalised, and targets are predicted in units of their own spread: by moments that whoever fits the
-    ensemble writes here, as it does the numbers of the elites. Nobody descends those.
+    Inputs and targets are normalised by moments that `FitModel` writes here, as it does the indices of the elites. No
+    gradient moves those.
 
     Args:
-        num_inputs: I, numbers of an observation and an action.
-        num_targets: K, numbers that are predicted with a variance.
+        num_inputs: I, size of an observation and an action.
+        num_targets: K, size of the targets.
         predicts_ends: Whether a further output is the logit of an episode's end.
         num_members: N.
-        num_elites: How many of them predict.
+        num_elites: Number of them that predict.
         hiddens: Widths of each network's layers.
         seed: Seed of the first weights.
 
@@ -73,7 +73,7 @@ class Ensemble(nn.Module):
 
 
 class _Members(nn.Module):
-    """What the members learn."""
+    """Learned parameters of the members."""
 
     def __init__(self, number: int, num_targets: int, widths: Sequence[int]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def _held(value: Tensor) -> nn.Parameter:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What members say of rows [S, L], targets in units of their own spread.
+    """Predictions of members for rows [S, L], targets in units of their standard deviation.
 
     Attributes:
         means: Of the targets, [S, L, K].
@@ -122,11 +122,11 @@ class EnsembleOutputs:
     views: Views
 
     def predict(self, inputs: Tensor, members: Tensor | None = None) -> Predictions:
-        """Returns what members say of inputs [S, L, I].
+        """Returns the members' predictions for inputs [S, L, I].
 
         Args:
-            inputs: An observation and an action, as they come.
-            members: Numbers of the members that are asked, [L]; None for all of them in turn.
+            inputs: Observation and action, not normalised.
+            members: Indices of the members, [L]; None for all of them in turn.
         """
         views, number = self.views, self.ensemble.num_targets
 
@@ -150,7 +150,7 @@ class EnsembleOutputs:
         )
 
     def losses(self, batch: SampleBatch) -> dict[str, Tensor]:
-        """Returns what the members minimise on rows [S, N], `loss`, and the mean squared errors in it, `mse`.
+        """Negative log-likelihood of all members on rows [S, N], `loss`, and its mean squared errors, `mse`.
 
         The loss is the sum over members of the mean negative log-likelihood, times 2 and without its constant:
         (target - mean)^2 / variance + log variance; of 0.01 times the distance of the variances' bounds; and of the

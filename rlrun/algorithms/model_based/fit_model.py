@@ -32,7 +32,7 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 
 
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
-    """Whether transitions at a replay's indices [N] are held out, the same at all times.
+    """Mask of the held-out transitions among a replay's indices [N]; constant over time.
 
     Fractions of multiples of the golden ratio are spread evenly over 0 to 1, and so are the indices with small ones.
     """
@@ -42,12 +42,12 @@ def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a fit came to.
+    """Result of a fit.
 
     Attributes:
         errors: The members' least errors on held-out transitions, [N].
-        elites: Numbers of those with the least ones, the best first.
-        epochs: Passes over the transitions that were learned from.
+        elites: Indices of the members with the least errors, the best first.
+        epochs: Passes over the training transitions.
     """
 
     errors: NDArray[np.float32]
@@ -56,15 +56,15 @@ class Fit:
 
 
 class FitModel(StatefulOperator):
-    """Fits the ensemble after every so many env steps to all transitions of a replay; items go on unchanged.
+    """Fits the ensemble at intervals of env steps to all transitions of a replay; items pass unchanged.
 
-    Inputs and targets are normalised by the moments of what is learned from. Each member learns from a bootstrap sample
-    of its own. An epoch that improves some member by 1 % on held-out transitions is progress; `patience` epochs without
-    end the fit. Then each member goes back to where it was best, and the best of them become elites.
+    Inputs and targets are normalised by the moments of the training transitions. Each member learns from a bootstrap
+    sample of its own. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
+    transitions end the fit. Each member is then restored to its best parameters, and the best members become elites.
 
     Args:
-        trainee: What learns.
-        replay: The transitions that were collected.
+        trainee: The learner of the ensemble.
+        replay: The collected transitions.
         config: The ensemble.
         learning_starts: Stored steps before the first fit.
 
@@ -117,7 +117,7 @@ class FitModel(StatefulOperator):
     def is_due(self, stored_steps: int) -> bool:
         """Whether it is time for a fit, which is then the last one."""
         if self._fitted_at is not None and stored_steps < self._fitted_at:
-            self._fitted_at = None  # a replay that was not saved begins anew, and so do fits to it
+            self._fitted_at = None  # a replay that was not saved starts empty, and so do fits to it
         due_at = self.learning_starts if self._fitted_at is None else self._fitted_at + self.config.fit_interval
         if stored_steps >= due_at:
             self._fitted_at = stored_steps
@@ -145,7 +145,7 @@ class FitModel(StatefulOperator):
         )
 
     def _fit(self, learned: dict[str, NDArray[Any]], held_out: SampleBatch) -> Fit:
-        """Learns from a table [n, ...] until rows [S, 1] that are held out show no progress any more."""
+        """Learns from a table [n, ...] until the error on held-out rows [S, 1] stops improving."""
         from rlrun.algorithms.model_based.policy import holdout_errors
 
         config, learner = self.config, self.trainee.learner
@@ -155,7 +155,7 @@ class FitModel(StatefulOperator):
         best, least = learner.flat(), learner.evaluate(holdout_errors, held_out)
         epochs = waited = 0
         while epochs < config.max_epochs and waited < config.patience:
-            # Whole minibatches alone, so that all have one shape: the first rows stand in the last one again.
+            # Whole minibatches only, so that all have one shape: the first rows are repeated in the last one.
             order = np.resize(self._generator.permuted(drawn, axis=0), (steps, config.minibatch_size, members))
             for chosen in order:
                 learner.step(_rows(learned, chosen), scheduled=self.trainee.clock.scheduled(), objectives=(OBJECTIVE,))
@@ -182,7 +182,7 @@ class FitModel(StatefulOperator):
                 kept[better] = present[name][better]
 
     def _write(self, **values: NDArray[Any]) -> None:
-        """Writes what nobody descends of the ensemble."""
+        """Writes the ensemble's moments and elites, which no gradient moves."""
         from rlrun.algorithms.model_based.policy import DYNAMICS
 
         learner = self.trainee.learner

@@ -20,10 +20,10 @@ MODEL_STEPS = Metric("model_steps", "steps", "Transitions imagined so far; env s
 
 @dataclass(frozen=True)
 class ImaginedStep:
-    """What follows on observations and actions [R, L] by members of an ensemble, one for each column.
+    """Predicted transitions from observations and actions [R, L], by one member of an ensemble per column.
 
     Attributes:
-        next_obs: The observations behind, [R, L, D].
+        next_obs: Next observations, [R, L, D].
         rewards: Rewards, [R, L].
         terminateds: Whether an episode ends, [R, L].
     """

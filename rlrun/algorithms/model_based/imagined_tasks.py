@@ -28,17 +28,17 @@ Floats = NDArray[np.float32]
 
 
 def behind_fits(fit: FitModel, number: int) -> Flow[int]:
-    """Delivers a number of items behind every fit of a model: how many came before.
+    """Delivers a number of items after every fit of a model: the count of items before each.
 
     Args:
-        fit: What fits the model.
-        number: Items behind each fit.
+        fit: The operator that fits the model.
+        number: Items after each fit.
     """
     return Flow(BehindFits(fit, number))
 
 
 class BehindFits(Source):
-    """Items behind every fit of a model; see `behind_fits`."""
+    """Items after every fit of a model; see `behind_fits`."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("behind_fits", {"number": number})
@@ -68,15 +68,15 @@ class BehindFits(Source):
 
 
 class ImagineTasks(StatefulOperator):
-    """Makes a batch of tasks in a learned model, in place of each item.
+    """Imagines a batch of tasks in a learned model, in place of each item.
 
-    Each network of the model is a task, in which episodes begin in replayed states. The policy acts in all of them,
-    takes a step of adaptation in each, and acts again. Episodes end where the model says so, or are cut off. The batch
-    is [T, tasks * phases * episodes], the phases of a task side by side.
+    Each network of the model is a task, in which episodes start in replayed states. The policy acts in all of them,
+    takes a step of adaptation in each, and acts again. Episodes end where the model predicts it, or are truncated. The
+    batch is [T, tasks * phases * episodes], the phases of a task adjacent.
 
     Args:
-        trainee: Whose policy acts and whose networks predict.
-        fit: What fits the model to a replay, in whose states episodes begin.
+        trainee: The training of policy and model.
+        fit: The operator that fits the model to a replay, in whose states episodes start.
         inner_steps: Gradient steps of an adaptation.
         inner_lr: Their step size.
         episodes: Episodes in each phase of a task.
@@ -184,14 +184,14 @@ class ImagineTasks(StatefulOperator):
 
 
 class SendAdapted(StatefulOperator):
-    """Sends the workers policies that are adapted to one task each, after every so many batches of tasks.
+    """Sends each worker a policy adapted to one task, at intervals of batches of tasks.
 
-    Worker after worker gets the next task's, and the first one another task each time: what is collected differs as
-    much as the tasks do. A resumed run sends again what its workers acted with.
+    Workers get the tasks in turn, starting with another one each time, so that collected data is as diverse as the
+    tasks. A resumed run sends its workers the weights that they had.
 
     Args:
-        trainee: Whose weights, and to whose workers.
-        every: Batches between two times.
+        trainee: The weights and the workers.
+        every: Batches between two broadcasts.
         inner_steps: Gradient steps of an adaptation.
         inner_lr: Their step size.
         episodes: Episodes in each phase of a task.

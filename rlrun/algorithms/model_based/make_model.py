@@ -14,7 +14,7 @@ from rlrun.policy.policy import Policy
 def model_based(
     agent: Policy, action_space: AgentActions, spaces: Spaces, config: DynamicsConfig, seed: int
 ) -> ModelBasedPolicy:
-    """Returns an agent with a model of its env beside it.
+    """Returns the policy of an agent and a model of its env.
 
     Args:
         agent: The agent.

@@ -1,4 +1,4 @@
-"""MBMPO: meta-learning of what one gradient step adapts to each network of a learned model."""
+"""MBMPO: model-based meta-policy optimization, MAML over the networks of a learned ensemble."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MBMPOConfig(MAMLConfig):
     imagined_length: PositiveInt = 100
     """Steps after which an imagined episode is cut off."""
     meta_updates: PositiveInt = 10
-    """Batches of tasks that are imagined and learned from behind every fit of the model."""
+    """Imagined batches of tasks, each with a meta-update, after every fit of the model."""
 
     @model_validator(mode="after")
     def _something_to_fit(self) -> MBMPOConfig:
@@ -67,10 +67,10 @@ class MBMPOConfig(MAMLConfig):
 
 
 class MBMPO(Algorithm[MBMPOConfig]):
-    """Fit a model to what adapted policies collected; meta-learn a policy that adapts to each of its networks.
+    """Model-based meta-policy optimization: MAML whose tasks are the networks of a learned ensemble (arXiv:1809.05214).
 
-    Where the networks differ the policy learns to adapt, and where they agree it learns to act (arXiv:1809.05214,
-    section 4.2). The meta-update is MAML's here, with PPO's clipped surrogate in place of TRPO's.
+    Where the networks differ the policy learns to adapt, and where they agree it learns to act (section 4.2). The
+    meta-update is MAML's here, with PPO's clipped surrogate in place of TRPO's.
     """
 
     Config = MBMPOConfig
@@ -79,7 +79,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     @property
     def maml(self) -> MAML:
-        """What learns from the tasks."""
+        """MAML with the same settings."""
         return MAML(self.config)
 
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
@@ -96,14 +96,14 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns MAML's objective, and the model's; each runs at minibatches of its own."""
+        """MAML's objective, and the model's; each has minibatches of its own."""
         from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
 
         return objectives_beside_dynamics(self.maml.objectives(policy))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, a model of it, tasks imagined in it, adapted policies to everyone."""
+        """Stores fragments, fits the model, meta-learns from imagined tasks, and sends workers adapted policies."""
         config, dynamics = self.config, self.config.dynamics
         kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)

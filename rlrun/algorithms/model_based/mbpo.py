@@ -1,4 +1,4 @@
-"""MBPO: SAC on collected transitions and on short rollouts in a learned model that branch off them."""
+"""MBPO: model-based policy optimization, SAC on short model rollouts branched from replayed states."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class MBPOConfig(SACConfig):
     rollout_length: Schedule = 1.0
     """Steps of an imagined rollout, rounded down; it may grow as the model becomes better."""
     rollouts_per_env_step: PositiveInt = 400
-    """Rollouts for each env step; those of `dynamics.fit_interval` env steps begin together, behind a fit."""
+    """Rollouts per env step; those of `dynamics.fit_interval` env steps start together, after a fit."""
     rollout_rounds: PositiveInt = 4
-    """How many of the latest rounds of rollouts imagined transitions are drawn from."""
+    """Latest rounds of rollouts that imagined transitions are drawn from."""
 
     @property
     def real_rows(self) -> int:
@@ -77,7 +77,7 @@ class MBPOConfig(SACConfig):
 
 
 class MBPO(Algorithm[MBPOConfig]):
-    """Fit a model to what was collected, imagine short rollouts from replayed states, learn by SAC from both."""
+    """Model-based policy optimization: SAC on model rollouts branched from replayed states (arXiv:1906.08253)."""
 
     Config = MBPOConfig
     has_target_network = True
@@ -89,7 +89,7 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @property
     def sac(self) -> SAC:
-        """What learns from the transitions."""
+        """SAC with the same settings."""
         return SAC(self.config)
 
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
@@ -105,14 +105,14 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns SAC's objectives, and the model's; each runs at minibatches of its own."""
+        """SAC's objectives, and the model's; each has minibatches of its own."""
         from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
 
         return objectives_beside_dynamics(self.sac.objectives(policy))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, a model of it, rollouts in the model, minibatches out of both."""
+        """Stores fragments, fits the model, rolls out in it, updates SAC from both, and broadcasts the weights."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
         kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
@@ -153,6 +153,6 @@ class MBPO(Algorithm[MBPOConfig]):
 
 
 def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Returns what SAC's actor puts out in a batch's observations [S, L, ...], for `Learner.evaluate`."""
+    """Returns the outputs of SAC's actor for a batch's observations [S, L, ...], for `Learner.evaluate`."""
     found: Tensor = outputs.agent.networks.actor_outputs(batch["obs"])
     return found

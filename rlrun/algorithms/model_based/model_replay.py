@@ -28,7 +28,7 @@ class ModelReplay:
         self._generator = generator(seed, "model replay")
 
     def __len__(self) -> int:
-        """Returns how many transitions it holds."""
+        """Number of transitions."""
         return sum(self._sizes)
 
     def add(self, transitions: SampleBatch) -> None:
@@ -76,7 +76,7 @@ class ModelReplay:
         self._restored.load([kept] if kept else [])
 
     def compare(self, transitions: SampleBatch) -> None:
-        """Compares what a checkpoint held with the first transitions [N, 1, ...] that it is put together with.
+        """Checks a checkpoint's transitions against the first ones [N, 1, ...] that are added to them.
 
         Raises:
             CheckpointError: Names, dtypes or shapes differ.

@@ -21,21 +21,21 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 
 AGENT = "agent."
-"""What the names of the parameters begin with that are the agent's."""
+"""Prefix of the names of the agent's parameters."""
 
 DYNAMICS = "dynamics."
-"""What the names of the ensemble's begin with."""
+"""Prefix of the names of the ensemble's parameters."""
 
 LEARNED_DYNAMICS = f"{DYNAMICS}{MEMBERS}"
-"""What the names of those of the ensemble begin with that are learned."""
+"""Prefix of the names of the ensemble's learned parameters."""
 
 
 @dataclass(frozen=True)
 class ModelBasedOutputs:
-    """What losses of a model-based policy are functions of.
+    """Outputs of agent and ensemble, as losses call them.
 
     Attributes:
-        agent: What the agent's losses are functions of.
+        agent: Outputs for the agent's losses.
         dynamics: The ensemble.
     """
 
@@ -63,7 +63,7 @@ class ModelBasedPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """What of the agent acts."""
+        """The acting parameters of the agent."""
         start, size = self.agent.acting_range
         return self.parameters.range_under(AGENT)[0] + start, size
 
@@ -99,7 +99,7 @@ def named_under(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def objectives_beside_dynamics(of_agent: Sequence[Objective]) -> list[Objective]:
-    """Returns an agent's objectives as those of a model-based policy, and behind them that of its ensemble."""
+    """Returns an agent's objectives as those of a model-based policy, followed by that of its ensemble."""
     moved = [
         replace(
             each,
@@ -131,5 +131,5 @@ def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
 
 
 def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Returns what members predict, for `Learner.evaluate`; see `EnsembleOutputs.draw`."""
+    """Returns the members' predictions, for `Learner.evaluate`; see `EnsembleOutputs.draw`."""
     return outputs.dynamics.draw(batch)

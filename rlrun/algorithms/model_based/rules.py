@@ -1,4 +1,4 @@
-"""Which transitions end an episode, and what they are worth, in envs where that is known."""
+"""Termination rules and reward functions of envs where they are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def never(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> N
 
 
 def inverted_pendulum_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns whether MuJoCo's InvertedPendulum leans by more than 0.2 behind each transition, [N]."""
+    """Whether MuJoCo's InvertedPendulum leans by more than 0.2 after each transition, [N]."""
     fell: NDArray[np.bool_] = ~np.isfinite(next_obs).all(-1) | (np.abs(next_obs[:, 1]) > 0.2)
     return fell
 
@@ -25,7 +25,7 @@ def inverted_pendulum_reward(obs: NDArray[Any], actions: NDArray[Any], next_obs:
 
 
 def cartpole_fell(obs: NDArray[Any], actions: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns whether CartPole's cart is beyond 2.4 or its pole beyond 12 degrees behind each transition, [N]."""
+    """Whether CartPole's cart is beyond 2.4 or its pole beyond 12 degrees after each transition, [N]."""
     fell: NDArray[np.bool_] = (np.abs(next_obs[:, 0]) > 2.4) | (np.abs(next_obs[:, 2]) > 12 * np.pi / 180)
     return fell
 

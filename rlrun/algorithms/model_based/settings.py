@@ -21,4 +21,4 @@ DYNAMICS_METRICS = (
     Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread"),
     GRAD_NORM.below("dynamics/"),
 )
-"""What the objective of a model measures."""
+"""Metrics of a model's objective."""

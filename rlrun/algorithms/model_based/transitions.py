@@ -1,4 +1,4 @@
-"""How transitions enter an ensemble, and which envs they may be of."""
+"""Inputs and targets of an ensemble for transitions of an env."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Rule = Callable[[NDArray[Any], Any, NDArray[Any]], Any]
 
 @dataclass(frozen=True)
 class TransitionForm:
-    """What an ensemble gets and predicts of transitions.
+    """Inputs and targets of an ensemble for transitions.
 
     Attributes:
-        num_observed: D, numbers of an observation.
-        choices: The numbers of the choices of which an action is one; None for continuous actions.
-        action_size: Numbers of an action as it enters.
-        terminated: Which transitions end an episode; None if that is predicted.
-        reward: What they are worth; None if that is predicted.
+        num_observed: D, size of an observation.
+        choices: The discrete actions; None for continuous actions.
+        action_size: Size of an action as input.
+        terminated: Termination rule; None if ends are predicted.
+        reward: Reward function; None if rewards are predicted.
     """
 
     num_observed: int
@@ -52,24 +52,24 @@ class TransitionForm:
 
     @property
     def num_targets(self) -> int:
-        """K, numbers that are predicted with a variance: changes of the observation, and the reward behind them."""
+        """K, size of the targets: the change of the observation, followed by the reward if it is predicted."""
         return self.num_observed + (self.reward is None)
 
     def inputs(self, obs: NDArray[Any], actions: NDArray[Any]) -> Floats:
-        """Returns observations [N, D] and the env's own actions [N, ...] side by side, [N, I]."""
+        """Returns observations [N, D] and the env's own actions [N, ...], concatenated, [N, I]."""
         entered = actions.reshape(len(obs), -1)
         if self.choices is not None:
             entered = entered == np.array(self.choices)
         return np.concatenate([obs, entered], axis=-1, dtype=np.float32, casting="unsafe")
 
     def targets(self, obs: NDArray[Any], next_obs: NDArray[Any], rewards: NDArray[Any]) -> Floats:
-        """Returns how observations [N, D] changed, and rewards [N] behind if they are predicted, [N, K]."""
+        """Returns changes of observations [N, D], followed by rewards [N] if they are predicted, [N, K]."""
         parts = [next_obs - obs] if self.reward is not None else [next_obs - obs, rewards[:, None]]
         return np.concatenate(parts, axis=-1, dtype=np.float32, casting="unsafe")
 
 
 def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
-    """Returns what an ensemble gets and predicts in an env.
+    """Returns the inputs and targets of an ensemble in an env.
 
     Raises:
         UsageError: Observations are no vectors, actions are neither Box nor Discrete, or a rule is not found.
@@ -99,7 +99,7 @@ def _rule(name: str | None, what: str) -> Rule | None:
 
 
 def by_rule(name: str, rule: Rule, obs: NDArray[Any], actions: Any, next_obs: NDArray[Any]) -> NDArray[Any]:
-    """Returns what a user's rule says of transitions, [N].
+    """Evaluates a user's rule on transitions, [N].
 
     Raises:
         TrainingFailed: It returned another shape.

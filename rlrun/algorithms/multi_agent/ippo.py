@@ -1,4 +1,4 @@
-"""IPPO: independent PPO, for agents of a world that each have a value of their own observation."""
+"""IPPO: independent PPO in worlds of many agents, with decentralised values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
-"""Why settings of MAPPO are refused that say what the value sees."""
+"""Error message on settings of MAPPO's value inputs."""
 
 
 @fixed("its networks are not recurrent, so that minibatches hold single steps", seq_len=16)
@@ -34,7 +34,7 @@ NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class IPPOConfig(PPOConfig):
-    """Settings of IPPO: MAPPO's, but for what the value sees (de Witt et al., arXiv:2011.09533)."""
+    """Settings of IPPO (de Witt et al., arXiv:2011.09533): MAPPO's without a centralised value."""
 
     refused: ClassVar[Mapping[str, str]] = {
         "centralised_value": NOT_CENTRALISED,
@@ -48,7 +48,7 @@ class IPPOConfig(PPOConfig):
 
 
 class IPPO(PPO):
-    """MAPPO whose value sees nothing but what the agent sees itself."""
+    """Independent PPO: each agent's value is of its own observation, normalised as in MAPPO (arXiv:2011.09533)."""
 
     Config = IPPOConfig
     config: IPPOConfig

@@ -1,4 +1,4 @@
-"""MADDPG: for each member of a team an actor, and a critic of everybody's observations and actions."""
+"""MADDPG: decentralised actors with centralised critics of all members' observations and actions."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     model: TeamActorQModelConfig = TeamActorQModelConfig(activation="relu", orthogonal_init=False)
     """The networks of each actor and of each critic."""
     share_actor: bool = False
-    """Whether all members have one actor, which learns from the steps of all of them. What members see must then say
-    who they are, if they are to act differently."""
+    """Parameter sharing: whether all members have one actor. Their observations must then identify them, if they are to
+    act differently."""
     output_penalty: NonNegativeFloat = 1e-3
-    """Weight of the mean square of what an actor puts out, the logits of Discrete actions or what tanh brings between
-    the bounds of a Box, in its loss, as in the authors' code."""
+    """Weight of the actor outputs' mean square in its loss, as in the authors' code: logits of Discrete actions, or
+    actions of a Box before tanh."""
 
     @classmethod
     @override
@@ -106,7 +106,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the critics' error and, behind it, what the actors climb; each is of all members together."""
+        """The objectives of all members' critics and, after it, of all members' actors."""
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
@@ -116,9 +116,9 @@ class MADDPG(Algorithm[MADDPGConfig]):
     def critics_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
     ) -> Loss:
-        """Mean squared TD error (arXiv:1706.02275, eq. 6) over rows [S, 1], added up over the members' critics.
+        """Mean squared TD error (arXiv:1706.02275, eq. 6) over rows [S, 1], summed over the members' critics.
 
-        A member is compared with what it was given itself; the value of the next actions counts while it lives.
+        Each critic learns its member's own reward, and bootstraps while the member is alive.
         """
         from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE
 
@@ -143,9 +143,9 @@ class MADDPG(Algorithm[MADDPGConfig]):
     def actors_loss(
         self, outputs: TeamActorCriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]
     ) -> Loss:
-        """What each member's critic says of its own new action beside the others' old ones, to be climbed.
+        """Actor loss: -Q_i with member i's own action replaced by its actor's (arXiv:1706.02275, eqs. 4 and 5).
 
-        Added up over the members, of which each moves its own actor alone (arXiv:1706.02275, eqs. 4 and 5).
+        Summed over the members; each term has a gradient for its own actor alone.
         """
         from rlrun.algorithms.multi_agent.member_actions import NOISE
 
@@ -163,7 +163,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
+        """Stores fragments as steps of teams, updates from minibatches, and broadcasts the weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
         return (
@@ -177,7 +177,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
 
 LEAST_LOGIT = -1e3
-"""Logits of forbidden actions lie below it, and are not to count."""
+"""Logits below it are of masked actions, and do not count."""
 
 
 def with_action(actions: Tensor, member: int, action: Tensor) -> Tensor:

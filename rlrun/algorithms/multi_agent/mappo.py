@@ -1,4 +1,4 @@
-"""MAPPO: PPO in worlds of many agents, with a value of the whole world's state."""
+"""MAPPO: PPO in worlds of many agents, with a centralised value of the world's state."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class MAPPOConfig(PPOConfig):
     """
 
     model: StateValueModelConfig = StateValueModelConfig(activation="relu")
-    """The networks of the policy and of the value; a `core` is the policy's alone, since the state tells the value what
-    there is to know."""
+    """The networks of the policy and of the value; a `core` is the policy's alone, since the world's state is
+    Markov."""
     centralised_value: bool = True
-    """Whether the value sees the whole world's state, while each agent acts on its own observation."""
+    """Whether the value is centralised: of the world's state, while each agent acts on its own observation."""
     value_sees_observation: bool = True
-    """Whether the value sees the agent's own observation, beside the state; agents of one world have the same state."""
+    """Whether the agent's own observation is an input of the value too; the state is the same for all agents."""
     huber_delta: PositiveFloat = 10.0
     """Error of a value from which its loss grows linearly."""
 
@@ -70,7 +70,7 @@ class MAPPOConfig(PPOConfig):
 
 
 class MAPPO(PPO):
-    """PPO whose value sees the world's state and is normalised by running moments (Yu et al., arXiv:2103.01955)."""
+    """Multi-agent PPO with a centralised value, normalised by running moments (Yu et al., arXiv:2103.01955)."""
 
     Config: ClassVar[type[MAPPOConfig]] = MAPPOConfig
     config: MAPPOConfig

@@ -19,10 +19,10 @@ NEXT_NOISE = "next_action_noise"
 
 
 class MemberActions(Protocol):
-    """Between what an actor puts out, an action with a gradient, and what is recorded of it.
+    """Converts actor outputs to differentiable actions, and recorded actions to the critics' inputs.
 
     Attributes:
-        size: A, numbers of an action as critics see it; an actor puts out as many.
+        size: A, size of an action as the critics see it, and of an actor's output.
     """
 
     size: int
@@ -36,17 +36,17 @@ class MemberActions(Protocol):
         ...
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
-        """Returns the actions that actors' outputs [..., A] stand for, with a gradient.
+        """Returns differentiable actions of actors' outputs [..., A].
 
         Args:
-            outputs: What actors put out.
+            outputs: The outputs.
             noise: The minibatch's noise, [..., A]; None if it carries none.
         """
         ...
 
 
 class GumbelSoftmaxActions:
-    """Discrete actions: one-hot choices drawn by Gumbel noise, with the gradient of the softmax behind them.
+    """Straight-through Gumbel-softmax: one-hot choices with the gradient of the softmax.
 
     Args:
         num_actions: A.

@@ -1,4 +1,4 @@
-"""Networks of a team's members side by side, each acting for its own member (NumPy)."""
+"""Acting networks of a team's members, one per member (NumPy)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MemberNetworks:
         self.networks = tuple(networks)
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
+        """Takes new parameters [A], read-only; they may be in the object store."""
         for network in self.networks:
             network.load(flat)
 

@@ -1,4 +1,4 @@
-"""QMIX: Q-learning of a team whose value rises with each member's value, by a network of the world's state."""
+"""QMIX: monotonic value factorisation with a mixing network conditioned on the world's state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class QMIXConfig(VDNConfig):
     """Settings of QMIX (Rashid et al., arXiv:1803.11485)."""
 
     mixer_hidden: PositiveInt = 32
-    """Width of the hidden layer of the network that mixes values."""
+    """Width of the mixing network's hidden layer."""
 
     @classmethod
     @override
@@ -27,14 +27,14 @@ class QMIXConfig(VDNConfig):
 
 
 class QMIX(VDN):
-    """VDN with a monotonic network of the members' values instead of their sum (arXiv:1803.11485)."""
+    """Monotonic value factorisation: a mixing network of the members' Q values (arXiv:1803.11485)."""
 
     Config = QMIXConfig
     config: QMIXConfig
 
     @override
     def mixer_width(self, world: WorldView) -> int | None:
-        """Returns the width of the mixing network.
+        """Width of the mixing network.
 
         Raises:
             UsageError: The world has no state, of which the network's weights are functions.

@@ -32,7 +32,7 @@ from rlrun.policy.make_decoder import make_decoder
 from rlrun.policy.policy import Policy
 
 NETWORKS = "networks."
-"""What the names of all parameters that are descended begin with."""
+"""Prefix of the names of all parameters that SGD moves."""
 
 MOMENTS = "value_moments"
 """Name of the parameter that holds the moments of `rlrun.algorithms.multi_agent.value_norm`."""
@@ -40,7 +40,7 @@ MOMENTS = "value_moments"
 
 @dataclass(frozen=True)
 class StateValueOutputs(ActorCriticOutputs):
-    """What a loss of such a policy is a function of; its `values` are normalised.
+    """Outputs of the policy and of normalised `values`.
 
     Attributes:
         moments: The moments by which values are normalised, [3].
@@ -50,7 +50,7 @@ class StateValueOutputs(ActorCriticOutputs):
 
 
 class StateValuePolicy(Policy):
-    """A policy of the agent's own observation, with a core if wanted, and a value network without one beside it.
+    """Policy of the agent's own observation, optionally recurrent, with a separate feed-forward value network.
 
     Args:
         spaces: Observation and action space.
@@ -140,11 +140,11 @@ class StateValuePolicy(Policy):
 
 
 class _StateValueNets(nn.Module):
-    """The two networks, and the moments of values beside them.
+    """Policy network, value network, and the moments of value targets.
 
     Args:
-        policy: What the policy network is.
-        value: What the value network is.
+        policy: Spec of the policy network.
+        value: Spec of the value network.
         model: Settings of both.
         seed: Seed of the first parameters.
     """

@@ -60,7 +60,7 @@ class LogProbsAndStateValues(LogProbsAndValues):
 
 
 def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool) -> dict[str, Any]:
-    """Returns what a value of the world's state is a function of, a tree of [..., ...].
+    """Returns the inputs of a value of the world's state, a tree of [..., ...].
 
     Args:
         batch: `obs`, as the network is to see it, and the world's state.

@@ -1,4 +1,4 @@
-"""Fragments of agents as fragments of their teams: who learns together stands in one row."""
+"""Fragments of teams: all members' experience of a moment in one row."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
 TeamReward = Literal["sum", "once"]
-"""What a team is given in a step: the sum of its members' rewards, or the one that all of them were given, once."""
+"""A team's reward: the sum of its members' rewards, or the shared reward counted once."""
 
 GIVEN = "given"
 """Part of a team's observation: what each member was given in the step before it, [T + 1, W, K]."""
 
 
 class Team(StatefulOperator):
-    """Makes of a fragment [T, W * K] of a parallel world one of teams [T, W]; works on pairs of worker and fragment.
+    """Joins the members of each team: a fragment [T, W * K] becomes one of teams [T, W].
+
+    It works on pairs of worker and fragment.
 
     All K slots of a world are one team, and a row is the same moment for all of them. An observation is a tree of
-    `agents` [T + 1, W, K, ...], of who is `present` [T + 1, W, K] and, where it was recorded, of the world's `state`
-    [T + 1, W, ...]; actions are [T, W, K]. Who is absent shows zeros. Members with memory keep their own: `state`
+    `agents` [T + 1, W, K, ...], of who is `present` [T + 1, W, K] and, where it was recorded, of the world's `state` [T
+    + 1, W, ...]; actions are [T, W, K]. Absent members have zeros. Recurrent members have states of their own: `state`
     [T, W, K * state_size] and `episode_starts` [T, W, K].
 
-    Present is who acts, and in the row behind it whose episode was cut off: what it would still have got counts, while
-    a member that ended for good adds nothing. The team's episode goes on as long as one of its members acts; it was cut
-    off if one of those who ended last was, and else ended for good.
+    A member is present while it acts, and in the row after it if its episode was truncated: its value is then
+    bootstrapped, while a terminated member adds nothing. The team's episode lasts as long as one member acts; it is
+    truncated if one of the members that ended last was, else terminated.
 
     Args:
-        trainee: Whose team it is.
-        reward: What the team is given in a step; `once` is the mean of what those who acted were given.
-        shows_given: Whether observations tell what each member was given in the step before them, as `GIVEN`.
+        trainee: The training of the team.
+        reward: The team's reward; `once` is the mean reward of the members that acted.
+        shows_given: Whether observations hold each member's reward of the step before them, as `GIVEN`.
     """
 
     def __init__(self, trainee: Trainee, reward: TeamReward, *, shows_given: bool = False) -> None:
@@ -115,7 +117,7 @@ class Team(StatefulOperator):
 
 
 def _of_shape(kept: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
-    """Returns what was kept of the fragment before.
+    """Returns the state kept from the fragment before.
 
     Raises:
         CheckpointError: It came from a checkpoint, and is of another number of teams or members.
@@ -126,7 +128,7 @@ def _of_shape(kept: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
 
 
 def _zeroed(leaf: NDArray[Any], holds: NDArray[np.bool_]) -> NDArray[Any]:
-    """Returns [T, W, K, ...] with zeros where `holds` [T, W, K] says that nothing is there."""
+    """Returns [T, W, K, ...] with zeros where `holds` [T, W, K] is false."""
     shape = leaf.shape
     flat = zeroed(leaf.reshape(shape[0], -1, *shape[3:]), holds.reshape(shape[0], -1))
     zeros: NDArray[Any] = flat.reshape(shape)

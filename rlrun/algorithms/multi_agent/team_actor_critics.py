@@ -1,4 +1,4 @@
-"""Teams whose members each have an actor, and a critic of everybody's observations and actions (torch)."""
+"""Decentralised actors and centralised critics of a team's members (torch)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TeamActorCriticsNetworks:
     target_views: Mapping[str, Tensor]
 
     def actor_outputs(self, member: int, observations: Any) -> Tensor:
-        """Returns what a member's actor puts out, [S, L, A]."""
+        """Returns the outputs of a member's actor, [S, L, A]."""
         return self._actor_outputs(self.views, member, observations)
 
     def target_actions(self, observations: Any, noise: Tensor | None) -> Tensor:
@@ -70,11 +70,11 @@ class TeamActorCriticsNetworks:
             return self.policy.actions.made(torch.stack(outputs, 2), noise)
 
     def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what a member's critic says of all members' actions [S, L, K, A], [S, L]."""
+        """Returns the Q values [S, L] of a member's critic for all members' actions [S, L, K, A]."""
         return self._value(self.views, member, observations, actions)
 
     def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what a member's target critic says, without gradient."""
+        """Returns the Q values of a member's target critic, without gradient."""
         with torch.no_grad():
             return self._value(self.target_views, member, observations, actions)
 

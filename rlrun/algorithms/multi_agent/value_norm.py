@@ -1,7 +1,7 @@
-"""Normalisation of values by running moments of their targets, which lie among the parameters (torch).
+"""Normalisation of values by running moments of their targets, which are parameters (torch).
 
-The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w that
-the past has in both. They begin as zeros, and m / w and s / w are free of that beginning. A value network puts out
+The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w
+of the past in both. They start at zero, and m / w and s / w are free of that bias. A value network's outputs are
 normalised values v; in the scale of rewards they are v * sqrt(s / w - (m / w)^2) + m / w. Before the first targets
 values stay as they are.
 
@@ -18,7 +18,7 @@ from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
 from rlrun.functional.masked import masked_mean
 
 NUM_MOMENTS = 3
-"""How many numbers the moments are."""
+"""Number of moments."""
 
 DECAY = 0.99999
 """Weight of the past in the running means at each minibatch."""
@@ -29,15 +29,15 @@ def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
 
     Args:
         moments: The moments before it, [3].
-        targets: What values should have been, [S, L].
-        valid: 1 where a row counts and 0 elsewhere, [S, L].
+        targets: Targets of the values, [S, L].
+        valid: Mask of the steps that count, [S, L].
     """
     mean, square = masked_mean(targets, valid), masked_mean(targets * targets, valid)
     return moments * DECAY + torch.stack([mean, square, torch.ones_like(mean)]) * (1 - DECAY)
 
 
 def normalized(values: Tensor, moments: Tensor) -> Tensor:
-    """Returns values in the scale of rewards [...] as a network is to put them out."""
+    """Normalises values in the scale of rewards, [...]."""
     weight = moments[2]
     known = weight > 0
     divisor = torch.where(known, weight, torch.ones_like(weight))

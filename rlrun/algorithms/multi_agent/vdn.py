@@ -1,4 +1,4 @@
-"""VDN: Q-learning of a team whose value is the sum of its members' values."""
+"""VDN: value decomposition of a team's Q function into the sum of its members'."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ class VDNConfig(OffPolicyConfig):
     """
 
     model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
-    """The network that all members share; which one acts is for observations to say, as `AgentIndicator` has them."""
+    """The network that all members share; observations identify the member, for instance by `AgentIndicator`."""
     minibatch_size: PositiveInt = 64
     """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
     """The replay buffer."""
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
-    """How gradients move the parameters."""
+    """Optimizer."""
     double: bool = True
-    """Whether the members' present network says which actions are best in the next observation and the target network
-    only what they are worth (van Hasselt et al., arXiv:1509.06461)."""
+    """Double Q-learning: the network selects the next actions and the target network evaluates them (van Hasselt et
+    al., arXiv:1509.06461)."""
     team_reward: TeamReward = "sum"
-    """What the team is given in a step: the `sum` of its members' rewards, or, where the world gives all of them the
-    team's reward, that one `once`."""
+    """The team's reward: the `sum` of its members' rewards, or, where the world gives all of them the team's reward,
+    that one `once`."""
     epsilon: Schedule = ((0, 1.0), (50_000, 0.05))
-    """Probability of an action that is drawn from all alike, of each member for itself."""
+    """Probability of a uniformly random action, drawn for each member on its own."""
 
 
 class VDN(Algorithm[VDNConfig]):
-    """Value decomposition networks: double Q-learning of the sum of members' values (arXiv:1706.05296).
+    """Value decomposition networks: double Q-learning of the sum of members' Q values (arXiv:1706.05296).
 
-    The sum is largest where each member's own value is, so that members act alone and learn from what the team gets.
+    The sum is maximal where each member's own value is, so members act greedily on their own.
     """
 
     Config: ClassVar[type[VDNConfig]] = VDNConfig
@@ -98,7 +98,7 @@ class VDN(Algorithm[VDNConfig]):
         return TeamQPolicy(spaces, world, self.config.model, mixer_width=self.mixer_width(world), seed=seed)
 
     def mixer_width(self, world: WorldView) -> int | None:
-        """Returns the width of the network that mixes values; None for their sum."""
+        """Width of the mixing network; None for the sum of values."""
         return None
 
     @override
@@ -112,7 +112,8 @@ class VDN(Algorithm[VDNConfig]):
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows [S, 1] (arXiv:1803.11485, eq. 6).
 
-        Errors are not clipped as in DQN: what a sum cannot fit it has to come near to in the mean square.
+        Not the Huber loss of DQN: where the sum cannot represent the target, it must be its least-squares
+        approximation.
         """
         valid = batch["valid"].float()
         values = outputs.team_values(batch["obs"], batch["actions"])
@@ -127,7 +128,7 @@ class VDN(Algorithm[VDNConfig]):
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Squared TD errors of the team's values over rows of consecutive steps [S, L] (arXiv:1803.11485, eq. 6).
 
-        Members' networks run over the whole sequence, each with its own recurrent state from before it.
+        Members' networks are unrolled over the whole sequence, each from its own stored recurrent state.
         """
         burn_in, valid = self.config.replay.burn_in, batch["valid"].float()
         length = valid.shape[1]
@@ -146,7 +147,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments as steps of teams into the replay buffer, minibatches out of it, new weights."""
+        """Stores fragments as steps of teams, updates from minibatches, and broadcasts the weights."""
         config = self.config
         replay = transitions_or_sequences(
             config.replay,
@@ -166,4 +167,4 @@ class VDN(Algorithm[VDNConfig]):
 
 
 RMSPROP_EPSILON = 1e-10
-"""Under the root; its own root is the 1e-5 that the authors of QMIX add behind it."""
+"""Epsilon under the root; its square root is the 1e-5 that the authors of QMIX add after taking the root."""

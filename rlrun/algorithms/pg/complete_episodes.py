@@ -24,18 +24,18 @@ LONGEST_EPISODE = 100_000
 
 
 class CompleteEpisodes(StatefulOperator):
-    """Holds each env slot's steps back until their episode ends, and adds its returns.
+    """Collects whole episodes: steps are released with their returns once their episode has ended.
 
     It runs on a worker, since it puts that worker's fragments together. Its batches [1, N] hold the steps of the
     episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
-    `advantages` what that is above the value that was estimated, or all of it without a baseline. Behind a step that
-    was cut off stands the value of its final observation, or 0 without a baseline. Each further stream of rewards gets
-    such columns too, with its name in front; all of them have to be episodic.
+    `advantages` subtract the estimated value, if there is a baseline. A truncated episode bootstraps with the value of
+    its final observation, or 0 without a baseline. Each further reward stream has such columns too, prefixed with its
+    name; all of them must be episodic.
 
     Args:
         gamma: Discount of the env's rewards.
         use_baseline: Whether estimated values are subtracted from returns.
-        streams: Which streams of rewards there are besides.
+        streams: Further reward streams.
 
     Raises:
         TrainingFailed: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
@@ -80,7 +80,7 @@ class CompleteEpisodes(StatefulOperator):
         return found
 
     def _hold(self, parts: Sequence[SampleBatch]) -> None:
-        """Holds the steps of episodes that go on back.
+        """Keeps the steps of unfinished episodes.
 
         Raises:
             TrainingFailed: An episode takes too long.
@@ -107,7 +107,7 @@ class CompleteEpisodes(StatefulOperator):
             baseline = own[stream.column("values")] if self.use_baseline else 0.0
             picked[stream.column("value_targets")] = returns.astype(np.float32)
             picked[stream.column("advantages")] = (returns - baseline).astype(np.float32)
-        order = complete.T.nonzero()  # an episode's steps side by side
+        order = complete.T.nonzero()  # an episode's steps, contiguous
         return picked.map(lambda leaf: leaf[order[1], order[0]][None])
 
     @override
@@ -122,9 +122,9 @@ class CompleteEpisodes(StatefulOperator):
 
 
 class JoinEpisodes(Operator):
-    """Lays the steps of a batch [1, N] one behind the other, [N, 1], so that sequences can be cut out of them.
+    """Transposes the steps of a batch [1, N] to [N, 1], so that sequences can be cut out of them.
 
-    Where an episode follows another, `episode_starts` resets the recurrent state.
+    Where one episode follows another, `episode_starts` resets the recurrent state.
     """
 
     @override
@@ -133,7 +133,7 @@ class JoinEpisodes(Operator):
 
 
 def _joined(parts: Sequence[SampleBatch]) -> SampleBatch:
-    """Returns parts [T, B] one behind the other."""
+    """Concatenates parts [T, B] in time."""
     first = parts[0]
     return SampleBatch({name: map_tree(_concatenated, *(part[name] for part in parts)) for name in first})
 
@@ -143,7 +143,7 @@ def _concatenated(*leaves: NDArray[Any]) -> NDArray[Any]:
 
 
 def _behind(steps: SampleBatch, last_ends: NDArray[np.int64]) -> SampleBatch:
-    """Returns the steps behind each env slot's last end; what is in front of them is marked as empty."""
+    """Returns the steps after each env slot's last episode end; those before it are marked as empty."""
     length = len(steps["valid"])
     unfinished = (steps["valid"] & (np.arange(length)[:, None] > last_ends)).any(axis=1)
     first = int(unfinished.argmax()) if unfinished.any() else length

@@ -37,9 +37,9 @@ class PGConfig(OnPolicyConfig):
     train_batch_size: PositiveInt = 1000
     """Steps of finished episodes in a batch, over all workers and envs."""
     use_baseline: bool = True
-    """Whether the estimated value of the observation is subtracted from what the episode returned."""
+    """Whether a value baseline is subtracted from returns."""
     standardize_advantages: bool = True
-    """Whether advantages are shifted and scaled to mean 0 and standard deviation 1 over a batch."""
+    """Whether advantages are standardised (mean 0, standard deviation 1) over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the baseline's squared error; without a baseline it is not learned."""
     entropy_coeff: Schedule = 0.0
@@ -48,15 +48,15 @@ class PGConfig(OnPolicyConfig):
     @property
     @override
     def learns_values(self) -> bool:
-        """Only with the baseline."""
+        """True with the baseline."""
         return self.use_baseline
 
 
 class PG(Algorithm[PGConfig]):
-    """Collect whole episodes, take one step along their policy gradient, broadcast the weights, repeat.
+    """REINFORCE: Monte Carlo policy gradient over whole episodes, with an optional value baseline.
 
-    The steps of an episode that began before the last update were chosen by older weights; `policy_lag_mean` says
-    nothing of them, since an episode travels when it is over.
+    Steps of an episode that began before the last update were chosen by older weights; `policy_lag_mean` does not count
+    them, since episodes are sent when they are over.
     """
 
     Config = PGConfig
@@ -65,7 +65,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """The score function times what the episode returned (Williams 1992, eq. 4), over rows [S, L]."""
+        """Score function times return (Williams 1992, eq. 4), over rows [S, L]."""
         value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
         return policy_gradient_loss(
             outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]
@@ -79,7 +79,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Batches of exactly so many steps, one step of SGD on each, new weights to everyone."""
+        """Takes one SGD step on each batch of exactly `train_batch_size` steps, and broadcasts the weights."""
         config = self.config
         batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
         if config.standardize_advantages:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 FIRST_DEVIATION = 0.7
-"""How wide the first samples lie around 0, in units of the bounds. Where they lie beyond, they are clipped: with wider
-ones the best would often be bounds, and all the same."""
+"""Initial standard deviation of samples around 0, in units of the bounds. Samples are clipped to the bounds: a larger
+one would often make all elites the same bounds."""
 
 
 def greedy_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int) -> Any:

@@ -36,11 +36,11 @@ NOISE = "action_noise"
 
 @dataclass(frozen=True)
 class CriticsNetworks:
-    """Critics, to be run on what a loss chooses.
+    """Q networks and their targets, as losses call them.
 
     Attributes:
-        networks: The networks behind.
-        num_elites: How many samples give the next mean and standard deviation when an action is looked for.
+        networks: The underlying networks.
+        num_elites: Samples that the next mean and standard deviation are fitted to.
     """
 
     networks: ActorQNetworks
@@ -76,7 +76,7 @@ class CriticsNetworks:
 
 
 class CriticsPolicy(Policy):
-    """Critics that say what an action is worth; acting is looking for the best one.
+    """Policy that maximises Q functions over continuous actions by the cross-entropy method.
 
     Args:
         observation_space: What the env shows.

@@ -1,4 +1,4 @@
-"""QT-Opt: Q-learning with continuous actions and no actor."""
+"""QT-Opt: Q-learning of continuous actions, maximised by the cross-entropy method."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class QTOptConfig(OffPolicyConfig):
     exploration_noise: Schedule = 0.1
     """Standard deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
     cem_iterations: PositiveInt = 2
-    """Times that samples are drawn when the best action is looked for (the paper's 2)."""
+    """Iterations of the cross-entropy method per action (the paper's 2)."""
     cem_samples: PositiveInt = 64
-    """Samples that are drawn each time (the paper's N)."""
+    """Samples per iteration (the paper's N)."""
     cem_elites: PositiveInt = 6
-    """Best samples, which say where the next ones are drawn (the paper's M)."""
+    """Elites: best samples, to which the next distribution is fitted (the paper's M)."""
     asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How remote workers, replay buffer and learner go on side by side."""
+    """How remote workers, replay buffer and learner run concurrently."""
 
     @model_validator(mode="after")
     def _some_are_not_the_best(self) -> QTOptConfig:
@@ -74,7 +74,7 @@ class QTOptConfig(OffPolicyConfig):
 
 
 class QTOpt(Algorithm[QTOptConfig]):
-    """Learn two critics from a replay; wherever an action is needed, look for the one that they value most."""
+    """Off-policy Q-learning of continuous actions, maximised by the cross-entropy method (arXiv:1806.10293)."""
 
     Config = QTOptConfig
     policy_family = "critics"
@@ -101,10 +101,10 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Mean squared temporal difference over rows [S, 1], added up over the critics.
+        """Mean squared TD error over rows [S, 1], summed over the critics.
 
-        The next action is the one that the first target critic values most; the less of what both target critics say
-        of it counts (section 4.2, "clipped double Q-learning").
+        The next action maximises the first target critic; targets use the minimum of both (section 4.2, "clipped double
+        Q-learning").
         """
         from rlrun.algorithms.qtopt.policy import NOISE
 
@@ -121,19 +121,19 @@ class QTOpt(Algorithm[QTOptConfig]):
     @property
     @override
     def mode(self) -> RolloutMode:
-        """Rounds in this process; fragments of remote workers as they are ready."""
+        """Synchronous in the trial's process, asynchronous with remote workers."""
         return "async" if self.config.num_workers else "sync"
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Fragments in turn, or those of remote workers as they are ready."""
+        """Synchronous fragments of the local worker, or asynchronous ones of remote workers."""
         if not trainee.workers.num_workers:
             return super().collect(trainee)
         return asynchronous_fragments(trainee, self.config.asynchrony, LowerProcessPriority())
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay, minibatches out of it, new weights; with remote workers all that concurrently."""
+        """Stores fragments, updates from minibatches, broadcasts the weights; concurrently with remote workers."""
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)

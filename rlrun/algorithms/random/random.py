@@ -28,13 +28,13 @@ class RandomConfig(WithoutNetworkConfig):
 
 
 class Random(Algorithm[RandomConfig]):
-    """Take any action that is allowed, and count."""
+    """Uniformly random actions among those that are allowed: a baseline without learning."""
 
     Config = RandomConfig
     config: RandomConfig
 
     def policy(self, spaces: Spaces, seed: int) -> UniformPolicy:
-        """Returns a policy that looks at nothing."""
+        """Returns the uniformly random policy."""
         from rlrun.algorithms.random.uniform_policy import UniformPolicy
 
         return UniformPolicy(spaces)
@@ -45,7 +45,7 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Counts fragments, so that evaluations behind each draw other actions."""
+        """Counts fragments, so that the evaluation after each draws other actions."""
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
 
 

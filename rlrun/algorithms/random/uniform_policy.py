@@ -1,4 +1,4 @@
-"""The policy that everything is compared with: it looks at nothing and takes any action (torch)."""
+"""Uniformly random policy, the baseline of comparisons (torch)."""
 
 from __future__ import annotations
 

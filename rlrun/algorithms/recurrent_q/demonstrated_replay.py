@@ -1,4 +1,4 @@
-"""A replay of what was collected beside one of demonstrations (NumPy)."""
+"""Replay of collected experience mixed with demonstrations (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rlrun.replay.stores import Indices
 
 
 class DemonstratedReplay:
-    """Draws each row of a minibatch from the demonstrations with a probability, else from what was collected.
+    """Replay whose rows are demonstrations with a fixed probability, else collected experience.
 
     The demonstrations are in a replay of their own and never overwritten. Their sequences begin with a recurrent state
     of zeros, which the burn-in fills. They are read when the first fragment comes, and not kept in checkpoints: the
-    file must still be there when a run goes on.
+    file must still be there when a run is resumed.
 
     Source:
         Paine et al., arXiv:1909.01387, section 3.
@@ -153,7 +153,7 @@ class DemonstratedReplay:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold what was collected; demonstrations are read again."""
+        """Whether checkpoints hold the collected experience; demonstrations are read again."""
         return self._collected.is_saved
 
     def state(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from rlrun.policy.policy import Policy
 
 @dataclass(frozen=True)
 class RecurrentQNetworks:
-    """What a loss of a recurrent Q policy is a function of: the network, and its target, to be run over rows.
+    """Recurrent Q network and target network, as losses unroll them.
 
     Attributes:
         network: The network.
@@ -42,10 +42,10 @@ class RecurrentQNetworks:
     target_views: Mapping[str, Tensor]
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
-        """Returns what the actions are worth behind the burn-in, to the network and to its target.
+        """Returns Q values after the burn-in, of the network and of the target network.
 
-        Both networks run over the burn-in from the stored recurrent state, without gradient. That brings a state which
-        older weights left behind nearer to that of the present ones (Kapturowski et al., "Recurrent experience replay
+        Both networks run over the burn-in from the stored recurrent state, without gradient, which reduces the
+        staleness of states that older weights computed (Kapturowski et al., "Recurrent experience replay
         in distributed reinforcement learning", ICLR 2019, section 3).
 
         Args:
@@ -69,7 +69,7 @@ class RecurrentQNetworks:
         """Returns the actions [S, L] with the largest of values [S, L, A] among those that are allowed.
 
         Args:
-            values: What the actions are worth behind the burn-in.
+            values: Q values after the burn-in.
             observations: A tree of [S, burn_in + L, ...].
             burn_in: Steps at the beginning of each row that do not count.
         """
@@ -77,7 +77,7 @@ class RecurrentQNetworks:
 
 
 class RecurrentQPolicy(Policy):
-    """A network with a recurrent core that says what each of a finite number of actions is worth.
+    """Policy of Q values of discrete actions by a recurrent network.
 
     Args:
         observation_space: What the env shows.

@@ -1,4 +1,4 @@
-"""R2D2: Q-learning with memory, from a replay of sequences."""
+"""R2D2: recurrent Q-learning from a replay of sequences with stored states."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class R2D2Config(OffPolicyConfig):
     """Settings of R2D2.
 
     A `training_intensity` of 0.1 replays 64 steps for each env step, with 32 sequences of 20 steps. The paper's learner
-    replays 0.4, 5 minibatches of 64 sequences of 80 steps a second beside 256 actors with 260 env steps a second each
-    (section 2.3). It has billions of env steps for its updates; who has fewer needs more updates for each.
+    replays 0.4: 5 minibatches of 64 sequences of 80 steps a second, from 256 actors with 260 env steps a second each
+    (section 2.3). That suits billions of env steps; fewer env steps need more updates for each.
 
     Source:
         Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019.
@@ -56,7 +56,7 @@ class R2D2Config(OffPolicyConfig):
 
 
 class R2D2(Algorithm[R2D2Config]):
-    """Store fragments with their recurrent states in the replay buffer, and learn from sequences."""
+    """Recurrent replay distributed DQN: double Q-learning from sequences with stored recurrent states."""
 
     Config = R2D2Config
     policy_family = "recurrent_q"
@@ -65,10 +65,10 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def loss(self, outputs: RecurrentQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared temporal difference of rescaled values over rows [S, L] (paper, sections 2.1 and 2.3).
+        """Squared n-step TD error of rescaled Q values over rows [S, L] (paper, sections 2.1 and 2.3).
 
-        The network says which action is best in the observation behind a step, the target network what it is worth.
-        Both have run over the whole sequence up to there, with what they remember of it.
+        Double Q-learning: the network selects the next action, the target network evaluates it. Both are unrolled over
+        the whole sequence.
         """
         valid = batch["valid"].float()
         length = valid.shape[1]
@@ -86,7 +86,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Fragments into the replay buffer, `training_intensity` minibatches of sequences per env step, new weights."""
+        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
         config = self.config
         replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
         return (
@@ -103,7 +103,7 @@ class R2D2(Algorithm[R2D2Config]):
         return self.sequence_replay(self.config.replay, len(trainee.workers.indices), seed)
 
     def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
-        """Returns an empty replay of sequences for so many workers."""
+        """Returns an empty replay of sequences for a number of workers."""
         return SequenceReplay(
             config, num_workers=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
         )

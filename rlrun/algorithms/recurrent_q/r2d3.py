@@ -1,4 +1,4 @@
-"""R2D3: R2D2 that learns from demonstrations as well."""
+"""R2D3: R2D2 with demonstrations in the replay."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class R2D3Config(R2D2Config):
     }
 
     demonstrations: str | None = None
-    """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and beside
-    the spec. Training needs one."""
+    """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and next
+    to the spec. Training needs one."""
     demonstration_ratio: Fraction = 0.25
     """Probability of each sequence of a minibatch that it is drawn from the demonstrations."""
 
@@ -38,14 +38,14 @@ class R2D3Config(R2D2Config):
 
 
 class R2D3(R2D2):
-    """Learn from sequences of the replay buffer and of demonstrations."""
+    """R2D2 that samples a share of its sequences from demonstrations (arXiv:1909.01387)."""
 
     Config = R2D3Config
     config: R2D3Config
 
     @override
     def experience(self, trainee: Trainee) -> Experience:
-        """Returns an empty replay of collected sequences, with one of the demonstrations beside it."""
+        """Returns an empty replay of collected sequences, mixed with the demonstrations."""
         return DemonstratedReplay(
             partial(self.sequence_replay, seed=child_seed(trainee.seed, "replay")),
             self.config.replay,

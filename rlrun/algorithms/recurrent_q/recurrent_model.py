@@ -1,4 +1,4 @@
-"""What a spec says of a recurrent network."""
+"""Settings of a recurrent Q network."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class RecurrentModelConfig(ModelConfig):
     """The network of a recurrent Q policy: dense layers, a recurrent core, and the values of the actions."""
 
     core: CoreKind = "lstm"
-    """The recurrent layer behind the dense layers: an LSTM; a GRU, which has three gates instead of four and half the
+    """The recurrent layer after the dense layers: an LSTM; a GRU, which has three gates instead of four and half the
     recurrent state; or `gtrxl`, which attends to the last steps."""
     dueling: bool = True
-    """Whether the values are an observation's own value plus what each action has ahead of the mean of all (Wang et
-    al., arXiv:1511.06581, eq. 9)."""
+    """Dueling network: Q values are the state value plus advantages minus their mean (Wang et al., arXiv:1511.06581,
+    eq. 9)."""

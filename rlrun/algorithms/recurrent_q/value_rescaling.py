@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EPSILON = 1e-3
-"""How much of the value itself is added to its root, so that there is an inverse that changes smoothly."""
+"""Weight of the linear term, which makes the inverse Lipschitz continuous."""
 
 
 def rescaled(values: Tensor) -> Tensor:

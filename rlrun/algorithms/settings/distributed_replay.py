@@ -1,4 +1,4 @@
-"""Settings of algorithms that collect, store and learn side by side, as Ape-X does."""
+"""Settings of asynchronous collection, replay and learning, as in Ape-X."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rlrun.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class AsynchronyConfig(ConfigModel):
-    """How workers, replay buffer and learner go on side by side."""
+    """How workers, replay buffer and learner run concurrently."""
 
     replay_shards: NonNegativeInt = 1
     """Processes that keep the replay buffer, each with the fragments of its share of the remote workers; they get no
@@ -17,24 +17,23 @@ class AsynchronyConfig(ConfigModel):
     rollouts_in_flight: PositiveInt = 2
     """Fragments that each worker is asked for ahead of time."""
     minibatches_per_fragment: PositiveInt = 1
-    """Minibatches that are learned from before the next fragment is taken in, once learning has begun: workers that
-    are faster than that wait. Where they are slower there are more of them; with the replay buffer in the trial's
-    process and the local worker, exactly so many follow each fragment."""
+    """Fewest minibatches per stored fragment, once learning has begun: faster workers wait, and slower ones leave time
+    for more. With the replay buffer in the trial's process and the local worker, it is exact."""
     weights_age: PositiveInt = 50
-    """A worker gets new weights with its next fragment when its own are at least so many minibatches old (the paper's
-    actors copy them every 400 frames, during which its learner gets about 56 minibatches further)."""
+    """Age of a worker's weights, in minibatches, from which it gets new ones with its next fragment (the paper's actors
+    copy them every 400 frames, during which its learner takes about 56 minibatches)."""
 
 
 class DistributedReplaySettings(ConfigModel):
-    """Settings of Ape-X with any loss, beside those of `OffPolicyConfig`.
+    """Settings of Ape-X with any loss, next to those of `OffPolicyConfig`.
 
-    It stands before that one among the bases of such settings, so that its defaults hold.
+    It comes before that one among the bases of such settings, so that its defaults hold.
     """
 
     rollout_fragment_length: PositiveInt | None = 50
     """Steps of each env that go into the replay buffer together; null for 1."""
     training_intensity: PositiveFloat = 1000.0
-    """Most minibatches per env step after that. The default is out of reach: Ape-X learns as fast as it can, and
-    minibatches_per_env_step in the results says how fast that was."""
+    """Most minibatches per env step after learning starts. The default is no limit in practice: Ape-X learns as fast as
+    it can, and the result minibatches_per_env_step is the ratio that follows."""
     asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How workers, replay buffer and learner go on side by side."""
+    """How workers, replay buffer and learner run concurrently."""

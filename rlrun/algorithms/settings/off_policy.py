@@ -27,13 +27,13 @@ class OffPolicyConfig(AlgorithmConfig):
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled."""
     training_intensity: PositiveFloat = 0.25
-    """Minibatches per env step after that; counted, so that it holds over any number of envs."""
+    """Minibatches per env step after learning starts, for any number of envs."""
     n_step: PositiveInt = 1
-    """Steps whose rewards are added up before the value of the next observation counts."""
+    """Steps of an n-step return before it bootstraps."""
     target_update_interval: PositiveInt = 1
     """Minibatches between two updates of the target network."""
     tau: Fraction = 1.0
-    """How far the target network moves towards the present one at an update; 1 copies it."""
+    """Polyak coefficient of the target network's updates; 1 copies the parameters."""
 
     @property
     @override

@@ -35,25 +35,25 @@ class OnPolicyConfig(AlgorithmConfig):
     """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
     seq_len: PositiveInt = 16
     """With a recurrent network (`model.core`): consecutive steps over which gradients flow back through time, no more
-    than a fragment holds. Minibatches are whole sequences of so many steps, each of which begins with the recurrent
-    state that was recorded while acting."""
+    than a fragment holds. Minibatches are whole sequences of that length, each of which begins with the recurrent state
+    that was recorded while acting."""
     curiosity: CuriosityConfig | None = None
-    """Rewards for what is new, beside those of the env; null for none."""
+    """Intrinsic rewards for novelty, next to those of the env; null for none."""
     constraint: ConstraintConfig | None = None
-    """A bound of what an episode costs on average; null for none."""
+    """Constraint on the mean cost of an episode; null for none."""
 
     @model_validator(mode="after")
     def _curiosity_of_workers(self) -> OnPolicyConfig:
         if self.curiosity is not None and self.gathered_by is not None:
             raise ValueError(
-                f"curiosity: what is new is said of the workers' own fragments; leave {self.gathered_by} out"
+                f"curiosity: intrinsic rewards are of the workers' own fragments; leave {self.gathered_by} out"
             )
         return self
 
     @property
     @override
     def reward_streams(self) -> RewardStreams:
-        """Streams of rewards besides the env's own: intrinsic rewards and costs."""
+        """Reward streams next to the env's own: intrinsic rewards and costs."""
         return RewardStreams(self.curiosity, self.constraint)
 
     @property
@@ -64,7 +64,7 @@ class OnPolicyConfig(AlgorithmConfig):
     @property
     @override
     def env_columns(self) -> tuple[str, ...]:
-        """Columns that it learns from besides rewards: the cost that is bounded."""
+        """The column of the constraint's cost."""
         return () if self.constraint is None else (self.constraint.column,)
 
     @classmethod

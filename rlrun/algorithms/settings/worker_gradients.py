@@ -12,12 +12,12 @@ from rlrun.config import PositiveInt, fixed
 class WorkerGradientConfig(AlgorithmConfig):
     """Settings of an algorithm whose rollout workers compute the gradients, which are applied as they arrive.
 
-    It stands last among the bases of such settings, so that the defaults of the others hold.
+    It comes last among the bases of such settings, so that the defaults of the others hold.
     """
 
     gradients_in_flight: PositiveInt = 1
-    """Gradients that each worker is asked for ahead of time: with 1 it waits for new weights after each one, as in
-    arXiv:1602.01783; with 2 it goes on meanwhile, with older ones."""
+    """Gradients in flight per worker: with 1 it waits for new weights after each one, as in arXiv:1602.01783; with 2 it
+    continues with older ones."""
 
     @property
     @override

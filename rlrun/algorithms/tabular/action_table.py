@@ -1,4 +1,4 @@
-"""What acts by a table of action values (NumPy)."""
+"""Acting by a table of Q values (NumPy)."""
 
 from __future__ import annotations
 

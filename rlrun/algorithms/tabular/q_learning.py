@@ -30,13 +30,13 @@ class QLearningConfig(WithoutNetworkConfig):
     """Settings of Q-learning (Watkins and Dayan, "Q-learning", 1992)."""
 
     initial_value: float = 0.0
-    """What every action is worth at first; above what any can return, everything is tried."""
+    """Initial Q value of every action; above any return, it is optimistic initialisation."""
     epsilon: Schedule = 0.1
     """Probability of an action that is drawn from all alike."""
 
 
 class QLearning(Algorithm[QLearningConfig]):
-    """Take a step in each env, move the values of the actions taken, repeat."""
+    """Tabular Q-learning (Watkins and Dayan, 1992): one TD update of the table per step."""
 
     Config = QLearningConfig
     config: QLearningConfig
@@ -54,7 +54,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """The steps of all workers, one after the other into the table, the table to everyone."""
+        """Updates the table by the steps of all workers, one after the other, and broadcasts it."""
         return (
             fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
             .for_each(UpdateTable(trainee, self.config.gamma))

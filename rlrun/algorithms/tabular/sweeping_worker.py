@@ -18,7 +18,7 @@ from rlrun.rollout.worker_config import WorkerConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SweepingWorkerConfig(WorkerConfig):
-    """What a sweeping worker is made from; picklable.
+    """Config of a sweeping worker; picklable.
 
     Attributes:
         gamma: Discount of future rewards.
@@ -29,11 +29,11 @@ class SweepingWorkerConfig(WorkerConfig):
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep over all states found.
+    """Result of a sweep over all states.
 
     Attributes:
         q: Values of all actions, [S, A].
-        change: By how much the value of a state changed at most.
+        change: Largest change of a state's value.
     """
 
     q: Doubles
@@ -67,11 +67,11 @@ class SweepingWorker:
         return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Returns what `state` returns."""
+        """Returns `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Goes on with values, exactly."""
+        """Restores `state()`."""
         self._fragment = as_count(state["fragment"])
         self.values[:] = state["values"]
         return 0

@@ -1,4 +1,4 @@
-"""Value iteration: the best policy of a finite env that tells its model, without a step in it."""
+"""Value iteration: dynamic programming in a finite env with a known model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ValueIterationConfig(WithoutNetworkConfig):
 
 
 class ValueIteration(Algorithm[ValueIterationConfig]):
-    """Back up the values of all states at once; an iteration is a sweep."""
+    """Value iteration: Bellman optimality backups of all states in sweeps (Bellman, 1957)."""
 
     Config = ValueIterationConfig
     config: ValueIterationConfig
@@ -62,7 +62,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
     @override
     def learn(self, items: Flow[Sweep], trainee: Trainee) -> Flow[Any]:
-        """A sweep, whose values are the policy's."""
+        """Loads the values of each sweep, and broadcasts them."""
         return items.for_each(LoadTable(trainee)).for_each(BroadcastWeights(trainee))
 
 

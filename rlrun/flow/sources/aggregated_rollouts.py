@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.flow.nodes import Delivered
 from rlrun.flow.sources.rollouts import AsyncRollouts
 
@@ -26,6 +28,7 @@ class AggregatedRollouts(AsyncRollouts):
     def __init__(self, workers: CollectingWorkers, policy: str, in_flight: int, settings: dict[str, Any]) -> None:
         super().__init__(workers, policy, (), in_flight, settings)
 
+    @override
     def receive_all(self) -> None:
         """Counts the fragments of the batches that have arrived, and asks those again whose batch is not full yet."""
         for joined in self.workers.joined():
@@ -36,6 +39,7 @@ class AggregatedRollouts(AsyncRollouts):
             else:
                 self.here.append(Delivered(joined.batch, joined.aggregator))
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Gives the waiting batches back; those of an aggregator that there is none of any more come from nobody."""
         super().load_state(state)

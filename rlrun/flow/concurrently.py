@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
+from typing_extensions import override
+
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import ENDED, Delivered, Ended, Node, Pending, Polled
@@ -72,6 +74,7 @@ class Concurrently(Node):
         self._branch = 0
         self._taken = 0
 
+    @override
     def poll(self) -> Polled:
         """Returns the next item of an output branch; meanwhile the other branches take their turns as well.
 
@@ -111,16 +114,18 @@ class Concurrently(Node):
         self._branch, self._taken = (self._branch + 1) % len(self.inputs), 0
 
     @property
+    @override
     def stateful(self) -> bool:
         """Always: whose turn it is."""
         return True
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns whose turn it is and how much of it is over."""
         return {"branch": self._branch, "taken": self._taken}
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with the turn that was saved."""
         self._branch, self._taken = int(state["branch"]), int(state["taken"])
 
 

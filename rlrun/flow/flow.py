@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from typing_extensions import override
+
 from rlrun.errors import CheckpointError, TrainingFailed
 from rlrun.flow.nodes import (
     DUPLICATE_LEAD,
@@ -124,6 +126,7 @@ class WorkerOperator(Operator):
         """Is called on the worker with the weights that act from its next fragment on."""
         return
 
+    @override
     def close(self) -> None:
         """Frees what the operator holds, first on its worker and then in the trial's process."""
         return
@@ -252,6 +255,7 @@ class Flow(Iterator[T_co]):
             node.pull_from(inserted, instead_of=found[0])
         return Flow(inserted) if self.node is found[0] else self
 
+    @override
     def __next__(self) -> T_co:
         """Pulls one item, and waits for it if need be.
 

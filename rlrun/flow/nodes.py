@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from typing_extensions import override
+
 from rlrun.data.sample_batch import SampleBatch
 
 DUPLICATE_LEAD = 8
@@ -156,6 +158,7 @@ class Source(Node):
     def next_item(self) -> Polled:
         """Returns the next item if it can be had without waiting."""
 
+    @override
     def poll(self) -> Polled:
         """Returns the next item, and takes the time."""
         began = time.perf_counter()
@@ -193,21 +196,22 @@ class OperatorNode(Node):
         self.apply = operator
 
     @property
+    @override
     def stateful(self) -> bool:
         """Whether the operator has a memory."""
         return self.memory is not None
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns the operator's memory."""
         return {} if self.memory is None else {"operator": self.memory.state()}
 
     @property
+    @override
     def unsaved(self) -> str:
-        """What a checkpoint made now lacks of the operator's memory."""
         return "" if self.memory is None else self.memory.unsaved
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives the operator its memory back."""
         if self.memory is not None:
             self.memory.load_state(state["operator"])
 
@@ -237,8 +241,8 @@ class ForEach(OperatorNode):
 
     kind = "for_each"
 
+    @override
     def poll(self) -> Polled:
-        """Returns the next item, passed through the operator."""
         polled = self.pull()
         return Delivered(self.call(polled.value), polled.worker) if isinstance(polled, Delivered) else polled
 
@@ -248,6 +252,7 @@ class Filter(OperatorNode):
 
     kind = "filter"
 
+    @override
     def poll(self) -> Polled:
         """Returns the next item that passes."""
         while isinstance(polled := self.pull(), Delivered):
@@ -273,6 +278,7 @@ class Combine(OperatorNode):
         self.apply = lambda item: list(operator(item))  # a generator's work is the operator's, and takes its time here
         self._ready: deque[Delivered] = deque()
 
+    @override
     def poll(self) -> Polled:
         """Returns the next of the items that the operator made."""
         while not self._ready:
@@ -283,16 +289,18 @@ class Combine(OperatorNode):
         return self._ready.popleft()
 
     @property
+    @override
     def stateful(self) -> bool:
         """Always, because of the items that wait."""
         return True
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the operator's memory and the items that wait."""
         return {**super().state(), "ready": saved_items(self._ready)}
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives both back."""
         super().load_state(state)
         self._ready = deque(loaded_items(state["ready"]))
 
@@ -305,6 +313,7 @@ class ZipWithWorker(Node):
     def __init__(self, upstream: Node) -> None:
         super().__init__("zip_with_worker", inputs=(upstream,))
 
+    @override
     def poll(self) -> Polled:
         """Returns the next item with its worker's index."""
         polled = self.inputs[0].poll()
@@ -322,6 +331,7 @@ class FollowedBy(Node):
     def __init__(self, upstream: Node, other: Node) -> None:
         super().__init__("followed_by", {"output": [0]}, (upstream, other))
 
+    @override
     def poll(self) -> Polled:
         """Returns the next item after everything that it made possible."""
         polled = self.inputs[0].poll()
@@ -347,6 +357,7 @@ class Duplicate(Node):
         self.lead = lead
         self._waiting: list[deque[Delivered]] = [deque() for _ in range(copies)]
 
+    @override
     def poll(self) -> Polled:
         """Is not pulled itself; its copies are."""
         raise AssertionError("a duplicate is pulled through its copies")
@@ -367,17 +378,19 @@ class Duplicate(Node):
         return polled
 
     @property
+    @override
     def stateful(self) -> bool:
         """Always, because of the items that wait."""
         return True
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the items that wait: each copy's are the last ones of the longest queue."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives every copy its items back."""
         items = loaded_items(state["items"])
         self._waiting = [deque(items[len(items) - length :]) for length in state["lengths"]]
 
@@ -392,8 +405,8 @@ class Copy(Node):
         self.duplicate = duplicate
         self.index = index
 
+    @override
     def poll(self) -> Polled:
-        """Returns the next item of this copy."""
         return self.duplicate.poll_copy(self.index)
 
 

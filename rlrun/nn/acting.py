@@ -1,4 +1,4 @@
-"""What acts: a network that takes one step at a time, in whichever library."""
+"""Interface of networks that act: one forward pass per env step, in NumPy or torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Heads = dict[str, Floats]
 
 
 class ActingNetwork(Protocol):
-    """A network that takes one step at a time."""
+    """A network that computes one step [B] at a time."""
 
     @property
     def state_size(self) -> int:
@@ -23,7 +23,7 @@ class ActingNetwork(Protocol):
         ...
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
+        """Takes new parameters [A], read-only: they may be memory of Ray's object store."""
         ...
 
     def __call__(
@@ -33,23 +33,23 @@ class ActingNetwork(Protocol):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Takes one step.
+        """Computes the outputs of one step.
 
         Args:
             inputs: `obs`, a tree of [B, ...], and further inputs [B, width].
             state: Recurrent state before it, [B, state_size].
-            episode_starts: In which rows an episode begins with it, [B]: no state from before reaches it. None for
-                none.
-            noise: The network's own noise, [B, ...]; None for none.
+            episode_starts: Whether an episode begins with the step, [B]: its recurrent state is reset. None for no
+                episode start.
+            noise: Noise for a network that explores by itself (gSDE), [B, ...]; None for none.
 
         Returns:
-            What every head puts out, [B, K], and the recurrent state behind the step.
+            Outputs by head, [B, K], and the recurrent state after the step.
         """
         ...
 
 
 class TransformedOutputs(ABC):
-    """A network whose head `outputs` is put out in another form.
+    """A network whose head `outputs` is transformed.
 
     Args:
         network: The network.
@@ -70,10 +70,10 @@ class TransformedOutputs(ABC):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Takes one step."""
+        """Computes the outputs of one step, as `ActingNetwork` does."""
         heads, after = self.network(inputs, state, episode_starts, noise)
         return {**heads, "outputs": self.transformed(heads["outputs"], inputs)}, after
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Returns the network's outputs [B, K] for inputs in the other form, [B, ...]."""
+        """Transforms the network's outputs [B, K] for these inputs to [B, ...]."""

@@ -1,7 +1,7 @@
-"""Modules from outside of rlrun: made by import path, tried, and refused where parameters are not all of them (torch).
+"""Custom torch modules by import path: made, run once on trial, and refused if they have state besides parameters.
 
-Workers, learners and checkpoints hold parameters alone, so what a module returns must follow from those and from what
-is observed.
+Workers, learners and checkpoints hold parameters alone. So a module's outputs must be a function of those and of the
+observation.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from rlrun.registry import load_object
 
 
 def tried_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, seed: int) -> tuple[nn.Module, Any]:
-    """Makes a module and runs it twice.
+    """Makes a custom module and checks it in two forward passes.
 
     Args:
-        path: What makes it, as `package.module:Name`.
-        what: What it is for, for messages: "network".
-        make: Calls what the path names.
-        inputs: What it is run on.
-        seed: Seed of its first weights.
+        path: Its class or factory, as `package.module:Name`.
+        what: Its role in messages: "network".
+        make: Calls the class or factory with its arguments.
+        inputs: A batch of observations for the forward passes.
+        seed: Seed of its initial weights.
 
     Returns:
-        The module, and what it returned, which is the caller's to check.
+        The module, and its outputs, which the caller checks.
 
     Raises:
-        UsageError: It is not an nn.Module, or what it returns depends on more than parameters and observations.
+        UsageError: It is no nn.Module, or its outputs depend on more than parameters and observations.
     """
     with torch.random.fork_rng(devices=[]):
         named = load_object(path, what=what)
@@ -44,7 +44,7 @@ def tried_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, 
             raise UsageError(f"the {what} {path} makes {type(module).__name__}, not a torch.nn.Module")
         with torch.no_grad():
             returned = module(inputs)
-            # Watched at the second time, since layers may come into being as they are first run.
+            # Compared in the second pass, since the first one makes the parameters of lazy layers.
             buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
             state = torch.get_rng_state()
             module(inputs)

@@ -50,9 +50,12 @@ class DenseNet:
         self._parts: list[tuple[Floats, Floats, Callable[[Floats], Floats] | None]] = []
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Takes new parameters, which are asked for by name.
+        """Loads new parameters.
 
         Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
+
+        Args:
+            parameter: Returns a parameter's array by name.
         """
         self._parts = [
             (

@@ -2,7 +2,7 @@
 
 Source:
     Parisotto et al., "Stabilizing transformers for reinforcement learning", arXiv:1910.06764, section 3: layer
-    normalisation before each part, a ReLU behind it, and GRU-like gates. Attention counts by relative positions (Dai et
+    normalisation before each submodule, a ReLU after it, and GRU-like gates. Attention is by relative positions (Dai et
     al., arXiv:1901.02860, section 3.3).
 """
 
@@ -11,23 +11,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 GATE_BIAS = 2.0
-"""First bias of the gates: nearly nothing of what a part computes gets through at first (arXiv:1910.06764, eq. 5)."""
+"""Initial bias of the gates, with which each layer starts near the identity (arXiv:1910.06764, eq. 5)."""
 
 INVISIBLE = -1e9
-"""Attention score of a step that is not to be seen."""
+"""Attention score of a masked step."""
 
 
 class GatedTransformer(nn.Module):
-    """A stack of gated attention layers, of which each looks back M steps of the same episode.
+    """A stack of gated attention layers, each with a memory of M steps of the same episode.
 
-    Its recurrent state [S, N * M * H + 1] is what each of the N layers was given in the last M steps, oldest first, and
-    how many of those there were. No gradient flows into it.
+    Its recurrent state [S, N * M * H + 1] holds the inputs of each of the N layers in the last M steps, oldest first,
+    and the number of valid steps among them. No gradient flows into it.
 
     Args:
-        inputs: D, numbers that it takes.
-        width: H, numbers that it puts out.
+        inputs: D, input features.
+        width: H, output features.
         layers: N.
         heads: Heads of each layer.
         memory_len: M.
@@ -40,22 +41,23 @@ class GatedTransformer(nn.Module):
         self.embedding = nn.Linear(inputs, width)
         self.layers = nn.ModuleList(GatedAttention(width, heads) for _ in range(layers))
 
+    @override
     def forward(self, features: Tensor, state: Tensor, episode_starts: Tensor) -> tuple[Tensor, Tensor]:
         """Runs the layers over rows of consecutive steps.
 
         Args:
             features: [S, L, D].
             state: Recurrent state before the first steps.
-            episode_starts: Whether an episode begins with a step, [S, L]: nothing from before is seen there.
+            episode_starts: Whether an episode begins with a step, [S, L]: earlier steps are masked.
 
         Returns:
-            [S, L, H], and the recurrent state behind the last steps.
+            Features [S, L, H], and the recurrent state after the last steps.
         """
         rows, length = episode_starts.shape
         memory, count = state[:, :-1].view(rows, len(self.layers), self.memory_len, self.width), state[:, -1]
         episodes = episode_starts.long().cumsum(1)
         places = torch.arange(-self.memory_len, length, device=features.device)
-        # How far each place lies behind each step, [L, M + L]; what is not yet there lies at less than 0.
+        # Steps from each place back to each query, [L, M + L]; negative for future places.
         distances = places[self.memory_len :, None] - places
         same_episode = torch.cat([_remembered(episodes, count, self.memory_len), _same(episodes)], -1)
         visible = same_episode & (distances >= 0) & (distances <= self.memory_len)
@@ -74,12 +76,12 @@ class GatedTransformer(nn.Module):
 
 
 def _remembered(episodes: Tensor, count: Tensor, memory_len: int) -> Tensor:
-    """Whether steps [S, L] may see what is remembered, of which the last `count` [S] are there, [S, L, M]."""
+    """Mask [S, L, M] of memory that steps [S, L] may attend to: same episode, among the last `count` [S]."""
     return (episodes == 0)[..., None] & _latest(count, memory_len)[:, None]
 
 
 def _latest(count: Tensor, memory_len: int) -> Tensor:
-    """Whether places of a memory, oldest first, are among the last `count` [S], [S, M]."""
+    """Mask [S, M] of the last `count` [S] steps of a memory, oldest first."""
     return torch.arange(memory_len, 0, -1, device=count.device) <= count[:, None]
 
 
@@ -89,7 +91,7 @@ def _same(episodes: Tensor) -> Tensor:
 
 
 def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
-    """Returns encodings of the distances 0, 1, ... [number, width] (Vaswani et al., arXiv:1706.03762, section 3.5)."""
+    """Sinusoidal encodings of the distances 0, 1, ... [number, width] (arXiv:1706.03762, section 3.5)."""
     half = (width + 1) // 2
     frequencies = 10_000.0 ** (-torch.arange(half, device=device) / half)
     angles = torch.arange(number, device=device)[:, None] * frequencies
@@ -97,7 +99,7 @@ def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
 
 
 class GatedAttention(nn.Module):
-    """Attention and a dense layer, each normalised before and gated behind (arXiv:1910.06764, eqs. 3 and 4).
+    """Attention and a dense layer, each with layer norm before and a gate after it (arXiv:1910.06764, eqs. 3 and 4).
 
     Args:
         width: H.
@@ -119,14 +121,15 @@ class GatedAttention(nn.Module):
         self.dense = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
         self.dense_gate = Gate(width)
 
+    @override
     def forward(self, hidden: Tensor, memory: Tensor, visible: Tensor, distances: Tensor, positions: Tensor) -> Tensor:
-        """Returns what it puts out for steps [S, L, H].
+        """Computes the layer's outputs for steps, [S, L, H].
 
         Args:
-            hidden: What it is given, [S, L, H].
-            memory: What it was given in the steps before, [S, M, H].
-            visible: Which of the M + L steps each step sees, [S, L, M + L].
-            distances: How far those lie behind it, 0 to M, [L, M + L].
+            hidden: The layer's inputs, [S, L, H].
+            memory: The layer's inputs in the M steps before, [S, M, H].
+            visible: Attention mask: which of the M + L steps each step attends to, [S, L, M + L].
+            distances: Relative position of those, 0 to M steps back, [L, M + L].
             positions: Encodings of the distances, [M + 1, H].
         """
         seen = self.attention_norm(torch.cat([memory, hidden], 1))
@@ -149,7 +152,7 @@ class GatedAttention(nn.Module):
 
 
 class Gate(nn.Module):
-    """A GRU's gates between what comes in and what a part made of it (arXiv:1910.06764, section 3.2).
+    """GRU-type gate between a submodule's input and its output (arXiv:1910.06764, section 3.2).
 
     Args:
         width: H.
@@ -162,8 +165,9 @@ class Gate(nn.Module):
         self.of_reset = nn.Linear(width, width, bias=False)
         self.bias = nn.Parameter(torch.full((width,), GATE_BIAS))
 
+    @override
     def forward(self, hidden: Tensor, part: Tensor) -> Tensor:
-        """Returns what goes on, [S, L, H], from what came in and what a part made of it."""
+        """Gates a submodule's input `hidden` and its output `part`, [S, L, H] each."""
         made = self.of_part(part).chunk(3, -1)
         came = self.of_input(hidden).chunk(2, -1)
         reset = (made[0] + came[0]).sigmoid()

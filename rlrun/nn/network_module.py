@@ -1,4 +1,4 @@
-"""The parameters of a network and what it computes with them over rows of consecutive steps (torch)."""
+"""A network's parameters and forward pass over sequences [S, L] (torch)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.nn.encoders import HIDDEN_GAIN, ObservationEncoder, initialize_orthogonally, mlp
@@ -17,7 +18,7 @@ from rlrun.nn.torch_cores import core_parts, run_core
 
 
 class NetworkModule(nn.Module):
-    """A network as its spec says; parameters are named as the spec names their layers.
+    """The torch module of a `NetworkSpec`; parameters are named as the spec names their layers.
 
     Args:
         spec: The description.
@@ -53,6 +54,7 @@ class NetworkModule(nn.Module):
     def _part(self, name: str) -> Any:
         return getattr(self, name)
 
+    @override
     def forward(
         self,
         inputs: Mapping[str, Any],
@@ -60,17 +62,17 @@ class NetworkModule(nn.Module):
         episode_starts: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Runs the network over rows of consecutive steps.
+        """Runs the network over sequences of consecutive steps.
 
         Args:
             inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
             state: Recurrent state before the first steps, [S, state_size]; None without a core.
-            episode_starts: Whether an episode begins with a step, [S, L]: no state from before reaches it.
-            steps: With a core: of which steps of its row the heads are wanted, [S, N], to which the spec's vectors
-                belong then; None for all, one after another.
+            episode_starts: Whether an episode begins with a step, [S, L]: its recurrent state is reset.
+            steps: With a core: indices of the steps in each sequence at which heads and vectors are evaluated, [S, N];
+                None for all L.
 
         Returns:
-            What every head puts out, [S, L, K] or [S, N, K] of float32, and the recurrent state behind the last steps.
+            Outputs by head, [S, L, K] or [S, N, K] of float32, and the recurrent state after the last steps.
         """
         rows, length = leaves(inputs["obs"])[0].shape[:2]
         asked = length if steps is None else steps.shape[1]
@@ -129,7 +131,7 @@ class NetworkModule(nn.Module):
                 initialize_orthogonally(self._part(name), 1.0, generator)
 
     def remember_at_first(self) -> None:
-        """Has LSTMs begin with remembering rather than forgetting.
+        """Initialises forget-gate biases of LSTMs with 1.
 
         Source:
             Jozefowicz et al., "An empirical exploration of recurrent network architectures", 2015.
@@ -142,11 +144,11 @@ class NetworkModule(nn.Module):
 
 
 def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
-    """Returns values plus advantages, of which the mean over actions is taken off.
+    """Dueling aggregation: value plus advantages minus their mean over actions.
 
     Args:
-        values: Of observations, [N, 1, K].
-        advantages: Of actions there, [N, A, K].
+        values: State values, [N, 1, K].
+        advantages: Advantages of actions, [N, A, K].
 
     Source:
         Wang et al., arXiv:1511.06581, eq. 9.
@@ -155,13 +157,13 @@ def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
 
 
 def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal: bool, seed: int) -> None:
-    """Gives networks that torch has initialised their first parameters.
+    """Sets the initial parameters of networks that torch has made.
 
     Args:
         networks: The networks, in the order in which their output layers draw.
         root: The module that holds all of them.
-        orthogonal: Whether weights start orthogonal, with biases of 0, instead of torch's own way.
-        seed: Seed of those draws.
+        orthogonal: Whether weights are orthogonal and biases 0, instead of torch's default initialisation.
+        seed: Seed of the orthogonal draws.
     """
     generator = torch.Generator().manual_seed(seed)
     if orthogonal:
@@ -179,7 +181,7 @@ def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Has torch draw from a seed, and from its own generator again afterwards."""
+    """Context in which torch draws from a seed; its own generator is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

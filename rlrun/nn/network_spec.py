@@ -1,4 +1,4 @@
-"""What a network is made of: one description, which a torch and a NumPy executor run alike.
+"""Description of a network, which a torch and a NumPy executor run alike.
 
 It is plain data. `rlrun.nn.network_module` makes parameters of it and runs them over rows [S, L];
 `rlrun.nn.numpy_network` runs the same parameters one step [B] at a time, for acting.
@@ -15,19 +15,19 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
 
 VARIANCE_FLOOR = 1e-6
-"""What is added to a variance that depends on features, all of which may be 0."""
+"""Added to a variance computed from features (gSDE), since all of those may be 0."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """A recurrent layer behind the trunk.
+    """Description of a recurrent layer after the trunk.
 
     Attributes:
-        kind: Which one.
-        width: H, numbers that it puts out.
+        kind: LSTM, GRU or GTrXL.
+        width: H, output features.
         layers: N, layers of a transformer.
-        heads: Heads of each of them.
-        memory_len: M, steps that each looks back.
+        heads: Attention heads of each of them.
+        memory_len: M, past steps that each attends to.
     """
 
     kind: CoreKind
@@ -38,10 +38,10 @@ class Core:
 
     @property
     def state_size(self) -> int:
-        """Numbers of recurrent state.
+        """Size of the recurrent state.
 
-        Those are the hidden state [H] and, of an LSTM, the cells [H] behind it; of a transformer what each layer was
-        given in the last steps [N, M, H], and how many of those there were.
+        It is the hidden state [H], followed by an LSTM's memory cells [H]. A transformer's are the inputs of each layer
+        in the last steps [N, M, H], and the number of valid steps among them.
         """
         if self.kind == "gtrxl":
             return self.layers * self.memory_len * self.width + 1
@@ -50,11 +50,11 @@ class Core:
 
 @dataclass(frozen=True)
 class LogStds:
-    """Log standard deviations that a head puts out behind its means.
+    """Log standard deviations of a Gaussian head, which follow its means.
 
     Attributes:
-        number: How many.
-        first: What they begin with.
+        number: Number of standard deviations.
+        first: Their initial value.
         state_dependent: Whether they are those of state-dependent exploration (gSDE), instead of free parameters.
     """
 
@@ -65,17 +65,17 @@ class LogStds:
 
 @dataclass(frozen=True)
 class Head:
-    """What a network puts out under one name.
+    """An output head of a network.
 
     Attributes:
-        name: That name.
+        name: Its name among the network's outputs.
         layer: Name of its layer among the parameters.
-        outputs: K, numbers that it puts out.
+        outputs: K, its number of outputs.
         gain: Gain of its orthogonal initialisation.
-        hiddens: Dense layers of its own before it; None if the layer stands alone.
-        num_actions: A, if the numbers are values of so many actions in dueling form; else 0.
-        value_layer: Name of the layer that gives the observation's own value then; "" if the head's first outputs do.
-        log_stds: Which of the numbers, the last ones, are log standard deviations; None for none.
+        hiddens: Widths of dense layers of its own before the output layer; None for no stream of its own.
+        num_actions: A, if the outputs are values of A actions in dueling form; else 0.
+        value_layer: Name of the state-value layer of a dueling head; "" if the layer's first outputs are that value.
+        log_stds: Log standard deviations, the last of the outputs; None for none.
     """
 
     name: str
@@ -89,12 +89,12 @@ class Head:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is nothing but dense layers."""
+        """Whether it consists of dense layers only."""
         return not self.num_actions and self.log_stds is None
 
     @property
     def layer_outputs(self) -> int:
-        """Numbers that its layer puts out."""
+        """Outputs of its layer, before dueling aggregation and without log standard deviations."""
         return (
             self.outputs
             - (0 if self.log_stds is None else self.log_stds.number)
@@ -103,17 +103,17 @@ class Head:
 
     @property
     def numbers_per_action(self) -> int:
-        """Numbers that describe one action's value."""
+        """Outputs per action, such as the atoms of a distributional value; 0 without dueling."""
         return self.outputs // self.num_actions if self.num_actions else 0
 
 
 @dataclass(frozen=True)
 class Tower:
-    """Encoder, trunk and core of its own, and the heads on them.
+    """An encoder, trunk and core, with the heads on top of them.
 
     Attributes:
-        heads: What it puts out.
-        prefix: What the names of its parts begin with.
+        heads: Its heads.
+        prefix: Prefix of its layers' names.
     """
 
     heads: tuple[Head, ...]
@@ -122,15 +122,15 @@ class Tower:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Encoders by observation leaf, dense trunk, recurrent core and heads, in one tower or several.
+    """Description of a network: observation encoders, dense trunk, recurrent core and heads, in one or more towers.
 
     Attributes:
         leaves: The tree of `ObservationLeaf` of the input `obs`, without an action mask.
-        towers: What there is behind it; towers share nothing but the inputs.
+        towers: The towers, which share nothing but the inputs.
         hiddens: Widths of the trunk's dense layers.
-        activation: What follows each of them.
-        vectors: Further inputs, by name and width: a critic's `actions`. They are put beside the encoded observation,
-            or beside what the core puts out, so that the recurrent state is one of observations alone.
+        activation: Activation after each of them.
+        vectors: Further inputs, by name and width: a critic's `actions`. They are concatenated with the encoded
+            observation, or with the core's outputs, so that the recurrent state depends on observations alone.
         core: The recurrent layer between trunk and heads; None for none.
     """
 
@@ -143,34 +143,34 @@ class NetworkSpec:
 
     @property
     def is_dense(self) -> bool:
-        """Whether no observation has an encoder with parameters, and nothing attends, so that NumPy can act."""
+        """Whether NumPy can execute it: no encoder has parameters, and the core is no transformer."""
         attends = self.core is not None and self.core.kind == "gtrxl"
         return not attends and all(leaf.is_dense for leaf in leaves(self.leaves))
 
     @property
     def inputs(self) -> int:
-        """Numbers that the trunk takes."""
+        """Input features of the trunk."""
         encoded: int = sum(leaf.width for leaf in leaves(self.leaves))
         return encoded + (self.vector_width if self.core is None else 0)
 
     @property
     def vector_width(self) -> int:
-        """Numbers of the further inputs."""
+        """Total width of the further inputs."""
         return sum(width for _, width in self.vectors)
 
     @property
     def trunk_features(self) -> int:
-        """Numbers that the trunk puts out."""
+        """Output features of the trunk."""
         return self.hiddens[-1] if self.hiddens else self.inputs
 
     @property
     def features(self) -> int:
-        """F, numbers that heads take."""
+        """F, input features of the heads."""
         return self.trunk_features if self.core is None else self.core.width + self.vector_width
 
     @property
     def state_size(self) -> int:
-        """Numbers of recurrent state: those of each tower's core, one tower behind the other."""
+        """Size of the recurrent state: those of the towers' cores, concatenated."""
         return 0 if self.core is None else self.core.state_size * len(self.towers)
 
     @property
@@ -188,7 +188,7 @@ class NetworkSpec:
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
     def only(self, *names: str) -> NetworkSpec:
-        """Returns the part of the network that some heads need."""
+        """Returns the network with the named heads alone."""
         towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 
@@ -201,13 +201,13 @@ def network_spec(
     vectors: tuple[tuple[str, int], ...] = (),
     core: Core | None = None,
 ) -> NetworkSpec:
-    """Returns the network that settings describe.
+    """Makes the description of a network from settings.
 
     Args:
         leaves_of: The tree of `ObservationLeaf`.
         model: The settings.
-        towers: What there is behind the observation.
-        hiddens: Widths of the trunk's layers, if not all of the settings' are the trunk's.
+        towers: The towers.
+        hiddens: Widths of the trunk's layers; None for those of the settings.
         vectors: Further inputs by name and width.
         core: The recurrent layer.
     """
@@ -216,7 +216,7 @@ def network_spec(
 
 
 def core_of(model: ModelConfig) -> Core | None:
-    """Returns the recurrent layer that settings describe; None for none."""
+    """Returns the recurrent layer of settings; None for none."""
     if model.core is None:
         return None
     if model.core == "gtrxl":
@@ -225,9 +225,9 @@ def core_of(model: ModelConfig) -> Core | None:
 
 
 def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:
-    """Returns the widths of the dense layers behind an encoded observation.
+    """Returns the widths of the dense layers after the observation encoders.
 
-    Unless they are set there are none where images are all that is observed: their encoders end in a dense layer.
+    Unless they are set, there are none where only images are observed: their encoders end in a dense layer.
 
     Args:
         model: The settings.
@@ -240,7 +240,7 @@ def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, 
 def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
     """Whether the value net shares the policy's layers.
 
-    Unless that is set it does where an image is observed, or something for which there is an encoder of one's own.
+    Unless that is set, it does where an image is observed, or a part with a custom encoder.
 
     Args:
         model: The settings.
@@ -252,7 +252,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Returns the settings of a network that are left to the observations, by name, with what these make of them."""
+    """Returns the network settings that depend on the observation space where they are null, by name."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

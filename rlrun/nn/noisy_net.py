@@ -1,4 +1,4 @@
-"""Dense layers whose parameters are drawn anew for every pass (torch)."""
+"""Noisy networks: dense layers with learned parameter noise, drawn for each forward pass (torch)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 
 @dataclass(frozen=True)
 class NoisyLayer:
-    """A dense layer whose parameters are varied.
+    """Description of a noisy dense layer.
 
     Attributes:
         weight: Name of its weights [outputs, inputs] in the module.
         bias: Name of its biases [outputs], "" if it has none.
         weight_sigma: Name of the weights' standard deviations.
         bias_sigma: Name of the biases' standard deviations.
-        inputs: Numbers that it takes.
-        outputs: Numbers that it puts out.
+        inputs: Its input features.
+        outputs: Its output features.
     """
 
     weight: str
@@ -33,18 +34,18 @@ class NoisyLayer:
 
 
 class NoisyNet(nn.Module):
-    """A network and, for each parameter of its dense layers, how much it is varied.
+    """A network with factorised Gaussian noise on the parameters of its dense layers.
 
-    The network's own parameters are the means. Convolutions are not varied.
+    The network's own parameters are the means, and `sigmas` the standard deviations. Convolutions have no noise.
 
     Attributes:
         net: The network.
         layers: Its dense layers.
-        num_noise: Numbers of noise that one draw takes, for each layer its inputs' and then its outputs'.
+        num_noise: Noise variables of one draw: for each layer those of its inputs, then those of its outputs.
 
     Args:
         net: The network.
-        sigma: First standard deviation of its parameters times the root of their layer's inputs.
+        sigma: Initial standard deviation of parameters, times the square root of their layer's number of inputs.
 
     Source:
         Fortunato et al., arXiv:1706.10295, section 3 (b) and 3.2.
@@ -74,12 +75,13 @@ class NoisyNet(nn.Module):
         self.layers = tuple(layers)
         self.num_noise = sum(layer.inputs + layer.outputs for layer in layers)
 
+    @override
     def forward(self, *arguments: Any) -> Any:
-        """Returns what the network returns with the means of its parameters."""
+        """Runs the network without noise, with the means of its parameters."""
         return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
-        """Returns this module's parameters by name, the network's varied by noise.
+        """Returns this module's parameters by name, with noise on those of dense layers.
 
         Args:
             views: This module's parameters by name.

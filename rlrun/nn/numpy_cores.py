@@ -1,4 +1,4 @@
-"""Recurrent layers acting one step at a time (NumPy); the same as those of `rlrun.nn.torch_cores`."""
+"""LSTM and GRU for acting, one step at a time (NumPy); equal to those of `rlrun.nn.torch_cores`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Floats = NDArray[np.float32]
 class Lstm:
     """An LSTM with its gates in torch's order: input, forget, candidate, output.
 
-    Its recurrent state is one array [B, 2 H]: the hidden state, and the cells.
+    Its recurrent state is one array [B, 2 H]: the hidden state, and the memory cells.
 
     Args:
         width: H.
@@ -23,8 +23,8 @@ class Lstm:
         self._bias: Floats = np.zeros(0, np.float32)
 
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
-        """Takes new weights of inputs [4 H, D], biases [4 H], and weights of the hidden state [4 H, H]."""
-        # One product of inputs and hidden state side by side costs half of two.
+        """Loads weights of inputs [4 H, D], biases [4 H], and weights of the hidden state [4 H, H]."""
+        # One product of the concatenated inputs and hidden state costs half of two.
         self._weights = np.ascontiguousarray(np.concatenate([inputs.T, hidden.T]))
         self._bias = bias.copy()
         # sigmoid(x) = (1 + tanh(x / 2)) / 2, so that one tanh serves all four gates; the halves are put in here.
@@ -34,7 +34,7 @@ class Lstm:
             self._bias[own] *= 0.5
 
     def __call__(self, inputs: Floats, state: Floats) -> Floats:
-        """Returns the recurrent state behind inputs [B, D], [B, 2 H]; the first H numbers are the outputs."""
+        """Returns the recurrent state [B, 2 H] after inputs [B, D]; its first H features are the outputs."""
         width = self.width
         gates = np.concatenate([inputs, state[:, :width]], -1) @ self._weights
         gates += self._bias
@@ -63,7 +63,7 @@ class Gru:
         self._hidden: Floats = np.zeros((0, 0), np.float32)
 
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
-        """Takes new weights of inputs [3 H, D], biases [3 H], and weights of the hidden state [3 H, H]."""
+        """Loads weights of inputs [3 H, D], biases [3 H], and weights of the hidden state [3 H, H]."""
         self._inputs, self._hidden = np.ascontiguousarray(inputs.T), np.ascontiguousarray(hidden.T)
         self._bias = bias.copy()
         # sigmoid(x) = (1 + tanh(x / 2)) / 2, as in `Lstm`.
@@ -71,7 +71,7 @@ class Gru:
             part[..., : 2 * self.width] *= 0.5
 
     def __call__(self, inputs: Floats, state: Floats) -> Floats:
-        """Returns the hidden state behind inputs [B, D], [B, H], which is also what it puts out."""
+        """Returns the hidden state [B, H] after inputs [B, D], which is also the output."""
         width = self.width
         of_inputs, of_hidden = inputs @ self._inputs, state @ self._hidden
         of_inputs += self._bias

@@ -1,4 +1,4 @@
-"""A network acting one step at a time (NumPy): the same as `rlrun.nn.network_module`, for dense specs."""
+"""Forward pass of one step in NumPy, for acting; equal to `rlrun.nn.network_module` for dense specs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.nn.dense_net import DenseNet
 from rlrun.nn.model_config import Activation
@@ -21,13 +22,13 @@ ParameterByName = Callable[[str], Floats]
 
 
 class NumpyNetwork:
-    """A network over views of a flat parameter vector.
+    """A network in NumPy over views of a flat parameter vector.
 
-    It is plain data until parameters are loaded, so it travels to workers that never import torch.
+    It is pickled without parameters, so it is sent to workers that never import torch.
 
     Args:
         spec: The description, a dense one.
-        slots: Where its parameters lie in the vector that is loaded, by their names in the network.
+        slots: Offsets and shapes of its parameters in the flat vector, by their names in the network.
 
     Attributes:
         state_size: Numbers of recurrent state.
@@ -43,11 +44,11 @@ class NumpyNetwork:
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
-        """The head's name, and (name, activation) of each layer, where dense layers are all there is; else None."""
+        """The head's name, and (name, activation) of each layer, of a plain chain of dense layers; else None."""
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], which nobody writes to; they may lie in the object store."""
+        """Takes new parameters [A], read-only: they may be memory of Ray's object store."""
 
         def parameter(name: str) -> Floats:
             slot = self.slots[name]
@@ -66,18 +67,18 @@ class NumpyNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Takes one step.
+        """Computes the outputs of one step.
 
         Args:
             inputs: `obs`, a tree of [B, ...], and the spec's vectors [B, width].
-            state: Recurrent state before it, [B, state_size]; None without a core.
-            episode_starts: In which rows an episode begins with it, [B]: no state from before reaches it. None for
-                none.
+            state: Recurrent state before the step, [B, state_size]; None without a core.
+            episode_starts: Whether an episode begins with the step, [B]: its recurrent state is reset. None for no
+                episode start.
             noise: Standard normal matrices for state-dependent exploration, [B, F * D]; None for none.
 
         Returns:
-            What every head puts out, [B, K], and the recurrent state behind the step. With `noise` there is a head of
-            that name: the shifts of the means in units of the standard deviations, [B, D].
+            Outputs by head, [B, K], and the recurrent state after the step. With `noise` there is a head of that name:
+            the shifts of the means in units of the standard deviations, [B, D].
         """
         x = dense_inputs(self._leaves, inputs["obs"])
         vectors = [inputs[name] for name in self._vectors]
@@ -105,13 +106,14 @@ class NumpyNetwork:
             return heads, np.concatenate(after, -1)
         return heads, after[0] if after else None
 
+    @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leaves the parameters out: they arrive by a broadcast."""
+        """Pickles the description without parameters, which arrive by a broadcast."""
         return NumpyNetwork, (self.spec, self.slots)
 
 
 def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
-    """Returns a network that is nothing but dense layers as one chain of them, with its head's name; else None."""
+    """Returns the head's name and the chain of layers of a network of dense layers only; else None."""
     if len(spec.heads) > 1 or spec.core is not None:
         return None
     (tower,) = spec.towers
@@ -125,7 +127,7 @@ class _Tower:
     """The layers of the i-th tower.
 
     Attributes:
-        state: Where its part of the recurrent state lies.
+        state: Its slice of the recurrent state.
     """
 
     def __init__(self, spec: NetworkSpec, i: int) -> None:
@@ -169,14 +171,14 @@ class _Head:
             self._log_stds = np.exp(parameter("std.log_stds")) if log_stds.state_dependent else parameter("log_stds")
 
     def __call__(self, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> None:
-        """Adds what the head puts out for features [B, F]."""
+        """Adds the head's outputs for features [B, F] to `heads`."""
         outputs = self.layers(features)
         if not self.head.is_plain:
             outputs = self._completed(outputs, features, heads, noise)
         heads[self.name] = outputs
 
     def _completed(self, outputs: Floats, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> Floats:
-        """Returns what the layers put out in dueling form, or with log standard deviations behind."""
+        """Aggregates the outputs of a dueling head, or appends log standard deviations to the means."""
         head = self.head
         if self.value_layers is not None:
             values = self.value_layers(features)[:, None]
@@ -198,7 +200,7 @@ class _Head:
 
 
 def beside(means: Floats, log_stds: Floats) -> Floats:
-    """Returns means [B, D] with log standard deviations, [B, S] or [S] for all, behind them, [B, D + S]."""
+    """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all, to [B, D + S]."""
     size = means.shape[1]
     both = np.empty((len(means), size + log_stds.shape[-1]), np.float32)
     both[:, :size], both[:, size:] = means, log_stds

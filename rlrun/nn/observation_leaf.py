@@ -1,4 +1,4 @@
-"""One part of an observation: in which form it enters a network, and how many numbers it comes to there."""
+"""Leaves of observation spaces: their encoding in a network, and their width there."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from numpy.typing import NDArray
 from rlrun.nn.model_config import Conv, Pooling
 
 IMAGE_FEATURES: dict[Conv, int] = {"nature": 512, "impala": 256}
-"""Numbers that each encoder of images puts out."""
+"""Output features of each image encoder."""
 
 ENTITY_FEATURES = 64
-"""Numbers that a set of entities comes to."""
+"""Features of an encoded set of entities."""
 
 EMBEDDING_FEATURES = 8
-"""Numbers of the vector that is learned for each value of an integer."""
+"""Width of the learned embedding of an integer."""
 
 MASKS = ("mask", "entity_mask")
-"""Kinds of parts that say what of the others counts, and enter no network themselves."""
+"""Kinds of leaves that mask other leaves or actions, and are no inputs of a network."""
 
 
 APART = ("mask", "actions")
-"""Kinds of parts at the top level of an observation that are not among those a network encodes."""
+"""Kinds of leaves at the top level of an observation that have no encoder."""
 
 
 @dataclass(frozen=True)
 class OwnEncoder:
-    """An encoder from outside of rlrun.
+    """A custom encoder of a part of an observation.
 
     Attributes:
         path: Its class as `package.module:Class`.
-        space: The space of what it encodes, from which it is made.
-        width: Numbers that it puts out.
+        space: The space of that part, from which the encoder is made.
+        width: D, its output features.
     """
 
     path: str
@@ -46,24 +46,24 @@ class OwnEncoder:
 
 @dataclass(frozen=True)
 class ObservationLeaf:
-    """One part of an observation.
+    """A leaf of an observation space, with its encoding.
 
     Attributes:
         kind: `vector` for numbers, `choices` for the one-hot encoded integers of a Discrete or MultiDiscrete space,
             `one_hot` for those of a Box, `embedding` for integers of either with a learned vector for each value,
-            `image` for convolutions, `entities` for a set, `own` for an encoder from outside of rlrun, `entity_mask`
-            for which entities there are, `mask` for the action mask, `actions` for features of the actions that can
-            be taken, which are embedded on their own.
-        shape: Its shape as the env gives it.
-        sizes: How many values each integer takes: of each choice, or of all integers alike, (n,).
+            `image` for convolutions, `entities` for a set, `own` for a custom encoder, `entity_mask` for the mask of
+            present entities, `mask` for the action mask, `actions` for features of the available actions, which are
+            embedded on their own.
+        shape: Its shape in the env's observation.
+        sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
         starts: Each integer's smallest value; as `sizes`.
-        is_normalized: Whether its numbers are normalised by running moments before they enter.
-        scale: Factor that brings the numbers of a vector, an image or entities into 0..1.
-        low: What is taken off before: the least that they can be.
+        is_normalized: Whether its numbers are normalised by running moments.
+        scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
+        low: Their lower bound, subtracted before scaling.
         conv: The convolutions of an image; None where the policy brings its own.
-        pooling: How entities become one vector.
-        mask: Key of the part beside entities that says which are there; "" if all are.
-        own: The encoder from outside of rlrun.
+        pooling: Pooling of entities.
+        mask: Key, in the same Dict, of the mask of present entities; "" if all are.
+        own: The custom encoder.
     """
 
     kind: Literal[
@@ -82,7 +82,7 @@ class ObservationLeaf:
 
     @property
     def width(self) -> int:
-        """Numbers that a dense layer gets from it."""
+        """Features of the encoded leaf."""
         if self.kind == "vector":
             return math.prod(self.shape)
         if self.conv is not None:
@@ -102,12 +102,12 @@ class ObservationLeaf:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it enters without parameters of its own, so that NumPy can encode it."""
+        """Whether its encoding has no parameters, so that NumPy can compute it."""
         return self.kind in ("vector", "choices", "one_hot")
 
     @property
     def is_scaled(self) -> bool:
-        """Whether its numbers are brought into 0..1."""
+        """Whether its numbers are scaled to 0..1."""
         return self.scale != 1.0 or self.low != 0.0
 
     @property
@@ -117,13 +117,13 @@ class ObservationLeaf:
 
     @property
     def channels_height_width(self) -> tuple[int, int, int]:
-        """An image's form as the convolutions get it: the images of a stack are channels."""
+        """An image's shape in convolutions: the images of a stack are channels."""
         *stack, first, second, third = self.shape if len(self.shape) > 2 else (1, *self.shape)
         channels, height, width = (third, first, second) if self.channels_last else (first, second, third)
         return math.prod(stack) * channels, height, width
 
     def dense(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns the numbers that a dense layer gets, [B, width]."""
+        """Encodes observations [B, *shape] as features [B, width]; only for dense leaves."""
         if self.kind == "vector":
             numbers = observations.reshape(len(observations), self.width).astype(np.float32, copy=False)
             return (numbers - self.low) * self.scale if self.is_scaled else numbers
@@ -139,7 +139,7 @@ class ObservationLeaf:
         return encoded
 
     def describe(self) -> str:
-        """Says in a few words how it enters the network."""
+        """Describes the encoding in a few words."""
         shape = "x".join(map(str, self.shape)) or "1"
         match self.kind:
             case "mask":
@@ -157,7 +157,7 @@ class ObservationLeaf:
             case "embedding":
                 return f"{shape}, a learned vector of {EMBEDDING_FEATURES} numbers for each of {self._values()}"
             case "entities":
-                masked = f"those that {self.mask} says" if self.mask else "all of them"
+                masked = f"those in {self.mask}" if self.mask else "all of them"
                 return f"entities {shape}, {self._scaling()}, {self.pooling} over {masked}, {self.width} numbers"
             case "image":
                 return f"image {shape} through {self.conv or 'convolutions of its own'}, {self._scaling()}"

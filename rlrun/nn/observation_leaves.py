@@ -1,4 +1,4 @@
-"""How each part of an observation enters a network: from a space and settings to a tree of `ObservationLeaf`."""
+"""Encodings of observation spaces: from a space and settings to a tree of `ObservationLeaf`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from rlrun.nn.model_config import Conv, Encoding, ObservationConfig
 from rlrun.nn.observation_leaf import APART, MASKS, ObservationLeaf, OwnEncoder
 
 IMAGE_MIN_PIXELS = 20
-"""Side from which a Box is taken for an image: what is smaller is more likely a grid or a table."""
+"""Least side of a Box that is taken for an image: a smaller one is more likely a grid or a table."""
 
 NATURE_MIN_PIXELS = 36
 """Side of the smallest image that the `nature` convolutions take as they are."""
 
 MOST_ONE_HOT_VALUES = 16
-"""Integers with at most so many values are taken for choices, such as the kinds of things in a grid; two values enter
-as 0 and 1."""
+"""Greatest number of values of integers that are taken for categories, such as the kinds of things in a grid; two
+values are encoded as 0 and 1."""
 
 MOST_SCALED_VALUES = 2**16
-"""Integers with more values than these are taken for unbounded: brought into 0..1 they would hardly differ."""
+"""Integers with more values are taken for unbounded: scaled to 0..1 they would hardly differ."""
 
 ObservationTree = Any
 """A tree of `ObservationLeaf`: a leaf, or a dict or tuple of trees."""
@@ -51,15 +51,14 @@ def observation_leaves(
 
     Args:
         space: The space.
-        settings: How parts of it enter where the default is not right, by path.
-        normalize: Whether numbers are normalised by running moments: those of all Boxes that enter as vectors,
-            integers too, for which no bounds are set. Nothing else scales them then.
-        encoders: Import paths of encoders from outside of rlrun, by path of the part. They are made and tried.
-        conv: The convolutions of all images; None for what fits the size of each.
+        settings: Encodings of parts where the default is not right, by path.
+        normalize: Whether numbers are normalised by running moments: those of all Boxes encoded as vectors, integers
+            too, for which no bounds are set. They are not scaled by their bounds then.
+        encoders: Import paths of custom encoders, by path of the part. They are made and run once on trial.
+        conv: The convolutions of all images; None to choose by the size of each.
 
     Raises:
-        UsageError: If a part of the space cannot enter a network, settings are about no part, or an encoder does not
-            fit its part.
+        UsageError: A part of the space has no encoding, settings name no part, or an encoder does not fit its part.
     """
     encoders = encoders or {}
     reading = _Reading(settings, encoders, conv, normalize)
@@ -79,13 +78,13 @@ def observation_leaves(
 
 
 def described_leaves(tree: ObservationTree) -> list[tuple[str, str]]:
-    """Returns (path, how it enters the network) of each part of an observation."""
+    """Returns (path, description of its encoding) of each part of an observation."""
     return [(path, leaf.describe()) for path, leaf in named_leaves(tree)]
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """What decides how the parts of a space enter, beside the space."""
+    """Settings that choose the encodings of a space's parts."""
 
     settings: Mapping[str, ObservationConfig]
     encoders: Mapping[str, str]
@@ -125,7 +124,7 @@ class _Reading:
             if mask == key or mask not in space.spaces:
                 others = [other for other in space.spaces if other != key]
                 told = ", ".join(f"{other!r}" for other in others) or "nothing"
-                raise UsageError(f"{own} is no part beside it: {mask!r}; there is {told}{did_you_mean(mask, others)}")
+                raise UsageError(f"{own} is no part next to it: {mask!r}; there is {told}{did_you_mean(mask, others)}")
             if not isinstance(space[mask], Box | MultiBinary) or space[mask].shape != part.shape[:1]:
                 raise UsageError(
                     f"{own} is {space[mask]}, not a Box or MultiBinary of shape {part.shape[:1]}: a number for each "
@@ -184,7 +183,7 @@ class _Reading:
                 if self.normalize and setting.bounds is None:
                     return ObservationLeaf("vector", shape, is_normalized=True)
                 is_small = is_float and setting.bounds is None
-        # An Adam step moves what large inputs are multiplied by too far.
+        # Adam's steps are too large for weights of large inputs.
         is_scaled = not is_small and _is_bounded(low, high, is_float)
         return ObservationLeaf(
             kind,
@@ -198,7 +197,7 @@ class _Reading:
 
 
 def _own_leaf(space: gymnasium.Space[Any], encoder: str, path: str) -> ObservationLeaf:
-    # Torch is a matter of those who encode in it.
+    # Only custom encoders need torch.
     from rlrun.nn.own_encoders import tried_width
 
     shape, _ = known_kind(space).form(space)
@@ -214,7 +213,7 @@ def _is_bounded(low: float, high: float, is_float: bool) -> bool:
 
 
 def _likely_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float) -> Encoding:
-    """Returns how numbers enter by their shape, their type, and how far they are from each other at most."""
+    """Returns the default encoding of numbers by shape, type and range."""
     is_large = len(shape) > 1 and sorted(shape[-3:])[-2] >= IMAGE_MIN_PIXELS
     if is_large and (len(shape) in (3, 4) or (len(shape) == 2 and dtype == np.uint8)):
         return "image"
@@ -223,13 +222,13 @@ def _likely_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float
 
 
 def _fitting_conv(shape: tuple[int, ...]) -> Conv:
-    """Returns the convolutions for images of a shape: those of `nature` leave too little of small ones."""
+    """Returns the convolutions for images of a shape: those of `nature` leave too few pixels of small images."""
     _, height, width = ObservationLeaf("image", shape).channels_height_width
     return "nature" if min(height, width) >= NATURE_MIN_PIXELS else "impala"
 
 
 def entity_mask_places(tree: ObservationTree) -> list[int | None]:
-    """Returns where among a tree's leaves the mask of each lies; None for those without one."""
+    """Returns for each leaf of a tree the index of its entity mask among the leaves; None for those without one."""
     count = itertools.count()
     return list(_entity_mask_places(tree, map_tree(lambda _: next(count), tree), {}))
 
@@ -259,7 +258,7 @@ def encoded_leaves(tree: ObservationTree) -> ObservationTree:
 
 
 def dense_inputs(tree: Any, observations: Any) -> NDArray[np.float32]:
-    """Returns the numbers of all parts side by side, [B, D]; all of them must be dense."""
+    """Encodes all parts and concatenates their features, [B, D]; all parts must be dense."""
     if isinstance(tree, ObservationLeaf):
         return tree.dense(observations)
     parts = leaves(map_tree(lambda leaf, column: leaf.dense(column), tree, observations))

@@ -1,4 +1,4 @@
-"""Encoders of parts of observations from outside of rlrun, by import path (torch)."""
+"""Custom encoders of parts of observations, by import path (torch)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.data.space_kinds import batched
 from rlrun.errors import UsageError
@@ -19,7 +20,7 @@ WHAT = "encoder"
 
 
 class OwnModule(nn.Module):
-    """An encoder from outside of rlrun, which is given what the env shows as it is.
+    """A custom encoder, whose inputs are the env's observations as they are.
 
     Args:
         own: The encoder.
@@ -30,8 +31,9 @@ class OwnModule(nn.Module):
         self.width = own.width
         self.module: nn.Module = load_object(own.path, what=WHAT)(own.space)
         with torch.no_grad():
-            self.module(_two_of(own.space))  # layers may come into being as they are first run
+            self.module(_two_of(own.space))  # makes the parameters of lazy layers
 
+    @override
     def forward(self, observations: Tensor) -> Tensor:
         """Encodes [N, *shape] as [N, width]."""
         features: Tensor = self.module(observations)
@@ -39,19 +41,19 @@ class OwnModule(nn.Module):
 
 
 def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
-    """Makes an encoder and tries it on two observations.
+    """Makes a custom encoder and checks its outputs for two observations.
 
     Args:
-        path: What makes it of the space, as `package.module:Class`.
-        space: The space of what it is to encode.
-        part: Key of that in the observation, for messages.
+        path: Its class, made from the space, as `package.module:Class`.
+        space: The space of the part that it encodes.
+        part: Key of that part in the observation, for messages.
 
     Returns:
-        D, the numbers that it puts out.
+        D, its output features.
 
     Raises:
-        UsageError: It does not exist or is no nn.Module, it puts out something else than features [N, D] of float32,
-            or that depends on more than its parameters.
+        UsageError: It does not exist or is no nn.Module, its outputs are not features [N, D] of float32, or they depend
+            on more than parameters and observations.
     """
     _, returned = tried_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
     found = f"{_form(returned)} of {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__

@@ -1,4 +1,4 @@
-"""Where a parameter lies in a flat vector."""
+"""Offset and shape of a parameter in a flat vector."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ParameterSlot:
-    """Where one parameter lies in a flat vector.
+    """Offset and shape of one parameter in a flat vector.
 
     Attributes:
         name: Its name.
-        offset: Where it begins.
+        offset: Index of its first element.
         shape: Its shape.
     """
 
@@ -22,5 +22,5 @@ class ParameterSlot:
 
     @property
     def size(self) -> int:
-        """Numbers in it."""
+        """Number of elements."""
         return math.prod(self.shape)

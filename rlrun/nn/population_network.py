@@ -1,4 +1,4 @@
-"""Many networks of one description, each of which acts in an env slot of its own (NumPy)."""
+"""A population of networks of one description, each acting in an env slot of its own (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rlrun.nn.observation_leaves import dense_inputs
 
 
 class PopulationNetwork:
-    """Runs row b of its inputs through network b.
+    """A population of networks, of which network b takes row b of the inputs.
 
-    Networks of dense layers alone take one batched product a layer; of others each runs by itself.
+    Networks of dense layers only take one batched product per layer; others run one by one.
 
     Args:
-        network: The network that all are like; its own parameters do not matter.
-        size: N, how many there are.
+        network: The template of all networks; its own parameters are ignored.
+        size: N, the number of networks.
 
     Attributes:
         state_size: Numbers of recurrent state of each.
@@ -60,7 +60,7 @@ class PopulationNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Takes one step with each network; see `ActingNetwork`, with B = N."""
+        """Computes one step of each network; see `ActingNetwork`, with B = N."""
         if self._dense is not None:
             return self._dense(inputs["obs"]), None
         found = [
@@ -78,7 +78,7 @@ class PopulationNetwork:
 
 
 class _DenseNetworks:
-    """Chains of dense layers, side by side."""
+    """A population of chains of dense layers, with stacked weights."""
 
     def __init__(
         self, network: NumpyNetwork, head: str, layers: Sequence[tuple[str, Activation | None]], size: int

@@ -1,4 +1,4 @@
-"""Recurrent layers over rows of consecutive steps (torch); `rlrun.nn.numpy_cores` takes single steps."""
+"""Recurrent cores over sequences of consecutive steps (torch); `rlrun.nn.numpy_cores` computes single steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def core_parts(core: Core, inputs: int) -> list[nn.Module]:
 
     Args:
         core: The core.
-        inputs: D, numbers that it takes.
+        inputs: D, input features.
     """
     if core.kind == "gtrxl":
         return [GatedTransformer(inputs, core.width, core.layers, core.heads, core.memory_len)]
@@ -27,17 +27,17 @@ def core_parts(core: Core, inputs: int) -> list[nn.Module]:
 def run_core(
     core: Core, parts: Sequence[nn.Module], features: Tensor, state: Tensor, episode_starts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Runs a core over rows of consecutive steps.
+    """Runs a core over sequences of consecutive steps.
 
     Args:
         core: The core.
         parts: Its layers.
-        features: What it takes, [S, L, D].
+        features: Inputs, [S, L, D].
         state: Its recurrent state before the first steps, [S, state_size].
-        episode_starts: Whether an episode begins with a step, [S, L]: no state from before reaches it.
+        episode_starts: Whether an episode begins with a step, [S, L]: the recurrent state is reset there.
 
     Returns:
-        What it puts out, [S, L, H], and the recurrent state behind the last steps.
+        Outputs [S, L, H], and the recurrent state after the last steps.
     """
     if core.kind == "gtrxl":
         (transformer,) = parts
@@ -51,16 +51,16 @@ def run_core(
 
 
 def unrolled_lstm(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Runs an LSTM over rows.
+    """Unrolls an LSTM over sequences.
 
     Args:
-        gates: What inputs and biases make of the gates (input, forget, candidate, output), [S, L, 4 H].
+        gates: Pre-activations of the gates (input, forget, candidate, output) from inputs and biases, [S, L, 4 H].
         weight: Weights of the hidden state, [4 H, H].
-        keeps: 0 where an episode starts, so that no state from before is used, else 1, [S, L].
-        state: Hidden state and cells before the first steps, [S, 2 H].
+        keeps: 0 where an episode starts, which resets the recurrent state, else 1, [S, L].
+        state: Hidden state and memory cells before the first steps, [S, 2 H].
 
     Returns:
-        Hidden states [S, L, H], and the recurrent state behind the last steps, [S, 2 H].
+        Hidden states [S, L, H], and the recurrent state after the last steps, [S, 2 H].
 
     Source:
         Gers et al., "Learning to forget: continual prediction with LSTM", 2000.
@@ -77,16 +77,16 @@ def unrolled_lstm(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -
 
 
 def unrolled_gru(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Runs a GRU over rows; the reset gate acts behind the product with the hidden state, as in torch's own.
+    """Unrolls a GRU over sequences; the reset gate is applied after the product with the hidden state, as in torch.
 
     Args:
-        gates: What inputs and biases make of the gates (reset, update, candidate), [S, L, 3 H].
+        gates: Pre-activations of the gates (reset, update, candidate) from inputs and biases, [S, L, 3 H].
         weight: Weights of the hidden state, [3 H, H].
-        keeps: 0 where an episode starts, so that no state from before is used, else 1, [S, L].
+        keeps: 0 where an episode starts, which resets the recurrent state, else 1, [S, L].
         state: Hidden state before the first steps, [S, H].
 
     Returns:
-        Hidden states [S, L, H], and the one behind the last steps, [S, H].
+        Hidden states [S, L, H], and the one after the last steps, [S, H].
 
     Source:
         Cho et al., arXiv:1406.1078, section 2.3.
@@ -104,7 +104,7 @@ def unrolled_gru(gates: Tensor, weight: Tensor, keeps: Tensor, state: Tensor) ->
 
 
 UNROLL = {"lstm": unrolled_lstm, "gru": unrolled_gru}
-"""From gates, weights, keeps and state to hidden states and state, by kind of core."""
+"""Unrolling functions by kind of core."""
 
 GATES = {"lstm": 4, "gru": 3}
-"""Gates by kind of core, the candidate included."""
+"""Number of gates by kind of core, the candidate included."""

@@ -1,4 +1,4 @@
-"""Running a network over rows with parameters that are given by name, and acting with one (torch)."""
+"""Networks with parameters passed by name, over sequences and for acting (torch)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Floats = NDArray[np.float32]
 
 
 class TorchNetwork:
-    """A module as a template: its parameters come with every call, or are its own.
+    """A module run with the parameters of each call, or with its own.
 
     Args:
-        module: A `NetworkModule`, a custom module, or either of them behind noise on its parameters.
-        custom_heads: Names of what a custom module returns for flat observations [N, ...]; none for rlrun's own.
-        prefix: What the names of its parameters begin with in the policy.
+        module: A `NetworkModule`, a custom module, or a `NoisyNet` with one of them.
+        custom_heads: Names of a custom module's outputs for flat observations [N, ...]; none for rlrun's own.
+        prefix: Prefix of its parameters' names in the policy.
     """
 
     def __init__(self, module: nn.Module, *, custom_heads: tuple[str, ...] = (), prefix: str = "") -> None:
@@ -41,17 +41,18 @@ class TorchNetwork:
         episode_starts: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Runs the network over rows of consecutive steps, as `NetworkModule.forward` does.
+        """Runs the network over sequences of consecutive steps, as `NetworkModule.forward` does.
 
         Args:
             views: The policy's parameters by name; None for the module's own.
             inputs: `obs`, a tree of [S, L, ...], and further inputs [S, L, width].
             state: Recurrent state before the first steps, [S, state_size]; None without a core.
             episode_starts: Whether an episode begins with a step, [S, L].
-            steps: With a core: of which steps of its row the heads are wanted, [S, N]; None for all.
+            steps: With a core: indices of the steps in each sequence at which heads are evaluated, [S, N]; None for
+                all.
 
         Returns:
-            What every head puts out, [S, L, K] or [S, N, K] of float32, and the recurrent state behind the last steps.
+            Outputs by head, [S, L, K] or [S, N, K] of float32, and the recurrent state after the last steps.
         """
         if not self.custom_heads:
             heads, state = self._run(views, inputs, state, episode_starts, *(() if steps is None else (steps,)))
@@ -74,8 +75,8 @@ class TorchActingNetwork:
     """A network acting in torch on the CPU, one step at a time: for encoders with parameters and custom modules.
 
     Args:
-        network: What acts; a copy of it is made.
-        offset: Where its parameters begin in the vector that is loaded.
+        network: The network, of which a copy is made.
+        offset: Index of its first parameter in the flat vector.
         state_size: Numbers of recurrent state.
     """
 
@@ -87,7 +88,7 @@ class TorchActingNetwork:
         self.state_size = state_size
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], of which its own are some."""
+        """Takes new parameters [A], of which it uses its own slice."""
         own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy())
         nn.utils.vector_to_parameters(own, self.network.module.parameters())
 
@@ -98,7 +99,7 @@ class TorchActingNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Takes one step, as `NumpyNetwork` does; there is no state-dependent exploration here."""
+        """Computes one step, as `NumpyNetwork` does, without state-dependent exploration."""
         starts: NDArray[np.bool_] | None = None
         if state is not None:
             starts = np.zeros(len(state), np.bool_) if episode_starts is None else episode_starts

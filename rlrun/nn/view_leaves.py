@@ -1,4 +1,4 @@
-"""How the parts of a view enter a network (`rlrun.data.views`)."""
+"""Encodings of views: stacked observations, last actions and rewards (`rlrun.data.views`)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def view_leaves(
     """Returns the tree of `ObservationLeaf` of a view.
 
     Args:
-        observed: That of the env's observations.
+        observed: The tree of the env's observations.
         action_space: The env's actions.
-        views: What is seen besides them.
+        views: The history that a view adds to them.
 
     Raises:
-        UsageError: Observations cannot be stacked, or there are no numbers for an action.
+        UsageError: Observations cannot be stacked, or actions of this space have no encoding.
     """
     tree = split(observed, VIEW_OBS if views.obs == 1 else VIEW_FRAMES)
     if views.obs > 1:
@@ -43,21 +43,21 @@ def view_leaves(
 
 
 def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Returns what stands before an episode's start, [...]: the network sees zeros.
+    """Returns the padding before an episode's start, [...], which is encoded as zeros.
 
     Args:
-        leaf: How one frame, action or reward enters, in a stack of them.
-        dtype: Its type.
+        leaf: Encoding of a stack of frames, actions or rewards.
+        dtype: Type of the stacked numbers.
     """
     shape = leaf.shape[1:]
     if leaf.kind != "one_hot":
         return np.zeros(shape, dtype)
-    none_of_them = leaf.starts[0] + leaf.sizes[0]  # where a type has no such number, its largest stands for it
+    none_of_them = leaf.starts[0] + leaf.sizes[0]  # or the largest number of the type, where that is less
     return np.full(shape, min(none_of_them, np.iinfo(dtype).max), dtype)
 
 
 def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
-    """Returns how a stack of so many parts of an observation enters."""
+    """Returns the encoding of a stack of `number` observations."""
     shape = (number, *leaf.shape)
     match leaf.kind:
         case "vector" | "one_hot":
@@ -65,16 +65,16 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
         case "image" if len(leaf.shape) < 4:
             return replace(leaf, shape=shape)
         case "choices" if len(set(leaf.starts)) == 1:
-            # A number that is none of the values, which stands before an episode's start, is a vector of zeros.
+            # The padding before an episode's start is none of the values, so it is encoded as zeros.
             return ObservationLeaf("one_hot", shape, (max(leaf.sizes),), leaf.starts[:1])
     raise UsageError(
         f"model.views.obs: {number}: vectors, choices that all begin with the same number, and images that are no "
-        f"stacks are put one behind the other, not {leaf.describe()}"
+        f"stacks yet can be stacked, not {leaf.describe()}"
     )
 
 
 def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
-    """Returns how the last actions enter, which are a policy's own: choices count from 0."""
+    """Returns the encoding of the last actions, in the policy's form: choices count from 0."""
     match space:
         case Discrete():
             return ObservationLeaf("one_hot", (number,), (int(space.n),), (0,))

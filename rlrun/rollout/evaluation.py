@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.tree import map_tree
 from rlrun.envs.env_config import EnvConfig
@@ -151,12 +152,13 @@ class EvaluationSeeds(EpisodeSeeds):
 
     num_envs: int = 1
 
+    @override
     def seed(self, env_index: int, episode: int) -> int:
         """Returns the seed of an env slot's episode."""
         return super().seed(0, episode * self.num_envs + env_index)
 
+    @override
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns what `seed` returns for many episodes at once."""
         numbers = np.asarray(episodes) * self.num_envs + env_indices
         return super().seeds(np.zeros_like(numbers), numbers)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.envs.env_config import WorldClock
@@ -54,16 +55,18 @@ class BoardGame(World):
         self._pieces = [0, 0]
         self._colors = np.array([_EMPTY, *colors], np.uint8)
 
+    @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces that both players have."""
         return self._spaces
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Empties the board; there is no chance in the game."""
         self._pieces = [0, 0]
         self.mover = 0
         return {self.possible_agents[0]: self._seen_by(0, goes_on=True)}
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Puts the mover's piece.
 
@@ -96,6 +99,7 @@ class BoardGame(World):
         found: NDArray[np.int8] = planes[..., 0] + 2 * planes[..., 1]
         return found
 
+    @override
     def render(self) -> NDArray[np.uint8]:
         """Returns a picture of the board; each cell is a square of one color in a dark frame."""
         return _drawn(self.board(), self._colors)
@@ -131,6 +135,7 @@ class TicTacToe(BoardGame):
     def __init__(self) -> None:
         super().__init__(TIC_TAC_TOE, ("x", "o"), (_BLUE, _ORANGE))
 
+    @override
     def array_game(self) -> ArrayGame:
         """Returns tic-tac-toe as arrays."""
         return TicTacToeArrays()
@@ -147,6 +152,7 @@ class ConnectFour(BoardGame):
     def __init__(self) -> None:
         super().__init__(CONNECT_FOUR, ("red", "yellow"), (_RED, _YELLOW))
 
+    @override
     def array_game(self) -> ArrayGame:
         """Returns connect four as arrays."""
         return ConnectFourArrays()
@@ -176,10 +182,12 @@ class Hex(BoardGame):
             raise ValueError(f"a board of Hex has 4 to 26 rows, not {size}")
         super().__init__(HexRules(size), ("x", "o"), (_BLUE, _ORANGE))
 
+    @override
     def array_game(self) -> ArrayGame:
         """Returns Hex as arrays."""
         return HexArrays(self.rules.rows)
 
+    @override
     def render(self) -> NDArray[np.uint8]:
         """Returns a picture of the board: rows of squares, each half a square further right, and the players' sides."""
         framed = np.pad(self.board(), 1)

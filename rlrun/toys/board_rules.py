@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 
 class BoardRules(ABC):
@@ -139,6 +140,7 @@ class LineRules(BoardRules):
     def _bits(self) -> range:
         return range(self.rows * self._stride)
 
+    @override
     def wins(self, pieces: int, player: int) -> bool:
         """Whether enough pieces are in a row."""
         for shift in self._shifts:
@@ -149,11 +151,13 @@ class LineRules(BoardRules):
                 return True
         return False
 
+    @override
     def playable(self, taken: int) -> int:
         """Returns the empty cells; where pieces fall, those at the bottom and above other pieces."""
         empty = self.full & ~taken
         return empty & (taken >> self._stride | self._lowest) if self._falls else empty
 
+    @override
     def advantage(self, own: int, other: int, player: int) -> int:
         """Returns squares of the pieces in each line that the other player has none in, less those of the other one."""
         found = 0
@@ -187,19 +191,23 @@ class HexRules(BoardRules):
         top, left = (1 << size) - 1, sum(1 << row * self._stride for row in range(size))
         self._sides = ((top, top << (size - 1) * self._stride), (left, left << size - 1))
 
+    @override
     def wins(self, pieces: int, player: int) -> bool:
         """Whether pieces connect both sides of a player."""
         begin, end = self._sides[player]
         return bool(self._connected(pieces & begin, pieces) & end)
 
+    @override
     def playable(self, taken: int) -> int:
         """Returns the empty cells."""
         return self.full & ~taken
 
+    @override
     def seen_by(self, player: int, planes: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns the board transposed for player 1."""
         return planes.transpose(0, 2, 1) if player else planes
 
+    @override
     def advantage(self, own: int, other: int, player: int) -> int:
         """Returns how many more pieces the other player lacks for its shortest connection."""
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.cartpole_motion import CartPoleMotion
 from rlrun.envs.env_config import WorldClock
@@ -126,15 +127,16 @@ class CartPoles(World):
         self._arrays = CartPoleArrays(1, num_agents, reborn=reborn, max_steps=max_steps)
         self._actions = np.zeros((1, num_agents), np.int64)
 
+    @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces of CartPole-v1, which all agents have."""
         return self._arrays.groups[GROUP].spaces
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
         rows = self._arrays.reset([0], [seed]).groups[GROUP]
         return dict(zip(self.possible_agents, rows.observations[0].copy(), strict=True))
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Pushes all carts."""
         for pole, agent in enumerate(self.possible_agents):

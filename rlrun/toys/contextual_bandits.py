@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
+from typing_extensions import override
 
 PROBLEMS = 0x11EA
 """Keeps the draws of a problem apart from those of its contexts and noise."""
@@ -103,11 +104,13 @@ class LinearBandit(ContextualBandit):
         self._coefficient_draws = np.random.default_rng()
         self._coefficients: Doubles = np.zeros((1 if shared else arms, features))
 
+    @override
     def _begin(self) -> None:
         problem = int(self.np_random.integers(2**62)) if self._problem is None else self._problem
         self._coefficient_draws = np.random.default_rng([problem, PROBLEMS])
         self._coefficients = unit_vectors(self._coefficient_draws, self._coefficients.shape)
 
+    @override
     def _next_context(self) -> NDArray[np.float32]:
         if self._changes_every and self._pulled and not self._pulled % self._changes_every:
             self._coefficients = unit_vectors(self._coefficient_draws, self._coefficients.shape)
@@ -115,6 +118,7 @@ class LinearBandit(ContextualBandit):
         self._means = context @ self._coefficients[0] if self._is_shared else self._coefficients @ context
         return context.astype(np.float32)
 
+    @override
     def _noise(self) -> float:
         return float(self.np_random.normal(0.0, self._deviation))
 
@@ -139,6 +143,7 @@ class WheelBandit(ContextualBandit):
         self.action_space = spaces.Discrete(5)
         self._delta = delta
 
+    @override
     def _next_context(self) -> NDArray[np.float32]:
         radius, angle = np.sqrt(self.np_random.random()), 2 * np.pi * self.np_random.random()
         x, y = radius * np.cos(angle), radius * np.sin(angle)
@@ -147,6 +152,7 @@ class WheelBandit(ContextualBandit):
             self._means[1 + 2 * (x < 0) + (y < 0)] = 50.0
         return np.array([x, y], np.float32)
 
+    @override
     def _noise(self) -> float:
         return float(self.np_random.normal(0.0, 0.01))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.spaces import Spaces
 from rlrun.worlds.world import World, WorldStep
@@ -215,15 +216,17 @@ class Foraging(World):
         """Agents that live, by kind."""
         return {kind: len(population.ids) for kind, population in self._populations.items()}
 
+    @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces of the agent's kind."""
         return self._spaces[agent.rsplit("_", 1)[0]]
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode: agents and food are anywhere."""
         self._begin(seed)
         return self._observe(np.zeros(sum(self._first.values()), np.bool_))
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Moves all agents, then has them eat, die and give birth."""
         self._elapsed += 1
@@ -262,6 +265,7 @@ class Foraging(World):
                 population.keep(~is_dead)
         return WorldStep(observations, rewards, terminateds, truncateds, infos, ended)
 
+    @override
     def render(self) -> NDArray[np.uint8]:
         """Returns a picture of the grid; a cell has the color of a hunter on it, else of a forager, else of food."""
         cells = self._food.astype(np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
+from typing_extensions import override
 
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 """Observation, reward, terminated, truncated, info."""
@@ -301,6 +302,7 @@ class Crashing(ConstantReward):
         super().__init__()
         self._crash_at = crash_at if crash_worker in (None, worker_index) else 0
 
+    @override
     def step(self, action: int) -> Step:
         """Pays 1, or raises."""
         if self._elapsed + 1 == self._crash_at:
@@ -317,6 +319,7 @@ class Hanging(ConstantReward):
         self._hang_at = hang_at if hang_worker in (None, worker_index) else 0
         self._seconds = seconds
 
+    @override
     def step(self, action: int) -> Step:
         """Pays 1, perhaps late."""
         if self._elapsed + 1 == self._hang_at:

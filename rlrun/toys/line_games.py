@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.worlds.array_game import Flags, Floats, States
@@ -99,10 +100,12 @@ class TicTacToeArrays(LineGameArrays):
         turned = [np.rot90(side, turns) for side in (board, board.T) for turns in range(4)]
         super().__init__(3, 3, 3, 9, Symmetries.of_boards(turned, [side.ravel() for side in turned]))
 
+    @override
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
         """Returns the actions themselves."""
         return actions
 
+    @override
     def legal(self, states: States) -> Flags:
         """Returns which cells are empty, [n, 9]."""
         empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._cells & 1 == 0
@@ -119,11 +122,13 @@ class ConnectFourArrays(LineGameArrays):
         self._tops = columns
         self._column = 7 * np.arange(6)
 
+    @override
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
         """Returns the lowest empty cell of each column."""
         pieces: Indices = (taken[:, None] >> (self._column + actions[:, None]) & 1).sum(1)
         return 7 * (5 - pieces) + actions
 
+    @override
     def legal(self, states: States) -> Flags:
         """Returns which columns are not full, [n, 7]."""
         empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._tops & 1 == 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
@@ -70,19 +71,22 @@ class MatrixGame(World):
         self._spaces = Spaces(Box(-1.0, 1.0, (1,)), Discrete(self._payoffs.shape[1]))
         self.state_space = Box(-1.0, 1.0, (1,))
 
+    @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces that both agents have."""
         return self._spaces
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode; there is no chance in it."""
         return dict.fromkeys(AGENTS, self.state())
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Pays both agents."""
         paid = self._payoffs[:, int(actions[AGENTS[0]]), int(actions[AGENTS[1]])]
         return _last_step(dict.fromkeys(AGENTS, self.state()), paid)
 
+    @override
     def state(self) -> NDArray[np.float32]:
         """Returns one number, 0, [1]."""
         return np.zeros(1, np.float32)
@@ -108,15 +112,17 @@ class TwoStepGame(World):
         self._stage = 0
         self._stages = np.eye(4, 3, dtype=np.float32)
 
+    @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces that both agents have."""
         return self._spaces
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode; there is no chance in it."""
         self._stage = 0
         return dict.fromkeys(AGENTS, self.state())
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Leads to a table, or pays by it."""
         first, second = (int(actions[agent]) for agent in AGENTS)
@@ -127,6 +133,7 @@ class TwoStepGame(World):
         self._stage = 3
         return _last_step(dict.fromkeys(AGENTS, self.state()), np.array([paid, paid]))
 
+    @override
     def state(self) -> NDArray[np.float32]:
         """Returns the one-hot of the stage, [3]."""
         shown: NDArray[np.float32] = self._stages[self._stage].copy()

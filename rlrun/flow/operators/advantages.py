@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
@@ -30,12 +31,13 @@ class ComputeAdvantages(Operator):
     def __init__(self, gamma: float, gae_lambda: float, streams: RewardStreams = ENV_ALONE) -> None:
         self.streams = streams.all(gamma, gae_lambda)
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         own, *further = self.streams
         names = {"further_streams": [stream.name for stream in further]} if further else {}
         return {"gamma": own.gamma, "gae_lambda": own.gae_lambda, **names}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the fragment with two columns more for each stream."""
         for stream in self.streams:
@@ -82,10 +84,11 @@ class Standardize(Operator):
     def __init__(self, column: str) -> None:
         self.column = column
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"column": self.column}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch with that column standardised."""
         return SampleBatch(item, **{self.column: standardized(item[self.column], item["valid"])})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from typing_extensions import override
+
 from rlrun.actors.batch_ref import BatchRef
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import leaves
@@ -27,6 +29,7 @@ class LeaveOnWorker(Operator):
     def __init__(self, carried_up_to_bytes: int = CARRIED_UP_TO_BYTES) -> None:
         self.carried_up_to_bytes = carried_up_to_bytes
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch | BatchRef:
         """Returns a reference to the fragment, or the fragment as it is if it is small."""
         if sum(leaf.nbytes for leaf in leaves(item)) <= self.carried_up_to_bytes:
@@ -43,10 +46,11 @@ class LowerProcessPriority(WorkerOperator):
     them whenever the learner asks it for something.
     """
 
+    @override
     def begin(self) -> None:
         """Makes the worker's process nicer."""
         os.nice(YIELDED_NICENESS)
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment as it is."""
         return item

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from typing_extensions import override
+
 from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import SampleBatch, concatenated
 from rlrun.flow.flow import StatefulOperator
@@ -24,10 +26,11 @@ class ConcatBatches(StatefulOperator):
         self._waiting: list[SampleBatch] = []
         self._restored = RestoredRows(free_axis=1)
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"train_batch_size": self.train_batch_size}
 
+    @override
     def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
         """Returns a batch [T, B1 + B2 + ...] if the fragment filled one, or several; nothing otherwise."""
         self._restored.compare(item)
@@ -45,11 +48,12 @@ class ConcatBatches(StatefulOperator):
             self._waiting = [full.map(lambda leaf: leaf[:, rest:])]
         return [full.map(lambda leaf, start=start: leaf[:, start : start + each]) for start in cuts]
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the fragments that wait."""
         return {"waiting": [dict(batch) for batch in self._waiting]}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._waiting = [SampleBatch(batch) for batch in state["waiting"]]
         self._restored.load(self._waiting)

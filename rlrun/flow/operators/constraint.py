@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
@@ -36,8 +37,8 @@ class LagrangianAdvantages(StatefulOperator):
         self._paid = 0.0
         self._ended = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"column": self.column, "limit": self.limit, "rate": self.rate}
 
     declared_metrics = (
@@ -45,10 +46,12 @@ class LagrangianAdvantages(StatefulOperator):
         Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs"),
     )
 
+    @override
     def metrics(self) -> dict[str, float]:
         """Returns the present multiplier."""
         return {"lagrange_multiplier": self.multiplier}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch with the Lagrangian's advantages, after the multiplier's step."""
         valid = item["valid"]
@@ -62,11 +65,12 @@ class LagrangianAdvantages(StatefulOperator):
         advantages = (item["advantages"] - multiplier * item["cost_advantages"]) / (1 + multiplier)
         return SampleBatch(item, advantages=advantages)
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the multiplier, and what waits for its next step."""
         return {"multiplier": self.multiplier, "paid": self._paid, "ended": self._ended}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self.multiplier = float(state["multiplier"])
         self._paid, self._ended = float(state["paid"]), int(state["ended"])

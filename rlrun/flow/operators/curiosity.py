@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.packing import Packing
@@ -50,11 +51,12 @@ class IntrinsicRewards(StatefulOperator):
         self._running: dict[int | None, Floats] = {}
         self._rewards = Moments.empty(())
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"kind": self.config.kind, "gamma": self.config.gamma}
 
     @property
+    @override
     def declared_metrics(self) -> tuple[Metric, ...]:
         """The intrinsic rewards, and what the loss measures of the networks behind them."""
         always = (
@@ -69,11 +71,13 @@ class IntrinsicRewards(StatefulOperator):
             Metric("learner/curiosity/grad_norm", "", "Norm of its gradient before it is clipped"),
         )
 
+    @override
     def metrics(self) -> dict[str, float]:
         """Returns the mean of the intrinsic rewards since the last call."""
         seen, self._rewards = self._rewards, Moments.empty(())
         return {"intrinsic_reward_mean": float(seen.mean)} if seen.count else {}
 
+    @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> SampleBatch:
         """Returns the fragment with these columns."""
         from rlrun.policy.curiosity import intrinsic_rewards
@@ -113,6 +117,7 @@ class IntrinsicRewards(StatefulOperator):
         self._rewards = self._rewards.merged(Moments.of(scaled[valid], 1))
         return scaled
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the moments and the running returns."""
         return {
@@ -121,8 +126,8 @@ class IntrinsicRewards(StatefulOperator):
             "running": [[worker, sums] for worker, sums in self._running.items()],
         }
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._moments = {name: Moments.from_state(moments) for name, moments in state["observations"].items()}
         self._returns = Moments.from_state(state["returns"])
         self._running = {worker: np.asarray(sums, np.float64) for worker, sums in state["running"]}

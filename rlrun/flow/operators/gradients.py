@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.learning_rows import learning_rows
 from rlrun.data.sample_batch import SampleBatch
@@ -60,8 +61,8 @@ class ComputeGradients(WorkerOperator):
         self._learner: GradientLearner | None = None
         self._weights: Weights | None = None
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
         return {**({"whole_fragments": True} if self.whole_fragments else {}), **sequences}
 
@@ -70,14 +71,17 @@ class ComputeGradients(WorkerOperator):
         """Env steps that had been taken when the present weights were made."""
         return 0 if self._weights is None else self._weights.env_steps
 
+    @override
     def begin(self) -> None:
         """Makes the learner."""
         self._started()
 
+    @override
     def set_weights(self, weights: Weights) -> None:
         """Keeps the weights that act from now on."""
         self._weights = weights
 
+    @override
     def __call__(self, item: SampleBatch) -> Gradients:
         """Returns the gradient over a batch [T, B]."""
         rows = learning_rows(item, seq_len=self.seq_len, whole_fragments=self.whole_fragments)
@@ -117,6 +121,7 @@ class ApplyGradients(Operator):
         self.trainee = trainee
         self._applied: Counter[int | None] = Counter()
 
+    @override
     def __call__(self, item: tuple[int | None, Gradients]) -> Gradients:
         """Moves the parameters once; returns the gradient."""
         worker, gradients = item
@@ -134,6 +139,7 @@ class ApplyGradients(Operator):
         Metric("gradient_share/worker_<index>", "", "Part of this iteration's gradients that a worker delivered"),
     )
 
+    @override
     def metrics(self) -> dict[str, float]:
         """Returns each worker's share of the gradients since the last call."""
         applied, self._applied = self._applied, Counter()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.views import shown, with_shown
 from rlrun.flow.flow import Operator, StatefulOperator
@@ -36,19 +38,22 @@ class StoreToReplay(StatefulOperator):
         self._look_at = 0.0
         self._looked_in_vain = False
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return self.replay.settings()
 
     @property
+    @override
     def declared_metrics(self) -> Sequence[Metric]:
         """What the replay reports."""
         return self.replay.declared_metrics
 
+    @override
     def metrics(self) -> dict[str, float]:
         """Returns how much memory, or disk, is set aside, and what else the replay reports."""
         return self.replay.metrics()
 
+    @override
     def pending(self) -> Pending | None:
         """Returns what has to happen before the next fragment is welcome."""
         replay = self.replay
@@ -64,6 +69,7 @@ class StoreToReplay(StatefulOperator):
         self._look_at, self._looked_in_vain = now + LOOK_EVERY_S, True
         return None
 
+    @override
     def __call__(self, item: tuple[int | None, SampleBatch | BatchRef]) -> SampleBatch | BatchRef:
         """Stores the fragment and returns it."""
         self._looked_in_vain = False
@@ -71,19 +77,22 @@ class StoreToReplay(StatefulOperator):
         self.replay.add(worker, fragment)
         return fragment
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns everything that is kept."""
         return self.replay.state()
 
     @property
+    @override
     def unsaved(self) -> str:
         """The experience, unless checkpoints hold it."""
         return "" if self.replay.is_saved else "the replay buffer is not saved whole"
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self.replay.load_state(state)
 
+    @override
     def close(self) -> None:
         """Ends the replay's processes."""
         self.replay.close()
@@ -96,6 +105,7 @@ class NormalizeObservations(Operator):
         self.trainee = trainee
         self._filter: ObservationFilter | None = None
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the minibatch with `obs`, and `next_obs` where it has them, as the network is to see them."""
         if self._filter is None:
@@ -112,7 +122,7 @@ class UpdatePriorities(Operator):
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
 
+    @override
     def __call__(self, item: TrainedMinibatch) -> TrainedMinibatch:
-        """Returns the item as it is."""
         self.replay.update_priorities(item.indices, item.priorities)
         return item

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.learning_rows import has_empty_rows, learning_rows, target_rows, without_empty_rows
 from rlrun.data.sample_batch import SampleBatch
@@ -52,13 +53,14 @@ class TrainOnBatch(Operator):
         self.seq_len = seq_len
         self.stop = stop
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         stop = {} if self.stop is None else {"stop": f"{self.stop[0]} > {self.stop[1]:g}"}
         rows = {"whole_fragments": True} if self.whole_fragments else {}
         sequences = {} if self.seq_len is None else {"seq_len": self.seq_len}
         return {"num_epochs": self.num_epochs, "minibatch_size": self.minibatch_size, **rows, **sequences, **stop}
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Moves the parameters; returns the batch as it is.
 
@@ -117,10 +119,11 @@ class TrainOnMinibatch(Operator):
         self.objectives = objectives
         self._minibatches = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {} if self.objectives is None else {"objectives": ", ".join(self.objectives)}
 
+    @override
     def __call__(self, item: SampleBatch) -> TrainedMinibatch:
         """Moves the parameters."""
         self._minibatches += 1
@@ -133,6 +136,7 @@ class TrainOnMinibatch(Operator):
         Metric("minibatches_per_env_step", "minibatches", "Minibatches for each env step of this iteration"),
     )
 
+    @override
     def metrics(self) -> dict[str, float]:
         """Returns minibatches since the last call for each env step of the iteration."""
         minibatches, self._minibatches = self._minibatches, 0
@@ -145,6 +149,7 @@ class AddTargetOutputs(Operator):
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
         """Returns the batch with one column more."""
         rows, packing = target_rows(item)
@@ -169,22 +174,23 @@ class UpdateTargetNetwork(StatefulOperator):
         self.prefix = prefix
         self._items = 0
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         prefix = {"prefix": self.prefix} if self.prefix else {}
         return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau}), **prefix}
 
+    @override
     def __call__(self, item: T) -> T:
-        """Returns the item as it is."""
         self._items += 1
         if self._items % self.every == 0:
             self.trainee.learner.update_target(self.tau, self.prefix)
         return item
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the number of items."""
         return {"items": self._items}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._items = int(state["items"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
@@ -31,13 +32,14 @@ class MeasureValues(Operator):
     def __init__(self) -> None:
         self._moments = NO_VALUES
 
+    @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch as it is."""
         self._moments = self._moments.merged(value_moments(item))
         return item
 
     declared_metrics = tuple(metric.below("learner/") for metric in VALUE_METRICS)
 
+    @override
     def metrics(self) -> dict[str, float]:
         """Returns what there is to tell of the batches since the last call."""
         moments, self._moments = self._moments, NO_VALUES

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from typing_extensions import override
+
 from rlrun.flow.flow import Operator, StatefulOperator
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ class MergeFilters(Operator):
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
+    @override
     def __call__(self, item: T) -> T:
-        """Returns the item as it is."""
         self.trainee.filters.merge(self.trainee.workers.take_filter_deltas())
         return item
 
@@ -31,8 +33,8 @@ class BroadcastWeights(Operator):
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
+    @override
     def __call__(self, item: T) -> T:
-        """Returns the item as it is."""
         self.trainee.workers.send(self.trainee.weights())
         return item
 
@@ -53,10 +55,11 @@ class SendWeights(StatefulOperator):
         self._sent: dict[int | None, int] = {}
         self._latest: Weights | None = None
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"every": self.every} if self.every > 1 else {}
 
+    @override
     def __call__(self, item: tuple[int | None, T]) -> T:
         """Returns the item without its worker."""
         worker, batch = item
@@ -69,17 +72,19 @@ class SendWeights(StatefulOperator):
             self._sent[worker] = version
         return batch
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns pairs of worker and the version that it was last sent."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
     @property
+    @override
     def unsaved(self) -> str:
         """The weights of workers that act with older ones: they go on with the present ones."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than those they go on with" if lag else ""
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._sent = dict(state["sent"])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.restored_rows import RestoredRows
 from rlrun.data.sample_batch import CLOSING_COLUMNS, HISTORY, SampleBatch
@@ -19,10 +20,11 @@ class SelectPolicy(Operator):
     def __init__(self, policy: str) -> None:
         self.policy = policy
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"policy": self.policy}
 
+    @override
     def __call__(self, item: Mapping[str, Any]) -> SampleBatch:
         """Returns its batch."""
         return SampleBatch(item[self.policy])
@@ -46,10 +48,11 @@ class JoinFragments(StatefulOperator):
         self._waiting: dict[int | None, list[SampleBatch]] = {}
         self._restored = RestoredRows()
 
+    @override
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows."""
         return {"fragments": self.fragments}
 
+    @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> Iterable[SampleBatch]:
         """Returns the joined fragment [T1 + T2 + ..., B], if this was the last one that it lacked."""
         worker, fragment = item
@@ -63,12 +66,13 @@ class JoinFragments(StatefulOperator):
         del self._waiting[worker]
         return [_joined(waiting)]
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the fragments that wait."""
         return {"waiting": [[worker, [dict(part) for part in parts]] for worker, parts in self._waiting.items()]}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._waiting = {worker: [SampleBatch(part) for part in parts] for worker, parts in state["waiting"]}
         self._restored.load(part for parts in self._waiting.values() for part in parts)
 

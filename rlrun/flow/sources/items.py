@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from typing_extensions import override
+
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import ENDED, Delivered, Polled, Source
 
@@ -41,6 +43,7 @@ class StatefulSource(Iterator[T_co], ABC):
     """
 
     @abstractmethod
+    @override
     def __next__(self) -> T_co:
         """Returns the next item, or raises StopIteration if there is none."""
 
@@ -74,8 +77,8 @@ class ItemSource(Source):
         super().__init__(name, settings)
         self._items = iter(items)
 
+    @override
     def next_item(self) -> Polled:
-        """Returns the next item."""
         for item in self._items:
             return Delivered(item)
         return ENDED
@@ -89,14 +92,15 @@ class StatefulItems(ItemSource):
         self.source = source
 
     @property
+    @override
     def stateful(self) -> bool:
         """Always: where the source is."""
         return True
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns what the source remembers."""
         return {"source": self.source.state()}
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives the source its memory back."""
         self.source.load_state(state["source"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source
@@ -56,6 +58,7 @@ class ReplayMinibatches(Source):
         self.minibatch_size = minibatch_size
         self.ratio = ratio
 
+    @override
     def next_item(self) -> Polled:
         """Returns the next minibatch, if the stored steps allow one and it is here."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio)

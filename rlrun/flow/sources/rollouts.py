@@ -6,6 +6,8 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from typing_extensions import override
+
 from rlrun.actors.batch_ref import BatchRef
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.nodes import Delivered, Pending, Polled, Source, loaded_items, saved_items
@@ -60,17 +62,19 @@ class RolloutSource(Source):
         return item
 
     @property
+    @override
     def stateful(self) -> bool:
         """Always, because of the batches that wait."""
         return True
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the batches that wait, with those that lie on their workers: a reference outlives no process."""
         batches = (fetched(delivered) for delivered in self.here)
         return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives them back."""
         self.here = deque(loaded_items(state["here"]))
 
 
@@ -87,6 +91,7 @@ class SyncRollouts(RolloutSource):
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
         self._round: dict[int, Rollout] | None = None
 
+    @override
     def next_item(self) -> Polled:
         """Returns the next batch of a finished round, or waits for the round that it has asked for."""
         if self.here:
@@ -103,6 +108,7 @@ class SyncRollouts(RolloutSource):
         self._round = None
         return self.here.popleft()
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Gives the waiting batches back; a round under way is dropped, as the workers drop their requests."""
         super().load_state(state)
@@ -141,6 +147,7 @@ class AsyncRollouts(RolloutSource):
         self.in_flight = in_flight
         self._to_ask: list[int] | None = None
 
+    @override
     def next_item(self) -> Polled:
         """Returns the next batch that is here, after asking for another one in place of the last."""
         for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
@@ -173,10 +180,12 @@ class AsyncRollouts(RolloutSource):
                 self.here.append(Delivered(joined.batch, joined.aggregator))
 
     @property
+    @override
     def unsaved(self) -> str:
         """The fragments that remote workers are at."""
         return "fragments under way are collected anew" if self.workers.num_workers else ""
 
+    @override
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores `state()`, and requests again what was in flight; batches of a former aggregator have no sender."""
         super().load_state(state)

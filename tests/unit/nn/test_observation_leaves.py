@@ -148,7 +148,7 @@ def test_nested_parts_are_set_by_their_paths():
             {"others": {"encode_as": "entities", "mask": "maks"}},
             "'maks'; there is 'mask', .*; did you mean 'mask'",
         ),
-        (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "no part beside it: 'others'"),
+        (SET, {"others": {"encode_as": "entities", "mask": "others"}}, "no part next to it: 'others'"),
         (SET, {"others": {"encode_as": "entities", "mask": "wide"}}, r"not a Box or MultiBinary of shape \(4,\)"),
         (SET, {"others": {"encode_as": "entities", "mask": "one"}}, r"Discrete\(4\), not a Box or MultiBinary"),
         (

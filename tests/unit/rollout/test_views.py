@@ -219,7 +219,7 @@ def test_images_of_several_steps_are_channels() -> None:
 def test_what_cannot_be_viewed_is_refused() -> None:
     with pytest.raises(SpecError, match=r"leave out views, or module"):
         ModelConfig.parse({"views": {"obs": 2}, "module": "my.nets:Net"})
-    with pytest.raises(UsageError, match=r"model.views.obs: 2: .* are put one behind the other"):
+    with pytest.raises(UsageError, match=r"model.views.obs: 2: .* can be stacked"):
         ActorCriticPolicy(
             MultiDiscrete([2, 3], start=[0, 1]),
             Discrete(2),

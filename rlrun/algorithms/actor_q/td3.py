@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, defaults
@@ -11,13 +11,15 @@ from rlrun.data.sample_batch import SampleBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.actor_q.deterministic_policy import DeterministicNetworks
+    from rlrun.algorithms.actor_q.networks import DeterministicNetworks
 
 
 @defaults(target_update_interval=2)
 class TD3Config(DDPGConfig):
     """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
 
+    num_critics: ClassVar[int] = 2
+    draws_noise: ClassVar[bool] = True
     policy_delay: PositiveInt = 2
     """Minibatches of the critics for each one of the actor."""
     target_noise: NonNegativeFloat = 0.2
@@ -31,8 +33,6 @@ class TD3(DDPG):
 
     Config = TD3Config
     config: TD3Config
-    num_critics = 2
-    draws_noise = True
 
     def actor_every(self) -> int:
         """Returns the policy's delay (arXiv:1802.09477, section 5.2)."""

@@ -45,7 +45,6 @@ from rlrun.replay.replay import LocalReplay
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.alphazero.policy import SearchingPolicy
     from rlrun.algorithms.alphazero.searching import SearchingBehavior
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
@@ -139,6 +138,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
+    policy_family = "rlrun.algorithms.alphazero.policy:SearchingPolicy"
     worker_factory = "rlrun.algorithms.alphazero.self_play_worker:SelfPlayWorker"
     learner_metrics = (
         Metric("policy_loss", "nats", "Cross-entropy of the policy to the visits of searches"),
@@ -156,28 +156,17 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         """
         raise UsageError(_NEEDS_A_GAME)
 
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> SearchingPolicy:
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Returns an actor-critic that searches.
 
         Raises:
             UsageError: The world is no game that can be searched in.
         """
-        from rlrun.algorithms.alphazero.policy import SearchingPolicy
-
         if world.game is None:
             raise UsageError(_NEEDS_A_GAME)
-        config = self.config
-        if config.ranked_returns is not None and world.slots != 1:
+        if self.config.ranked_returns is not None and world.slots != 1:
             raise UsageError("ranked_returns: they are for games of one player, and this world has several")
-        return SearchingPolicy(
-            spaces,
-            config.model,
-            world.game,
-            simulations=config.evaluation_simulations,
-            search=config.search,
-            ranks_returns=config.ranked_returns is not None,
-            seed=seed,
-        )
+        return self.family_policy(spaces, seed, world)
 
     def worker_config(self, config: WorkerConfig) -> SelfPlayConfig:
         """Returns what workers that play against themselves are made from."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeFloat, Schedule, defaults
@@ -16,11 +18,11 @@ from rlrun.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
-from rlrun.flow.recipes.replays import distributed_replay
+from rlrun.flow.recipes.distributed_replays import distributed_replay
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
-from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
+from rlrun.policy.exploration.epsilons import EpsilonLadder
 
 
 @defaults(
@@ -46,6 +48,11 @@ class ApexConfig(DistributedReplaySettings, DQNConfig):
     epsilon_exponent: NonNegativeFloat = 7.0
     """How far the env slots' probabilities are apart; 0 for one for all."""
 
+    @property
+    def q(self) -> QSettings:
+        """Settings of the Q policy, whose env slots have probabilities of their own."""
+        return replace(super().q, epsilon_spread=EpsilonLadder(self.epsilon_exponent), records_values=True)
+
 
 class Apex(DQN):
     """DQN's policy and loss; only the dataflow is new.
@@ -56,11 +63,6 @@ class Apex(DQN):
 
     Config = ApexConfig
     config: ApexConfig
-    records_values = True
-
-    def epsilon_spread(self) -> EpsilonSpread | None:
-        """Returns the ladder of exploration."""
-        return EpsilonLadder(self.config.epsilon_exponent)
 
     @property
     def mode(self) -> RolloutMode:

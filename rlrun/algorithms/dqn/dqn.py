@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import model_validator
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults
+from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
@@ -25,13 +26,12 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.exploration.epsilon_greedy import EpsilonSpread, QExploration
+from rlrun.policy.exploration.kinds import QExploration
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.dqn.policy import QNetworks, QPolicy
-    from rlrun.envs.spaces import Spaces
+    from rlrun.algorithms.dqn.networks import QNetworks
     from rlrun.policy.policy import Policy
 
 
@@ -68,10 +68,10 @@ class DQNConfig(OffPolicyConfig):
     arXiv:1706.10295): for every minibatch, and for every fragment that is collected. It explores by itself."""
     noisy_sigma: PositiveFloat = 0.5
     """First standard deviation of a noisy layer's parameters, times the root of its inputs."""
-    exploration: QExploration = "epsilon_greedy"
+    exploration: QExploration | ImportPath = "epsilon_greedy"
     """How actions are chosen in training: `epsilon_greedy` the best one, or any; `soft_q` by a softmax of values over
     temperature, or any; `parameter_noise` the best one by a network with noise on its parameters, the same for an
-    episode (Plappert et al., arXiv:1706.01905)."""
+    episode (Plappert et al., arXiv:1706.01905). `package.module:Class` is an exploration of one's own."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
     """Probability of an action that is drawn from all alike; 0 if nothing else is said and the network is noisy or
     exploration is soft_q. parameter_noise draws none, and makes its noise so large that it changes what is done as much
@@ -98,6 +98,16 @@ class DQNConfig(OffPolicyConfig):
             )
         return self
 
+    @property
+    def q(self) -> QSettings:
+        """Settings of the Q policy."""
+        return QSettings(
+            returns=ReturnModel(self.distribution, self.num_atoms, self.v_min, self.v_max),
+            dueling=self.dueling,
+            noisy_sigma=self.noisy_sigma if self.noisy else None,
+            exploration=self.exploration,
+        )
+
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
         """Whether a setting decides which parameters and statistics there are."""
@@ -110,31 +120,7 @@ class DQN(Algorithm[DQNConfig]):
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
     has_target_network = True
-    records_values: ClassVar[bool] = False
     learner_metrics = TD_METRICS
-
-    def policy(self, spaces: Spaces, seed: int) -> QPolicy:
-        """Returns a Q policy that estimates and explores as the settings say."""
-        from rlrun.algorithms.dqn.policy import QPolicy
-
-        config = self.config
-        return QPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            returns=ReturnModel(config.distribution, config.num_atoms, config.v_min, config.v_max),
-            dueling=config.dueling,
-            noisy_sigma=config.noisy_sigma if config.noisy else None,
-            exploration=config.exploration,
-            epsilon_spread=self.epsilon_spread(),
-            records_values=self.records_values,
-        )
-
-    def epsilon_spread(self) -> EpsilonSpread | None:
-        """Returns what gives each env slot an `epsilon` of its own; nothing by default."""
-        return None
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the one loss."""

@@ -23,7 +23,6 @@ from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.world_config import WorldConfig
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.meta.adaptation import AdaptablePolicy
     from rlrun.envs.spaces import Spaces
 
 TASKS = 0x7A5C
@@ -41,7 +40,7 @@ class AdaptingWorkerConfig(WorkerConfig):
         gamma: Discount of future rewards.
     """
 
-    make_policy: Callable[[Spaces, int], AdaptablePolicy]
+    make_policy: Callable[[Spaces, int], Any]
     inner_steps: int
     inner_lr: float
     gamma: float
@@ -49,7 +48,7 @@ class AdaptingWorkerConfig(WorkerConfig):
 
 def adapting(
     config: WorkerConfig,
-    make_policy: Callable[[Spaces, int], AdaptablePolicy],
+    make_policy: Callable[[Spaces, int], Any],
     *,
     inner_steps: int,
     inner_lr: float,

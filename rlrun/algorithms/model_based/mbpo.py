@@ -99,7 +99,7 @@ class MBPO(Algorithm[MBPOConfig]):
         """
         from rlrun.algorithms.model_based.make_model import model_based
 
-        agent = self.sac.policy(spaces, seed)
+        agent: Any = self.sac.policy(spaces, seed)
         return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
 
     def objectives(self, policy: Policy) -> list[Objective]:

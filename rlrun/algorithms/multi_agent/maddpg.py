@@ -28,7 +28,7 @@ from rlrun.nn.model_config import TeamActorQModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.multi_agent.team_actor_critics import TeamActorCriticsNetworks
+    from rlrun.algorithms.multi_agent.team_networks import TeamActorCriticsNetworks
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView
@@ -62,6 +62,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
 
     Config: ClassVar[type[MADDPGConfig]] = MADDPGConfig
+    policy_family = "rlrun.algorithms.multi_agent.team_actor_critics:TeamActorCriticsPolicy"
     has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
@@ -83,24 +84,12 @@ class MADDPG(Algorithm[MADDPGConfig]):
         Raises:
             UsageError: Agents of the world take turns, or actions are neither Discrete nor in a bounded Box.
         """
-        from rlrun.algorithms.multi_agent.team_actor_critics import TeamActorCriticsPolicy
-
         if world.clock != "parallel":
             raise UsageError(
                 "maddpg learns for teams that act at once, and agents of this world take turns: use ppo, or set "
                 "`clock: parallel` if all agents act in each step"
             )
-        config = self.config
-        return TeamActorCriticsPolicy(
-            spaces,
-            world.slots,
-            config.model,
-            seed=seed,
-            share_actor=config.share_actor,
-            uniform_steps=config.learning_starts,
-            noise=config.exploration,
-            theta=config.ou_theta,
-        )
+        return self.family_policy(spaces, seed, world)
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns the critics' error and, behind it, what the actors climb; each is of all members together."""
@@ -119,12 +108,12 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """
         from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE
 
-        actions = outputs.policy.actions.recorded(batch["actions"])
+        actions = outputs.actions.recorded(batch["actions"])
         following = outputs.target_actions(batch["next_obs"], batch.get(NEXT_NOISE))
         acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
         lives = batch["next_obs"]["present"].float() * self.config.gamma
         total, distance, value_sum = (batch["rewards"].new_zeros(()) for _ in range(3))
-        for member in range(outputs.policy.num_members):
+        for member in range(outputs.num_members):
             own = acting[:, :, member]
             values = outputs.value(member, batch["obs"], actions)
             next_values = outputs.target_value(member, batch["next_obs"], following)
@@ -150,13 +139,13 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """
         from rlrun.algorithms.multi_agent.member_actions import NOISE
 
-        policy, noise = outputs.policy, batch.get(NOISE)
-        taken = policy.actions.recorded(batch["actions"])
+        noise = batch.get(NOISE)
+        taken = outputs.actions.recorded(batch["actions"])
         acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
         loss = batch["rewards"].new_zeros(())
-        for member in range(policy.num_members):
+        for member in range(outputs.num_members):
             own = outputs.actor_outputs(member, batch["obs"])
-            new = policy.actions.made(own, None if noise is None else noise[:, :, member])
+            new = outputs.actions.made(own, None if noise is None else noise[:, :, member])
             values = outputs.value(member, batch["obs"], with_action(taken, member, new))
             penalty = (own * (own > LEAST_LOGIT)).square().mean(-1)
             loss = loss + masked_mean(self.config.output_penalty * penalty - values, acting[:, :, member])

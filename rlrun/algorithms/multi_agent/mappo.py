@@ -17,7 +17,6 @@ from rlrun.learner.optimizers import SGD
 from rlrun.nn.model_config import StateValueModelConfig
 
 if TYPE_CHECKING:
-    from gymnasium.spaces import Box
     from torch import Tensor
 
     from rlrun.envs.spaces import Spaces
@@ -69,6 +68,7 @@ class MAPPO(PPO):
     """PPO whose value sees the world's state and is normalised by running moments (Yu et al., arXiv:2103.01955)."""
 
     Config: ClassVar[type[MAPPOConfig]] = MAPPOConfig
+    policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"
     config: MAPPOConfig
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
@@ -82,7 +82,7 @@ class MAPPO(PPO):
                 "mappo learns a value of the state of a world of many agents, and an env of one agent has none: use "
                 "ppo, or set centralised_value: false"
             )
-        return self._policy(spaces, None, seed)
+        return self.family_policy(spaces, seed)
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Returns a policy whose value sees the world's state.
@@ -91,30 +91,17 @@ class MAPPO(PPO):
             UsageError: The world has no state.
         """
         if not self.config.centralised_value:
-            return self._policy(spaces, None, seed)
+            return self.family_policy(spaces, seed)
         if world.state_space is None:
             raise UsageError(
                 "mappo's value sees the state of the whole world, and this world has none: give it a state_space and "
                 "a state(), use ippo, or set centralised_value: false"
             )
-        return self._policy(spaces, world.state_space, seed)
-
-    def _policy(self, spaces: Spaces, state_space: Box | None, seed: int) -> Policy:
-        from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
-
-        config = self.config
-        return StateValuePolicy(
-            spaces,
-            state_space,
-            config.model,
-            sees_observation=config.value_sees_observation,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-        )
+        return self.family_policy(spaces, seed, world)
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns what normalises values, and PPO's loss of values that are normalised by moments up to its rows."""
-        from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS, NETWORKS
+        from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS
 
         bound = self.config.max_grad_norm
         return [
@@ -124,8 +111,7 @@ class MAPPO(PPO):
 
     def moments(self, parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Assigns the running moments of targets, those of the rows [S, L] among them; nothing is minimised."""
-        from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS
-        from rlrun.algorithms.multi_agent.value_norm import updated
+        from rlrun.algorithms.multi_agent.value_norm import MOMENTS, updated
 
         moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())
         return Loss(moments.new_zeros(()), {}, assign={MOMENTS: moments})

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
 from rlrun.config import PositiveInt
 from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView
 
 
@@ -17,6 +21,11 @@ class QMIXConfig(VDNConfig):
 
     mixer_hidden: PositiveInt = 32
     """Width of the hidden layer of the network that mixes values."""
+
+    @property
+    @override
+    def mixer_width(self) -> int:
+        return self.mixer_hidden
 
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
@@ -30,15 +39,11 @@ class QMIX(VDN):
     Config = QMIXConfig
     config: QMIXConfig
 
-    def mixer_width(self, world: WorldView) -> int | None:
-        """Returns the width of the mixing network.
-
-        Raises:
-            UsageError: The world has no state, of which the network's weights are functions.
-        """
+    @override
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         if world.state_space is None:
             raise UsageError(
                 "qmix mixes values by the state of the whole world, and this world has none: give it a state_space "
                 "and a state(), or use vdn"
             )
-        return self.config.mixer_hidden
+        return super().policy_in_world(spaces, world, seed)

@@ -13,8 +13,6 @@ from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.random.uniform_policy import UniformPolicy
-    from rlrun.envs.spaces import Spaces
     from rlrun.learner.objective import Objective
     from rlrun.policy.policy import Policy
 
@@ -29,13 +27,8 @@ class Random(Algorithm[RandomConfig]):
     """Take any action that is allowed, and count."""
 
     Config = RandomConfig
+    policy_family = "rlrun.algorithms.random.uniform_policy:UniformPolicy"
     config: RandomConfig
-
-    def policy(self, spaces: Spaces, seed: int) -> UniformPolicy:
-        """Returns a policy that looks at nothing."""
-        from rlrun.algorithms.random.uniform_policy import UniformPolicy
-
-        return UniformPolicy(spaces)
 
     def objectives(self, policy: Policy) -> list[Objective]:
         """Returns none."""

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 import gymnasium
 import numpy as np
 
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def log_softmax(logits: Floats) -> Floats:
-    """Returns normalised log-probabilities over the last axis."""
-    shifted: Floats = logits - logits.max(axis=-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return shifted
 
 
 def gumbel(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

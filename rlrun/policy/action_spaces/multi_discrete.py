@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import gymnasium
 import numpy as np
 
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
-from rlrun.policy.action_spaces.discrete import Categorical, gumbel, log_softmax
+from rlrun.policy.action_spaces.discrete import Categorical, gumbel
 
 if TYPE_CHECKING:
     from torch import Tensor

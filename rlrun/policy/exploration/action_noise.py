@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,21 @@ from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.policy.exploration.own_exploration import own_exploration
 from rlrun.policy.weights import Weights
 
-NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+
+def action_noise(exploration: str, theta: float, actions: DeterministicBoxActions) -> Exploration:
+    """Returns the exploration of a deterministic actor.
+
+    Args:
+        exploration: A `NoiseKind`, or `package.module:Class` of an exploration of one's own.
+        theta: How much of correlated noise a step takes back.
+        actions: The actions.
+    """
+    if ":" in exploration:
+        return own_exploration(exploration, actions)
+    return ActionNoise(actions, exploration, theta)
 
 
 class ActionNoise(Exploration):
@@ -25,7 +37,7 @@ class ActionNoise(Exploration):
 
     Args:
         actions: The actions.
-        kind: Whether noise is correlated.
+        kind: A `NoiseKind`: whether noise is correlated.
         theta: How much of correlated noise a step takes back.
 
     Attributes:
@@ -37,7 +49,7 @@ class ActionNoise(Exploration):
 
     schedules = ("exploration_noise",)
 
-    def __init__(self, actions: DeterministicBoxActions, kind: NoiseKind = "gaussian", theta: float = 0.0) -> None:
+    def __init__(self, actions: DeterministicBoxActions, kind: str = "gaussian", theta: float = 0.0) -> None:
         self.actions = actions
         self.kind = kind
         self.theta = theta

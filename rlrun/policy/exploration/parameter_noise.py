@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.schedules import value_at
-from rlrun.policy.action_spaces.discrete import log_softmax
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
@@ -91,22 +92,43 @@ class Algorithm(Generic[C]):
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns the policy as it is at the start of a run: one of the family, unless a plugin makes its own.
+        """Returns the policy as it is at the start of a run: the family's, of spaces, settings and seed.
 
         Args:
             spaces: Observation and action space.
             seed: Seed of the first parameters.
+
+        Raises:
+            UsageError: The family takes something else.
         """
-        family = load_object(POLICY_FAMILIES.get(self.policy_family, self.policy_family), "policy family")
-        streams = self.config.reward_streams.names
-        policy: Policy = family(
-            spaces.observation,
-            spaces.action,
-            self.config.model,
-            normalize_observations=self.config.normalize_observations,
-            seed=seed,
-            **({"streams": streams} if streams else {}),  # a family without further values need not know the word
-        )
+        return self.family_policy(spaces, seed)
+
+    def family_policy(self, spaces: Spaces, seed: int, world: WorldView | None = None) -> Policy:
+        """Returns a policy of the family, made from `(spaces, config, seed)`, and from `world` where one is given.
+
+        Args:
+            spaces: Observation and action space.
+            seed: Seed of the first parameters.
+            world: What the world of its agents has to offer, for families that need it.
+
+        Raises:
+            UsageError: The family takes something else.
+        """
+        path = POLICY_FAMILIES.get(self.policy_family, self.policy_family)
+        family = load_object(path, "policy family")
+        arguments: dict[str, Any] = {"spaces": spaces, "config": self.config, "seed": seed}
+        if world is not None:
+            arguments["world"] = world
+        signature = inspect.signature(family)
+        try:
+            signature.bind(**arguments)
+        except TypeError as error:
+            names = ", ".join(arguments)
+            raise UsageError(
+                f"the policy family {path} must be made from ({names}), and it takes {signature} ({error}): write "
+                f"def __init__(self, {names})"
+            ) from None
+        policy: Policy = family(**arguments)
         return policy
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:

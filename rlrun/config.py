@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MinLen
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from typing_extensions import override
 
@@ -47,6 +47,9 @@ NonNegativeFloat = Annotated[float, Ge(0)]
 """A finite number, 0 or above."""
 Fraction = Annotated[float, Ge(0), Le(1)]
 """A number from 0 to 1, both included."""
+ImportPath = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
+"""Import path of an object of one's own, `package.module:Name`."""
+
 NonEmptyText = Annotated[str, MinLen(1)]
 """A text of at least one character."""
 

@@ -69,23 +69,20 @@ def policies() -> dict[str, Any]:
     """Returns policies by name, with the networks that their algorithms have by default."""
     from gymnasium.spaces import Box, Discrete
 
-    from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
-    from rlrun.algorithms.dqn.policy import QPolicy
-    from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
-    from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
-    from rlrun.nn.model_config import ModelConfig
-    from rlrun.policy.actor_critic import ActorCriticPolicy
+    from rlrun.algorithms.actor_q.sac import SAC
+    from rlrun.algorithms.dqn.dqn import DQN
+    from rlrun.algorithms.ppo import PPO
+    from rlrun.algorithms.recurrent_q.r2d2 import R2D2
+    from rlrun.envs.spaces import Spaces
 
-    observations, choices, bounded = Box(-1, 1, (17,)), Discrete(6), Box(-1, 1, (6,))
-    small, wide = ModelConfig(), ModelConfig(hiddens=(256, 256), activation="relu")
-    recurrent = RecurrentModelConfig(hiddens=(64,), activation="relu")
-    shared: dict[str, Any] = {"normalize_observations": False, "seed": 0}
+    observations = Box(-1, 1, (17,))
+    choices, bounded = Spaces(observations, Discrete(6)), Spaces(observations, Box(-1, 1, (6,)))
     return {
-        "ppo 64x64 discrete": ActorCriticPolicy(observations, choices, small, **shared),
-        "ppo 64x64 box": ActorCriticPolicy(observations, bounded, small, **shared),
-        "dqn 64x64": QPolicy(observations, choices, small, **shared),
-        "sac 256x256": SoftPolicy(observations, bounded, wide, **shared, uniform_steps=0, initial_alpha=1.0),
-        "r2d2 64 + lstm 64": RecurrentQPolicy(observations, choices, recurrent, **shared),
+        "ppo 64x64 discrete": PPO(PPO.Config()).policy(choices, 0),
+        "ppo 64x64 box": PPO(PPO.Config()).policy(bounded, 0),
+        "dqn 64x64": DQN(DQN.Config()).policy(choices, 0),
+        "sac 256x256": SAC(SAC.Config(learning_starts=0)).policy(bounded, 0),
+        "r2d2 64 + lstm 64": R2D2(R2D2.Config()).policy(choices, 0),
     }
 
 

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import fastest, parser_of, print_row, surroundings, write_json
+from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig
 from rlrun.algorithms.alphazero.policy import SearchingPolicy
 from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, Predict, SearchSettings
 from rlrun.data.action_masks import ACTION_MASK
-from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.weights import Weights
 from rlrun.toys.board_games import ConnectFour, Hex, TicTacToe
 from rlrun.toys.hex_game import HexArrays
@@ -36,6 +36,7 @@ from rlrun.worlds.array_game import ArrayGame, Flags
 from rlrun.worlds.searchable import ObjectGame
 from rlrun.worlds.symmetries import OBSERVATION
 from rlrun.worlds.world import World
+from rlrun.worlds.world_view import WorldView
 
 MOVES = 4
 LINES = (0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)
@@ -142,12 +143,9 @@ def prediction(world: World, game: ArrayGame) -> Predict:
     """Returns a network of two layers of 64, with random parameters."""
     policy = SearchingPolicy(
         world.spaces(world.possible_agents[0]),
-        ModelConfig(hiddens=(64, 64), shared_value=True, activation="relu"),
-        game,
-        simulations=1,
-        search=SETTINGS,
-        ranks_returns=False,
+        AlphaZeroConfig.parse({"model": {"hiddens": [64, 64]}, "evaluation_simulations": 1}),
         seed=0,
+        world=WorldView(None, 2, "per_agent", game),
     )
     behavior = policy.behavior()
     assert isinstance(behavior, SearchingBehavior)

@@ -33,6 +33,7 @@ import numpy as np
 from benchmarks.peers import Measurement, parser_of, print_row, surroundings, write_json
 from benchmarks.scaling.stub import ROWS, Fragment, StubConfig, StubWeights
 from rlrun.actors.private_ray import prepare_environment, start
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import spaces_of
 from rlrun.flow.flow import Flow
@@ -287,7 +288,8 @@ def print_stubs(row: Measurement) -> None:
 def real(seconds: float) -> list[Measurement]:
     """Measures workers that sample CartPole with a dense network of 64 x 64."""
     env = EnvConfig(id=CARTPOLE)
-    policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(64, 64)), normalize_observations=False, seed=0)
+    settings = AlgorithmConfig(model=ModelConfig(hiddens=(64, 64)))
+    policy = ActorCriticPolicy(spaces_of(env), settings, seed=0)
     weights = {DEFAULT_POLICY: Weights(0, policy.parameters.gather(policy.module).numpy())}
     print(f"\n{CARTPOLE} through an asynchronous source, fragments of {STEPS_OF_A_FRAGMENT} steps")
     print_row("workers", "envs each", "env steps/s", "a worker at work", "driver CPU us/task", width=20)

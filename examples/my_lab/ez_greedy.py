@@ -11,6 +11,7 @@ from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
@@ -24,7 +25,7 @@ class EZGreedy(Exploration):
     A repetition breaks off where an action mask forbids its action.
 
     Args:
-        num_actions: A.
+        actions: The policy's actions, A of them.
         mu: How fast long repetitions become rare.
         max_duration: Most steps of a repetition.
 
@@ -34,8 +35,8 @@ class EZGreedy(Exploration):
 
     schedules = ("epsilon",)
 
-    def __init__(self, num_actions: int, mu: float = 2.0, max_duration: int = 100) -> None:
-        self.num_actions = num_actions
+    def __init__(self, actions: DiscreteActions, mu: float = 2.0, max_duration: int = 100) -> None:
+        self.num_actions = actions.num_outputs
         self.epsilon = 1.0
         cumulated = np.cumsum(np.arange(1, max_duration + 1) ** -mu)
         self._durations = cumulated / cumulated[-1]

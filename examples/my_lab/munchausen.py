@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from my_lab.ez_greedy import EZGreedy
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.dqn.dqn import gather_actions
+from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.dqn.return_distributions import huber
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
@@ -26,9 +26,7 @@ from rlrun.nn.model_config import QModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.dqn.policy import QNetworks
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
+    from rlrun.algorithms.dqn.networks import QNetworks
 
 
 @defaults(lr=5e-4, target_update_interval=250)
@@ -48,23 +46,19 @@ class MunchausenConfig(OffPolicyConfig):
     min_log_prob: float = -1.0
     """Lower bound of the log-probability times the temperature."""
 
+    @property
+    def q(self) -> QSettings:
+        """Settings of the Q policy, which explores with repeated actions."""
+        return QSettings(exploration="my_lab.ez_greedy:EZGreedy")
+
 
 class Munchausen(Algorithm[MunchausenConfig]):
     """Q-learning whose reward holds the log-probability of the taken action (arXiv:2007.14430)."""
 
     Config = MunchausenConfig
+    policy_family = "q"
     has_target_network = True
     learner_metrics = TD_METRICS
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns a Q policy that explores with repeated actions."""
-        from rlrun.algorithms.dqn.policy import (
-            QPolicy,  # here, since a file that names an algorithm need not import torch
-        )
-
-        observation, action = spaces.observation, spaces.action
-        model = self.config.model
-        return QPolicy(observation, action, model, normalize_observations=False, seed=seed, exploration=EZGreedy)
 
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Huber loss of the TD error with the bonus and the soft value of the next observation (eq. 1), [S, 1]."""

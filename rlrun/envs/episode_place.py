@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.seed_hash import hash_keys, split_words
 
@@ -25,6 +26,7 @@ class EpisodePlace:
     seed: int
     length: int
 
+    @override
     def __str__(self) -> str:
         return f"episode {self.episode} with seed {self.seed}, step {self.length}"
 

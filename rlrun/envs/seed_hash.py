@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
+from typing_extensions import override
 
 Words = NDArray[np.uint32]
 
@@ -86,6 +87,7 @@ class _HashedSeed(ISeedSequence):
     def __init__(self, words: Words) -> None:
         self._words = words
 
+    @override
     def generate_state(self, n_words: int, dtype: object = np.uint32) -> NDArray[np.uint64]:
         """Returns the words as PCG64 asks for them, which is always four of 64 bits."""
         return self._words.view(np.uint64)

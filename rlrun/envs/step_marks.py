@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from typing_extensions import override
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -85,6 +87,7 @@ class SteppedEnv:
     in_training: bool
     each: str = "env"
 
+    @override
     def __str__(self) -> str:
         what = "" if self.in_training else "an evaluation in "
         told = [f"{self.each} {slot}, episode {episode} with seed {seed}" for slot, episode, seed in self.slots]

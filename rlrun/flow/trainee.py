@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rlrun.flow.clock import Clock
 from rlrun.flow.filters import Filters
 from rlrun.flow.policy_lag import PolicyLag
-from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.policy.weights import LearningWeights, Weights
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
+    from rlrun.flow.clock import Clock
+    from rlrun.flow.policy_workers import PolicyWorkers
     from rlrun.learner.learner import Learner, LearnerFactory
     from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView

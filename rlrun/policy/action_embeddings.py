@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
+from typing_extensions import override
 
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.errors import UsageError
@@ -66,6 +67,7 @@ class EmbeddedOutputs(TransformedOutputs):
         self.slots = dict(slots)
         self._embed = DenseNet([("hidden", activation), ("embedding", None)])
 
+    @override
     def load(self, flat: Floats) -> None:
         """Takes new parameters [A]."""
         super().load(flat)
@@ -76,6 +78,7 @@ class EmbeddedOutputs(TransformedOutputs):
 
         self._embed.load(parameter)
 
+    @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
         """Returns the logits or values of the listed actions, [B, K]."""
         embedded = self._embed(inputs["obs"][self.key].astype(np.float32, copy=False))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.action_masks import FORBIDDEN, check_action_mask, mask_of
 from rlrun.data.tree import map_tree
@@ -100,6 +101,7 @@ def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
 class MaskedOutputs(TransformedOutputs):
     """A network whose outputs are masked by the action masks of what it observes."""
 
+    @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
         """Returns masked outputs [B, A]."""
         return masked(outputs, inputs["obs"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import gymnasium
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
@@ -28,43 +28,30 @@ from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder, Stat
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import make_decoder, policy_heads
 from rlrun.policy.policy import Policy
+from rlrun.policy.policy_config import PolicyConfig
 from rlrun.policy.recordings import LogProbsAndValues
 
 
 class ActorCriticPolicy(Policy):
-    """A network with a policy head and a value head."""
+    """A network with a policy head and a value head.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the first parameters.
+
+    Raises:
+        UsageError: If a space is of a kind that no network or policy takes, or a network of one's own is to have
+            further values.
+    """
 
     estimates = "state_values"
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        model: ModelConfig,
-        *,
-        normalize_observations: bool,
-        seed: int,
-        streams: tuple[str, ...] = (),
-    ) -> None:
-        """Builds the network for the spaces.
-
-        Args:
-            observation_space: Of what is observed.
-            action_space: Of the env's actions.
-            model: The network's settings.
-            normalize_observations: Whether observations are shifted and scaled.
-            seed: Seed of the first parameters.
-            streams: Names of further streams of rewards, each of which has a value head.
-
-        Raises:
-            UsageError: If a space is of a kind that no network or policy takes, or a network of one's own is to have
-                further values.
-        """
-        self.leaves = policy_leaves(
-            observation_space, action_space, model, normalize_observations=normalize_observations
-        )
-        self.action_space = make_action_space(action_space)
-        self.normalize_observations = normalize_observations
+    def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
+        model, streams = config.model, config.reward_streams.names
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        self.action_space = make_action_space(spaces.action)
+        self.normalize_observations = config.normalize_observations
         self.model = model
         self.decoding: Decoding | None = None
         self.streams = streams
@@ -88,7 +75,7 @@ class ActorCriticPolicy(Policy):
             if streams:
                 raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
             num_outputs = self.action_space.num_outputs
-            self.module, returned = load_custom_network(model, observation_space, num_outputs, seed)
+            self.module, returned = load_custom_network(model, spaces.observation, num_outputs, seed)
             found = [tuple(part.shape) for part in returned] if isinstance(returned, tuple) else type(returned).__name__
             if found != [(2, num_outputs), (2,)]:
                 raise UsageError(
@@ -98,6 +85,7 @@ class ActorCriticPolicy(Policy):
             self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
@@ -113,6 +101,7 @@ class ActorCriticPolicy(Policy):
             self.action_space.distribution(outputs), heads["value"].squeeze(-1), further_values=further
         )
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
@@ -58,6 +59,7 @@ class Autoregressive(Decoder):
             initialize_orthogonally(self.given, FIRST_GAIN, generator)
         self.activation = ACTIVATIONS[model.activation]()
 
+    @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
         """Returns the outputs of the parts' conditional distributions, given the columns' own actions, [S, L, K]."""
         alone, end = heads["outputs"], self.actions.num_outputs - self.actions.num_log_stds
@@ -70,6 +72,7 @@ class Autoregressive(Decoder):
             outputs[part.outputs.start] = alone[..., part.outputs] + given
         return torch.cat([*(outputs[start] for start in sorted(outputs)), alone[..., end:]], -1)
 
+    @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
         """Returns the acting side."""
         return AutoregressiveOutputs(

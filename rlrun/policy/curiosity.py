@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import gymnasium
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
@@ -103,12 +104,14 @@ class RandomNetworkDistillation(Novelty):
             f"{FIXED}target": _network(leaves, config.features, model),
         }
 
+    @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns the mean squared errors of the features, [S, L]."""
         seen = {"obs": batch[CURIOSITY_NEXT_OBS]}
         target = self.run(f"{FIXED}target", views, seen).detach()
         return (self.run(f"{LEARNED}predictor", views, seen) - target).square().mean(-1)
 
+    @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns the same: what is new is learned."""
         return self.rewards(views, batch)
@@ -140,10 +143,12 @@ class IntrinsicCuriosityModule(Novelty):
             f"{LEARNED}inverse_model": _network({"now": features, "next": features}, self.num_actions, model),
         }
 
+    @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns half the mean squared errors of the forward model (eq. 6), [S, L]."""
         return self._forward_errors(views, batch, *self._features(views, batch))
 
+    @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns the weighted sum of both models' losses (eq. 7), [S, L]."""
         now, behind = self._features(views, batch)
@@ -184,6 +189,7 @@ class StateEntropy(Novelty):
         self.num_neighbours = config.num_neighbours
         self.networks = {f"{FIXED}encoder": _network(leaves, config.features, model)}
 
+    @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
         """Returns log(1 + distance to the k-th nearest), [S, L]; rows without a step are nobody's neighbours."""
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
@@ -309,21 +315,25 @@ class CuriousPolicy(Policy):
         self.parameters = FlatParameters(self.module)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """Where the actor-critic lies in the flat vector, as (offset, size)."""
         return self.parameters.range_under(ACTOR_CRITIC)
 
     @property
+    @override
     def descended(self) -> str:
         """What the names of the actor-critic's parameters begin with."""
         return ACTOR_CRITIC
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CuriousOutputs:
         """Returns what runs the networks on rows [S, L, ...]."""
         return CuriousOutputs(self, views, batch)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, that of the actor-critic."""
         return self.actor_critic.behavior()

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.func import functional_call
+from typing_extensions import override
 
 from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.parameter_slot import ParameterSlot
@@ -27,6 +28,7 @@ class Decoder(nn.Module, ABC):
     heads: ClassVar[tuple[str, ...]]
 
     @abstractmethod
+    @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
         """Returns outputs [S, L, K].
 

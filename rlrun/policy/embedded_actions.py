@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.encoders import ACTIVATIONS, HIDDEN_GAIN, initialize_orthogonally
@@ -41,12 +42,14 @@ class EmbeddedActions(Decoder):
         if model.orthogonal_init:
             initialize_orthogonally(self, HIDDEN_GAIN, torch.Generator().manual_seed(seed))
 
+    @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
         """Returns the logits or values of the actions that the observations list, [S, L, K]."""
         embedded = self.embedding(self.activation(self.hidden(columns["obs"][self.key].float())))
         fit: Tensor = (embedded @ heads["outputs"].unsqueeze(-1)).squeeze(-1) / math.sqrt(self.width)
         return fit
 
+    @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
         """Returns the acting side."""
         return EmbeddedOutputs(network, self.key, self.model.activation, slots)

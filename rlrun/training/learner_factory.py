@@ -150,7 +150,7 @@ class AlgorithmLearnerFactory:
         algorithm, config = self.algorithm, self.algorithm.config
         own_modules = [config.model.module or "", *config.model.encoders.values()]
         named = [algorithm.name(), algorithm.policy_family, *own_modules]
-        if any(":" in name for name in named):
+        if any(":" in name and not name.startswith("rlrun.") for name in named):
             return None
         scheduled = config.scheduled_fields()  # their values come in with each update
         settings = {name: value for name, value in config.to_data().items() if name not in scheduled}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Tuple
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.single_env import make_single_env
@@ -48,15 +49,18 @@ class JointEnv(World):
         self.state_space = _joint_box([spaces.observation for spaces in self._spaces.values()])
         self._seen: Sequence[Any] = ()
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns an agent's part of the spaces."""
         return self._spaces[agent]
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode."""
         self._seen, _ = self._env.reset(seed=seed)
         return self._by_agent(self._seen)
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Moves all agents."""
         joint = tuple(actions[agent] for agent in self.possible_agents)
@@ -71,15 +75,18 @@ class JointEnv(World):
             bool(terminated or truncated),
         )
 
+    @override
     def state(self) -> NDArray[Any]:
         """Returns what all agents see, [D]."""
         return np.concatenate(self._seen)
 
+    @override
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture [height, width, 3], where the env was made with a render mode that has one."""
         picture = self._env.render()
         return picture if isinstance(picture, np.ndarray) else None
 
+    @override
     def close(self) -> None:
         """Closes the env."""
         self._env.close()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, MultiBinary
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.action_masks import ACTION_MASK, can_be_masked, has_action_mask, masked_choices
 from rlrun.envs.env_config import WorldClock
@@ -48,15 +49,18 @@ class ParallelWorld(World):
         self.state_space = _state_space(env)
         self._spaces = _AgentSpaces(env, masked=any(ACTION_MASK in info for info in infos.values()))
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns an agent's observation and action space."""
         return self._spaces.of(agent)
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode."""
         observations, infos = self._env.reset(seed=seed)
         return self._spaces.shown(observations, infos)
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step."""
         observations, rewards, terminations, truncations, infos = self._env.step(actions)
@@ -69,14 +73,17 @@ class ParallelWorld(World):
             all(terminations.get(agent) or truncations.get(agent) for agent in self._env.agents),
         )
 
+    @override
     def state(self) -> NDArray[Any]:
         """Returns the whole world's state, [D]."""
         return self._env.state()  # type: ignore[no-any-return]
 
+    @override
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture [height, width, 3] of the world."""
         return self._env.render()  # type: ignore[no-any-return]
 
+    @override
     def close(self) -> None:
         """Closes the env."""
         self._env.close()
@@ -102,16 +109,19 @@ class TurnBasedWorld(World):
         self.state_space = _state_space(env)
         self._spaces = _AgentSpaces(env, masked=any(ACTION_MASK in info for info in env.infos.values()))
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns an agent's observation and action space."""
         return self._spaces.of(agent)
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode."""
         self._env.reset(seed=seed)
         observation, _, _, _, info = self._env.last()
         return self._spaces.shown({self._env.agent_selection: observation}, {self._env.agent_selection: info})
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes the action of the agent whose turn it is, and the dead steps that come before the next one's turn."""
         env = self._env
@@ -131,14 +141,17 @@ class TurnBasedWorld(World):
         shown = self._spaces.shown(observations, infos)
         return WorldStep(shown, rewards, terminateds, truncateds, infos, ended=not env.agents)
 
+    @override
     def state(self) -> NDArray[Any]:
         """Returns the whole world's state, [D]."""
         return self._env.state()  # type: ignore[no-any-return]
 
+    @override
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture [height, width, 3] of the world."""
         return self._env.render()  # type: ignore[no-any-return]
 
+    @override
     def close(self) -> None:
         """Closes the env."""
         self._env.close()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import EnvironmentUnusable
@@ -50,15 +51,18 @@ class SearchedEnv(World):
                 f"env {env} cannot be searched in: its actions are {self._env.action_space}, not Discrete"
             )
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns the env's spaces."""
         return Spaces(self._env.observation_space, self._env.action_space)
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode."""
         observation, _ = self._env.reset(seed=seed)
         return {AGENT: observation}
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step."""
         observation, reward, terminated, truncated, _ = self._env.step(actions[AGENT])
@@ -67,6 +71,7 @@ class SearchedEnv(World):
             {AGENT: observation}, {AGENT: float(reward)}, {AGENT: terminated}, {AGENT: truncated}, {}, ended
         )
 
+    @override
     def array_game(self) -> ObjectGame:
         """Returns the env as a game whose result is the return.
 
@@ -75,11 +80,13 @@ class SearchedEnv(World):
         """
         return ObjectGame(self._id, Beginnings(self._make), int(self._env.action_space.n))
 
+    @override
     def render(self) -> NDArray[np.uint8] | None:
         """Returns a picture, if the env makes some."""
         picture: NDArray[np.uint8] | None = self._env.render() if self._env.render_mode == "rgb_array" else None
         return picture
 
+    @override
     def close(self) -> None:
         """Closes the env."""
         self._env.close()
@@ -96,6 +103,7 @@ class Beginnings:
         self._make = make
         self._env = make()
 
+    @override
     def __reduce__(self) -> tuple[type[Beginnings], tuple[Callable[[], Any]]]:
         return Beginnings, (self._make,)
 

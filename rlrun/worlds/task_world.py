@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.envs.spaces import Spaces
 from rlrun.envs.tasks import EpisodeTasks
@@ -54,6 +55,7 @@ class TaskWorld(World):
         if self._episodes.config.reset_options:
             raise UsageError("env.tasks: a world's reset takes no options; say what differs in kwargs")
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns an agent's spaces, with the task in its observation if that is shown."""
         self._told[agent] = self._spaces_now(agent)
@@ -68,6 +70,7 @@ class TaskWorld(World):
         assert task is not None  # a config that shows tasks has some
         return Spaces(task.space_with(own.observation), own.action)
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode of the task that its seed draws."""
         kwargs = self._episodes.begin(seed)
@@ -77,6 +80,7 @@ class TaskWorld(World):
         self._met = set(observations)
         return self._shown(observations)
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step."""
         step = self._world.step(actions)
@@ -114,14 +118,17 @@ class TaskWorld(World):
             self.spaces(agent)
         return {agent: task.shown_with(seen, self._inner[agent]) for agent, seen in observations.items()}
 
+    @override
     def state(self) -> NDArray[Any]:
         """Returns the whole world's state."""
         return self._world.state()
 
+    @override
     def render(self) -> NDArray[np.uint8] | None:
         """Draws the world."""
         return self._world.render()
 
+    @override
     def close(self) -> None:
         """Closes the world."""
         self._world.close()

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import Space
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask
 from rlrun.data.tree import map_tree
@@ -33,14 +34,17 @@ class WrappedWorld(World):
         self.possible_agents = world.possible_agents
         self.state_space = world.state_space
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns the other world's."""
         return self.world.spaces(agent)
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode."""
         return {agent: self.shown(agent, seen) for agent, seen in self.world.reset(seed).items()}
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step."""
         step = self.world.step(actions)
@@ -50,14 +54,17 @@ class WrappedWorld(World):
         """Returns what an agent is shown instead of its observation: the same by default."""
         return observation
 
+    @override
     def state(self) -> NDArray[Any]:
         """Returns the other world's state."""
         return self.world.state()
 
+    @override
     def render(self) -> NDArray[np.uint8] | None:
         """Returns the other world's picture."""
         return self.world.render()
 
+    @override
     def close(self) -> None:
         """Closes the other world."""
         self.world.close()
@@ -79,10 +86,12 @@ class AgentIndicator(WrappedWorld):
         self._nobody = np.zeros(len(world.possible_agents))
         self._spaces = {agent: self._with_indicator(agent) for agent in world.possible_agents}
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns the agent's spaces, with the indicator in its observation."""
         return self._spaces.get(agent) or self._with_indicator(agent)
 
+    @override
     def shown(self, agent: str, observation: Any) -> Any:
         """Returns an observation with the indicator."""
         one_hot = self._one_hots.get(agent, self._nobody)
@@ -157,16 +166,19 @@ class PadSpaces(WrappedWorld):
         padded = Dict({**parts, **mask}) if self._is_dict or mask else parts[OBSERVATION]
         self._padded = Spaces(padded, padded_action)
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns the spaces that all agents have."""
         return self._padded
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step, with as much of each action as its agent has."""
         if self._cuts_actions:
             actions = {agent: action[_within(self.world.spaces(agent).action)] for agent, action in actions.items()}
         return super().step(actions)
 
+    @override
     def shown(self, agent: str, observation: Any) -> Any:
         """Returns a padded observation."""
         given = observation if self._is_dict else {OBSERVATION: observation}
@@ -202,6 +214,7 @@ class BlackDeath(WrappedWorld):
         self._acting: set[str] = set()
         self._infos: dict[str, Info] = {}
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode of all possible agents."""
         observations = self.world.reset(seed)
@@ -209,6 +222,7 @@ class BlackDeath(WrappedWorld):
         self._infos = {}
         return self._filled(observations)
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step, with the actions of those that are alive.
 
@@ -272,16 +286,19 @@ class Team(WrappedWorld):
         self._reward = reward
         self._acting: set[str] = set()
 
+    @override
     def spaces(self, agent: str) -> Spaces:
         """Returns the team's spaces, or those of an agent that is in no team."""
         return self._spaces if agent == self._name else self.world.spaces(agent)
 
+    @override
     def reset(self, seed: int) -> Mapping[str, Any]:
         """Begins an episode."""
         observations = self.world.reset(seed)
         self._acting = set(observations) & set(self._members)
         return self._joined(observations)
 
+    @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
         """Takes a step with the actions of the members that act.
 

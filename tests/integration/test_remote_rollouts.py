@@ -25,6 +25,7 @@ from rlrun.rollout.worker_set import WorkerSet
 from rlrun.spec.entry import check_entry
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
+from tests.policies import plain_policy
 from tests.results import all_numbers
 
 pytestmark = pytest.mark.usefixtures("running_ray")
@@ -49,7 +50,7 @@ def iterations(training: Training, number: int) -> list[dict[str, Any]]:
 
 def test_an_actor_with_dense_nets_imports_no_torch() -> None:
     env = EnvConfig(id="CartPole-v1")
-    policy = ActorCriticPolicy(*spaces_of(env), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)
+    policy = plain_policy(ActorCriticPolicy, *spaces_of(env), ModelConfig(hiddens=(8,)), seed=1)
     config = WorkerConfig(
         env=env,
         num_envs=2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -34,6 +34,7 @@ class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
     gradients, which max_grad_norm does not by default.
     """
 
+    records_values: ClassVar[bool] = True
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of the critic."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000, prioritized=True)
@@ -45,7 +46,6 @@ class ApexDDPG(DDPG):
 
     Config = ApexDDPGConfig
     config: ApexDDPGConfig
-    records_values = True
 
     @property
     @override

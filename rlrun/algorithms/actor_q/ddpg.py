@@ -29,8 +29,7 @@ from rlrun.replay.sequences import SequenceReplayConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.actor_q.deterministic_policy import DeterministicNetworks
-    from rlrun.envs.spaces import Spaces
+    from rlrun.algorithms.actor_q.networks import DeterministicNetworks
     from rlrun.policy.policy import Policy
 
 
@@ -39,6 +38,12 @@ if TYPE_CHECKING:
 class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
+    num_critics: ClassVar[int] = 1
+    """Q functions, of which the least counts."""
+    draws_noise: ClassVar[bool] = False
+    """Whether minibatches hold standard normal noise of the target's actions, `next_noise` [S, L, D]."""
+    records_values: ClassVar[bool] = False
+    """Whether fragments hold the critic's values."""
     model: ActorQModelConfig = ActorQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of each critic."""
     minibatch_size: PositiveInt = 256
@@ -51,36 +56,13 @@ class DDPG(Algorithm[DDPGConfig]):
     """Deep deterministic policy gradient: an off-policy actor-critic for continuous actions (arXiv:1509.02971)."""
 
     Config: ClassVar[type[DDPGConfig]] = DDPGConfig
-    policy_family = "deterministic"
+    policy_family = "rlrun.algorithms.actor_q.deterministic_policy:DeterministicPolicy"
     has_target_network = True
-    num_critics: ClassVar[int] = 1
-    draws_noise: ClassVar[bool] = False
-    records_values: ClassVar[bool] = False
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
         Metric("actor/loss", "", "Loss of the actor"),
         GRAD_NORM.below("actor/"),
     )
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor and its critics."""
-        from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
-
-        config = self.config
-        return DeterministicPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            num_critics=self.num_critics,
-            uniform_steps=config.learning_starts,
-            noise=config.exploration,
-            theta=config.ou_theta,
-            burn_in=config.replay.burn_in,
-            draws_noise=self.draws_noise,
-            records_values=self.records_values,
-        )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

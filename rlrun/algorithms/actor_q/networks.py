@@ -104,6 +104,37 @@ class ActorQNetworks:
         return masked_tensor(outputs, action_masks(observations))
 
 
+@dataclass(frozen=True)
+class DeterministicNetworks:
+    """An actor whose outputs become actions between -1 and 1, and critics of observation and action.
+
+    Attributes:
+        networks: The networks behind.
+    """
+
+    networks: ActorQNetworks
+
+    def values(self, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
+        return self.networks.critic_outputs(observations, actions).squeeze(-1)
+
+    def target_values(self, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the target critics' values, [C, S, L]."""
+        return self.networks.target_critic_outputs(observations, actions).squeeze(-1)
+
+    def first_values(self, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the first critic's values, [S, L]."""
+        return self.networks.first_critic_outputs(observations, actions).squeeze(-1)
+
+    def actions(self, observations: Any) -> Tensor:
+        """Returns the actor's actions in observations [S, L, ...], [S, L, D]."""
+        return self.networks.actor_outputs(observations).tanh()
+
+    def target_actions(self, observations: Any) -> Tensor:
+        """Returns the target actor's actions, [S, L, D]."""
+        return self.networks.target_actor_outputs(observations).tanh()
+
+
 def run(
     network: TorchNetwork,
     views: Mapping[str, Tensor],

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS, td_statistics
-from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
-from rlrun.config import PositiveFloat, PositiveInt, Schedule
+from rlrun.algorithms.settings.off_policy import (
+    ActorCriticSettings,
+    OffPolicyConfig,
+    actor_critic_defaults,
+)
+from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -28,8 +32,7 @@ from rlrun.replay.sequences import SequenceReplayConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.actor_q.soft_policy import SoftNetworks, SoftPolicy
-    from rlrun.envs.spaces import Spaces
+    from rlrun.algorithms.actor_q.soft_networks import SoftNetworks
     from rlrun.policy.policy import Policy
 
 
@@ -43,6 +46,9 @@ class SACConfig(ActorCriticSettings, OffPolicyConfig):
     """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
     """The replay buffer."""
+    exploration: Literal["sampled"] | ImportPath = "sampled"
+    """How actions are chosen in training: drawn from the actor's distribution (`sampled`), or by an exploration of
+    one's own, `package.module:Class`."""
     alpha_lr: Schedule = 3e-4
     """Learning rate of the temperature, the weight of the entropy."""
     initial_alpha: PositiveFloat = 1.0
@@ -64,7 +70,7 @@ class SAC(Algorithm[SACConfig]):
     """
 
     Config = SACConfig
-    policy_family = "soft"
+    policy_family = "rlrun.algorithms.actor_q.soft_policy:SoftPolicy"
     has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
@@ -75,22 +81,6 @@ class SAC(Algorithm[SACConfig]):
         Metric("alpha/alpha", "", "Temperature: the weight of the entropy"),
         GRAD_NORM.below("alpha/"),
     )
-
-    def policy(self, spaces: Spaces, seed: int) -> SoftPolicy:
-        """Returns an actor, its critics and its temperature."""
-        from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
-
-        config = self.config
-        return SoftPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            uniform_steps=config.learning_starts,
-            initial_alpha=config.initial_alpha,
-            burn_in=config.replay.burn_in,
-        )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

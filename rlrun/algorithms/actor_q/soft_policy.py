@@ -3,169 +3,47 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
-from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, action_masks, networks_of
-from rlrun.data.action_masks import mask_of
+from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, networks_of
+from rlrun.algorithms.actor_q.soft_networks import ENTROPY_SHARE, ChoiceNetworks, SoftNetworks, SquashedNetworks
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-from rlrun.functional.masked import masked_mean
-from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import LogStds
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
+from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.own_exploration import own_exploration
 from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 
+if TYPE_CHECKING:
+    from rlrun.algorithms.actor_q.sac import SACConfig
+
 NUM_CRITICS = 2
-
-ENTROPY_SHARE = 0.98
-"""Target entropy of discrete actions, as a fraction of the maximum entropy (arXiv:1910.07207, appendix)."""
-
-
-class Soft(NamedTuple):
-    """An actor's actions in observations [S, L], as far as a loss is concerned.
-
-    Attributes:
-        log_probs: The log-probability of its actions: of a drawn one, or on average over all of them, [S, L].
-        values: The minimum of the Q functions: of the drawn action, or on average over all of them, [S, L].
-    """
-
-    log_probs: Tensor
-    values: Tensor
-
-
-@dataclass(frozen=True)
-class SoftNetworks(ABC):
-    """Stochastic actor, twin Q functions and temperature.
-
-    Attributes:
-        networks: The underlying networks.
-        default_target_entropy: The policy's.
-    """
-
-    networks: ActorQNetworks
-    default_target_entropy: float
-
-    @property
-    def log_alpha(self) -> Tensor:
-        """The logarithm of the temperature, [1]."""
-        return self.networks.views["log_alpha"]
-
-    def target_entropy(self, batch: SampleBatch) -> Tensor | float:
-        """Returns the default target entropy in a batch's observations, in nats."""
-        return self.default_target_entropy
-
-    @abstractmethod
-    def values_of(self, batch: SampleBatch) -> Tensor:
-        """Returns the critics' values of a batch's actions, [C, S, L]."""
-
-    @abstractmethod
-    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Returns the actor's log-probabilities in a batch's observations, and the critics' values."""
-
-    @abstractmethod
-    def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Returns them in a batch's next observations, with the target critics' values; no gradients."""
-
-
-class SquashedNetworks(SoftNetworks):
-    """Continuous actions: expectations over the actor's distribution are taken from one drawn action."""
-
-    @override
-    def values_of(self, batch: SampleBatch) -> Tensor:
-        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
-        return self.networks.critic_outputs(self.networks.present(batch), batch["actions"]).squeeze(-1)
-
-    @override
-    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Draws an action in each observation by the column `noise`."""
-        observations = self.networks.present(batch)
-        actor = SquashedGaussian(self.networks.actor_outputs(observations))
-        actions, log_probs = actor.sample_and_log_prob(batch["noise"])
-        return Soft(log_probs, self.networks.critic_outputs(observations, actions).squeeze(-1).amin(0))
-
-    @override
-    def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Draws an action in each next observation by the column `next_noise`."""
-        with torch.no_grad():
-            observations = self.networks.following(batch)
-            actor = SquashedGaussian(self.networks.actor_outputs(observations))
-            actions, log_probs = actor.sample_and_log_prob(batch["next_noise"])
-            values = self.networks.target_critic_outputs(observations, actions).squeeze(-1)
-        return Soft(log_probs, values.amin(0))
-
-
-class ChoiceNetworks(SoftNetworks):
-    """A finite number of actions: expectations are sums over the allowed ones (Christodoulou, arXiv:1910.07207)."""
-
-    @override
-    def target_entropy(self, batch: SampleBatch) -> Tensor | float:
-        """Returns 0.98 of the largest entropy over the allowed choices, with masks on average over the observations."""
-        mask = mask_of(action_masks(self.networks.present(batch)))
-        if mask is None:
-            return self.default_target_entropy
-        largest: Tensor = masked_mean((mask != 0).sum(-1).clamp(min=1).log(), batch["valid"].float())
-        return ENTROPY_SHARE * largest
-
-    @override
-    def values_of(self, batch: SampleBatch) -> Tensor:
-        """Returns the critics' values of choices [S, L], [C, S, L]."""
-        outputs, actions = self.networks.critic_outputs(self.networks.present(batch)), batch["actions"]
-        return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
-
-    @override
-    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Averages over the choices."""
-        observations = self.networks.present(batch)
-        return averaged(self.networks.actor_outputs(observations), self.networks.critic_outputs(observations))
-
-    @override
-    def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Averages over the choices in the next observations."""
-        with torch.no_grad():
-            observations = self.networks.following(batch)
-            return averaged(
-                self.networks.actor_outputs(observations), self.networks.target_critic_outputs(observations)
-            )
-
-
-def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
-    """Averages log-probabilities and the minimum of critics [C, S, L, A] over choices with logits [S, L, A]."""
-    log_probs = logits.log_softmax(-1)
-    probs = log_probs.exp()
-    return Soft((probs * log_probs).sum(-1), (probs * critic_outputs.amin(0)).sum(-1))
 
 
 class SoftPolicy(Policy):
     """Policy of a stochastic actor over a bounded Box or Discrete actions, with twin Q functions.
 
     Args:
-        observation_space: What the env shows.
-        action_space: What it takes.
-        model: The networks' layers.
-        normalize_observations: Whether observations are shifted and scaled.
-        seed: Seed of the first weights.
-        uniform_steps: Env steps until which actions are drawn uniformly.
-        initial_alpha: The first temperature.
-        burn_in: Rows of a sequence that only bring up recurrent states, with a core.
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the first parameters.
 
     Attributes:
         default_target_entropy: Target entropy in nats unless the settings name another: minus the
@@ -178,25 +56,14 @@ class SoftPolicy(Policy):
             exploration of what it does not fit.
     """
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        model: ModelConfig,
-        *,
-        normalize_observations: bool,
-        seed: int,
-        uniform_steps: int,
-        initial_alpha: float,
-        burn_in: int = 0,
-    ) -> None:
-        self.leaves = policy_leaves(
-            observation_space, action_space, model, normalize_observations=normalize_observations
-        )
-        self.normalize_observations = normalize_observations
-        self.uniform_steps = uniform_steps
+    def __init__(self, spaces: Spaces, config: SACConfig, seed: int) -> None:
+        model, action_space = config.model, spaces.action
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        self.normalize_observations = config.normalize_observations
+        self.exploration = config.exploration
+        self.uniform_steps = config.learning_starts
         self.model = model
-        self.burn_in = None if model.core is None else burn_in
+        self.burn_in = None if model.core is None else config.replay.burn_in
         self.networks: type[SoftNetworks]
         self.action_space: DiscreteActions | SquashedBoxActions
         log_stds = None
@@ -220,7 +87,8 @@ class SoftPolicy(Policy):
                 "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
                 "parameters, as of images, or of attention"
             )
-        self.module = ActorQNets(critic, NUM_CRITICS, self.actor_spec, model, seed=seed, initial_alpha=initial_alpha)
+        alpha = config.initial_alpha
+        self.module = ActorQNets(critic, NUM_CRITICS, self.actor_spec, model, seed=seed, initial_alpha=alpha)
         self.parameters = FlatParameters(self.module)
         self.critics, self.actor = networks_of(self.module)
 
@@ -250,14 +118,18 @@ class SoftPolicy(Policy):
     def behavior(self) -> BehaviorPolicy:
         (start, _), actions = self.acting_range, self.action_space
         assert self.actor is not None
-        sampled: Exploration = SampleActions(actions)
-        if self.model.use_sde:
-            every = self.model.sde_sample_freq
-            sampled = StateDependentNoise(actions, self.actor_spec.features, self.num_normal, every)
         return BehaviorPolicy(
             acting_network(self.actor, self.parameters, start=start),
             actions,
-            UniformUntil(sampled, actions, self.uniform_steps),
+            UniformUntil(self._exploration(), actions, self.uniform_steps),
             self.leaves,
             normalize_observations=self.normalize_observations,
         )
+
+    def _exploration(self) -> Exploration:
+        if self.exploration != "sampled":
+            return own_exploration(self.exploration, self.action_space)
+        if self.model.use_sde:
+            every = self.model.sde_sample_freq
+            return StateDependentNoise(self.action_space, self.actor_spec.features, self.num_normal, every)
+        return SampleActions(self.action_space)

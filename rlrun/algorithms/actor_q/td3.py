@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -13,13 +13,15 @@ from rlrun.data.sample_batch import SampleBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.actor_q.deterministic_policy import DeterministicNetworks
+    from rlrun.algorithms.actor_q.networks import DeterministicNetworks
 
 
 @defaults(target_update_interval=2)
 class TD3Config(DDPGConfig):
     """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
 
+    num_critics: ClassVar[int] = 2
+    draws_noise: ClassVar[bool] = True
     policy_delay: PositiveInt = 2
     """Minibatches of the critics per update of the actor."""
     target_noise: NonNegativeFloat = 0.2
@@ -33,8 +35,6 @@ class TD3(DDPG):
 
     Config = TD3Config
     config: TD3Config
-    num_critics = 2
-    draws_noise = True
 
     @override
     def actor_every(self) -> int:

@@ -46,7 +46,6 @@ from rlrun.replay.replay import LocalReplay
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.alphazero.policy import SearchingPolicy
     from rlrun.algorithms.alphazero.searching import SearchingBehavior
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
@@ -140,6 +139,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
     """
 
     Config: ClassVar[type[AlphaZeroConfig]] = AlphaZeroConfig
+    policy_family = "rlrun.algorithms.alphazero.policy:SearchingPolicy"
     worker_factory = "rlrun.algorithms.alphazero.self_play_worker:SelfPlayWorker"
     learner_metrics = (
         Metric("policy_loss", "nats", "Cross-entropy of the policy to the visits of searches"),
@@ -149,6 +149,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         GRAD_NORM,
     )
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Refuses an env with one agent.
 
@@ -157,28 +158,18 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         """
         raise UsageError(_NEEDS_A_GAME)
 
-    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> SearchingPolicy:
+    @override
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Returns an actor-critic that searches.
 
         Raises:
             UsageError: The world is no game that can be searched in.
         """
-        from rlrun.algorithms.alphazero.policy import SearchingPolicy
-
         if world.game is None:
             raise UsageError(_NEEDS_A_GAME)
-        config = self.config
-        if config.ranked_returns is not None and world.slots != 1:
+        if self.config.ranked_returns is not None and world.slots != 1:
             raise UsageError("ranked_returns: they are for games of one player, and this world has several")
-        return SearchingPolicy(
-            spaces,
-            config.model,
-            world.game,
-            simulations=config.evaluation_simulations,
-            search=config.search,
-            ranks_returns=config.ranked_returns is not None,
-            seed=seed,
-        )
+        return self.family_policy(spaces, seed, world)
 
     @override
     def worker_config(self, config: WorkerConfig) -> SelfPlayConfig:

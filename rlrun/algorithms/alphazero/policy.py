@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from typing_extensions import override
 
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.searching import NetworkPrediction, SearchingBehavior, SearchingNetwork
-from rlrun.algorithms.alphazero.tree_search import SearchSettings
 from rlrun.envs.spaces import Spaces
-from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.worlds.array_game import ArrayGame
+from rlrun.worlds.world_view import WorldView
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig
 
 
 class SearchingPolicy(ActorCriticPolicy):
@@ -20,30 +23,18 @@ class SearchingPolicy(ActorCriticPolicy):
 
     Args:
         spaces: Observation and action space.
-        model: The network's settings.
-        game: The game.
-        simulations: Simulations of each search outside of training; 0 acts by the network alone.
-        search: How trees grow.
-        ranks_returns: Whether results are returns of one player, which a bar makes wins and losses.
+        config: Settings.
         seed: Seed of the first parameters.
+        world: A world with a game.
     """
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        model: ModelConfig,
-        game: ArrayGame,
-        *,
-        simulations: int,
-        search: SearchSettings,
-        ranks_returns: bool,
-        seed: int,
-    ) -> None:
-        super().__init__(spaces.observation, spaces.action, model, normalize_observations=False, seed=seed)
-        self.game = game
-        self._simulations = simulations
-        self._search = search
-        self._ranks_returns = ranks_returns
+    def __init__(self, spaces: Spaces, config: AlphaZeroConfig, seed: int, world: WorldView) -> None:
+        super().__init__(spaces, config, seed)
+        assert world.game is not None
+        self.game = world.game
+        self._simulations = config.evaluation_simulations
+        self._search = config.search
+        self._ranks_returns = config.ranked_returns is not None
 
     @override
     def behavior(self) -> BehaviorPolicy:

@@ -35,6 +35,7 @@ class LinTS(Algorithm[LinTSConfig]):
     Config = LinTSConfig
     config: LinTSConfig
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns regressions of which nothing is known."""
         from rlrun.algorithms.bandits.linear_arms import PosteriorSampling

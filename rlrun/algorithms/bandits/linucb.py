@@ -33,6 +33,7 @@ class LinUCB(Algorithm[LinUCBConfig]):
     Config = LinUCBConfig
     config: LinUCBConfig
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns regressions of which nothing is known."""
         from rlrun.algorithms.bandits.linear_arms import UpperConfidenceBound

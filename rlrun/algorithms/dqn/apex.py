@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.algorithms.dqn.initial_priorities import InitialPriorities
+from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig, DistributedReplaySettings
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import NonNegativeFloat, Schedule, defaults
@@ -17,11 +19,11 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
+from rlrun.flow.recipes.distributed_replays import distributed_replay
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import distributed_replay
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
-from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, EpsilonSpread
+from rlrun.policy.exploration.epsilons import EpsilonLadder
 
 
 @defaults(
@@ -47,6 +49,12 @@ class ApexConfig(DistributedReplaySettings, DQNConfig):
     epsilon_exponent: NonNegativeFloat = 7.0
     """Spread of epsilon over the env slots; 0 gives all of them the same."""
 
+    @property
+    @override
+    def q(self) -> QSettings:
+        """Settings of the Q policy, whose env slots have probabilities of their own."""
+        return replace(super().q, epsilon_spread=EpsilonLadder(self.epsilon_exponent), records_values=True)
+
 
 class Apex(DQN):
     """Distributed prioritized experience replay with DQN's policy and loss (arXiv:1803.00933).
@@ -57,12 +65,6 @@ class Apex(DQN):
 
     Config = ApexConfig
     config: ApexConfig
-    records_values = True
-
-    @override
-    def epsilon_spread(self) -> EpsilonSpread | None:
-        """Epsilons of the env slots, as in the paper (section 4.1)."""
-        return EpsilonLadder(self.config.epsilon_exponent)
 
     @property
     @override

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.config import (
     Fraction,
+    ImportPath,
     PositiveInt,
     Schedule,
     defaults,
@@ -27,14 +29,12 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.exploration.epsilon_greedy import FinalEpsilons
+from rlrun.policy.exploration.epsilons import FinalEpsilons
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.dqn.policy import QNetworks
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
+    from rlrun.algorithms.dqn.networks import QNetworks
 
 
 @defaults(
@@ -62,6 +62,9 @@ class AsyncDQNConfig(WorkerGradientConfig):
     target_update_interval: PositiveInt = 1000
     """Gradients between two updates of the target network, which all workers share (the paper's, every 40,000 frames,
     is 2000 fragments of 5 steps of 4 frames)."""
+    exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
+    """How actions are chosen in training: the best one or any, or by an exploration of one's own,
+    `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (20_000, 0.0))
     """Progress of annealing epsilon, the probability of a uniformly random action: from 1, epsilon 1 in all env slots,
     to 0, the final epsilon of each. The paper anneals over 4 million frames."""
@@ -76,6 +79,14 @@ class AsyncDQNConfig(WorkerGradientConfig):
             raise ValueError("final_epsilon_shares must give each of final_epsilons a share, and add up to 1")
         return self
 
+    @property
+    def q(self) -> QSettings:
+        """Settings of the Q policy, whose env slots explore each towards a final probability of its own."""
+        return QSettings(
+            exploration=self.exploration,
+            epsilon_spread=FinalEpsilons(self.final_epsilons, self.final_epsilon_shares),
+        )
+
 
 class AsyncDQN(Algorithm[AsyncDQNConfig]):
     """Asynchronous n-step Q-learning: workers compute gradients, which are applied as they arrive (arXiv:1602.01783).
@@ -88,20 +99,6 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     policy_family = "q"
     has_target_network = True
     learner_metrics = TD_METRICS
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns a Q policy whose env slots explore each towards a final probability of its own."""
-        from rlrun.algorithms.dqn.policy import QPolicy
-
-        config = self.config
-        return QPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            epsilon_spread=FinalEpsilons(config.final_epsilons, config.final_epsilon_shares),
-        )
 
     @override
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

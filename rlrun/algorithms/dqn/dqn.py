@@ -9,11 +9,12 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import PositiveFloat, PositiveInt, Schedule, defaults
+from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -25,13 +26,12 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.exploration.epsilon_greedy import EpsilonSpread, QExploration
+from rlrun.policy.exploration.kinds import QExploration
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.dqn.policy import QNetworks, QPolicy
-    from rlrun.envs.spaces import Spaces
+    from rlrun.algorithms.dqn.networks import QNetworks
     from rlrun.policy.policy import Policy
 
 
@@ -69,10 +69,10 @@ class DQNConfig(OffPolicyConfig):
     arXiv:1706.10295), drawn for every minibatch and every fragment. They explore without epsilon."""
     noisy_sigma: PositiveFloat = 0.5
     """Initial standard deviation of a noisy layer's parameters, times the root of the number of its inputs."""
-    exploration: QExploration = "epsilon_greedy"
+    exploration: QExploration | ImportPath = "epsilon_greedy"
     """Exploration in training: `epsilon_greedy`; `soft_q` samples from a softmax of values over temperature;
     `parameter_noise` is greedy by a network with noise on its parameters, drawn once per episode (Plappert et al.,
-    arXiv:1706.01905)."""
+    arXiv:1706.01905). `package.module:Class` is an exploration of one's own."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
     """Probability of a uniformly random action; 0 by default if the network is noisy or exploration is soft_q.
     parameter_noise draws none: it scales its noise to change actions as often as this epsilon would."""
@@ -98,6 +98,16 @@ class DQNConfig(OffPolicyConfig):
             )
         return self
 
+    @property
+    def q(self) -> QSettings:
+        """Settings of the Q policy."""
+        return QSettings(
+            returns=ReturnModel(self.distribution, self.num_atoms, self.v_min, self.v_max),
+            dueling=self.dueling,
+            noisy_sigma=self.noisy_sigma if self.noisy else None,
+            exploration=self.exploration,
+        )
+
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
@@ -110,31 +120,7 @@ class DQN(Algorithm[DQNConfig]):
     Config: ClassVar[type[DQNConfig]] = DQNConfig
     policy_family = "q"
     has_target_network = True
-    records_values: ClassVar[bool] = False
     learner_metrics = TD_METRICS
-
-    def policy(self, spaces: Spaces, seed: int) -> QPolicy:
-        """Returns a Q policy that estimates and explores as the settings say."""
-        from rlrun.algorithms.dqn.policy import QPolicy
-
-        config = self.config
-        return QPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            returns=ReturnModel(config.distribution, config.num_atoms, config.v_min, config.v_max),
-            dueling=config.dueling,
-            noisy_sigma=config.noisy_sigma if config.noisy else None,
-            exploration=config.exploration,
-            epsilon_spread=self.epsilon_spread(),
-            records_values=self.records_values,
-        )
-
-    def epsilon_spread(self) -> EpsilonSpread | None:
-        """Assignment of an epsilon to each env slot; None for the same epsilon in all."""
-        return None
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

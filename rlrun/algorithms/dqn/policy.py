@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-import gymnasium
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.dqn.expected_returns import ExpectedReturns
+from rlrun.algorithms.dqn.networks import QNetworks
+from rlrun.algorithms.dqn.q_settings import QConfig
 from rlrun.algorithms.dqn.q_values import QValues
-from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
@@ -25,19 +23,14 @@ from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import allowed_argmax, policy_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.decoder import Decoding
-from rlrun.policy.exploration.epsilon_greedy import (
-    EpsilonGreedy,
-    EpsilonSpread,
-    QExploration,
-    QExplorationFactory,
-    SoftQ,
-)
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.own_exploration import own_exploration
 from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import embedding_decoder
@@ -46,94 +39,14 @@ from rlrun.policy.policy import Policy
 NOISE = "parameter_noise"
 """Column of a minibatch with the noise of a noisy network, [1, 3, num_noise]."""
 
-_ONLINE, _CHOICE, _TARGET = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class QNetworks:
-    """Q network and target network, as losses call them.
-
-    A noisy network's passes have noise of their own: one for what is learned, one for the choice of the next action,
-    one for the target.
-
-    Attributes:
-        policy: Whose networks they are.
-        views: The network's parameters by name.
-        target_views: The target network's.
-        noise: Noise of the three passes, [3, num_noise]; None if parameters are not varied.
-    """
-
-    policy: QPolicy
-    views: Mapping[str, Tensor]
-    target_views: Mapping[str, Tensor]
-    noise: Tensor | None = None
-
-    def q_outputs(self, observations: Any) -> Tensor:
-        """Returns the network's outputs for observations [S, L, ...]: K numbers per action, [S, L, A, K]."""
-        return self._run(self.views, observations, _ONLINE)
-
-    def target_q_outputs(self, observations: Any) -> Tensor:
-        """Returns the outputs of the target network, without gradient."""
-        with torch.no_grad():
-            return self._run(self.target_views, observations, _TARGET)
-
-    def values(self, observations: Any) -> Tensor:
-        """Returns the values of all actions in observations [S, L, ...], [S, L, A]."""
-        return self.means(self.q_outputs(observations))
-
-    def target_values(self, observations: Any) -> Tensor:
-        """Returns the target network's values, without gradient."""
-        return self.means(self.target_q_outputs(observations))
-
-    def greedy_actions(self, observations: Any) -> Tensor:
-        """Returns the allowed actions [S, L] that the network itself thinks best."""
-        with torch.no_grad():
-            return self.allowed_argmax(self.means(self._run(self.views, observations, _CHOICE)), observations)
-
-    def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
-        """Returns the actions [S, L] with the largest of values [S, L, A] among those that observations allow."""
-        return allowed_argmax(values, observations)
-
-    def means(self, q_outputs: Tensor) -> Tensor:
-        """Returns the mean returns [...] that numbers [..., K] describe."""
-        match self.policy.returns.kind:
-            case "none":
-                return q_outputs.squeeze(-1)
-            case "quantile":
-                return q_outputs.mean(-1)
-        return (q_outputs.softmax(-1) * self.support(q_outputs)).sum(-1)
-
-    def support(self, like: Tensor) -> Tensor:
-        """Returns the returns [K] whose probabilities `c51` estimates, where another tensor is."""
-        model = self.policy.returns
-        return torch.linspace(model.v_min, model.v_max, model.num_atoms, device=like.device)
-
-    def _run(self, views: Mapping[str, Tensor], observations: Any, which: int) -> Tensor:
-        module = self.policy.module
-        if isinstance(module, NoisyNet) and self.noise is not None:
-            views = module.drawn(views, self.noise[which])
-        heads, _ = self.policy.network(views, {"obs": observations})
-        outputs = heads["outputs"]
-        if self.policy.decoding is not None:
-            outputs = self.policy.decoding.outputs(views, heads, {"obs": observations})
-        return outputs.view(*outputs.shape[:2], self.policy.action_space.num_outputs, -1)
-
 
 class QPolicy(Policy):
     """Policy of Q values, or return distributions, of discrete actions.
 
     Args:
-        observation_space: What the env shows.
-        action_space: What it takes.
-        model: The network.
-        normalize_observations: Whether observations are filtered.
+        spaces: Observation and action space.
+        config: Settings.
         seed: Seed of the first parameters.
-        returns: What is estimated of an action's return; None for its mean.
-        dueling: Whether the network has a stream for the observation's value.
-        noisy_sigma: First standard deviation of noisy layers' parameters; None if layers are not noisy.
-        exploration: How it explores: by name, or what makes an exploration of one's own.
-        epsilon_spread: Gives each env slot of the workers an `epsilon` of its own; None for the same everywhere.
-        records_values: Whether fragments tell what every action was worth.
 
     Raises:
         UsageError: If actions are not a finite number of choices, or a custom network does not fit.
@@ -141,55 +54,38 @@ class QPolicy(Policy):
 
     estimates = "action_values"
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        model: ModelConfig,
-        *,
-        normalize_observations: bool,
-        seed: int,
-        returns: ReturnModel | None = None,
-        dueling: bool = False,
-        noisy_sigma: float | None = None,
-        exploration: QExploration | QExplorationFactory = "epsilon_greedy",
-        epsilon_spread: EpsilonSpread | None = None,
-        records_values: bool = False,
-    ) -> None:
-        self.action_space = discrete_actions(action_space)
-        self.leaves = policy_leaves(
-            observation_space, action_space, model, normalize_observations=normalize_observations
-        )
-        self.normalize_observations = normalize_observations
-        self.returns = returns or ReturnModel()
-        self.exploration: QExploration | QExplorationFactory = exploration
-        self.epsilon_spread = epsilon_spread
-        self.records_values = records_values
+    def __init__(self, spaces: Spaces, config: QConfig, seed: int) -> None:
+        model, settings = config.model, config.q
+        self.action_space = discrete_actions(spaces.action)
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        self.normalize_observations = config.normalize_observations
+        self.settings = settings
+        self.returns = settings.returns
         self.decoding: Decoding | None = None
         num_actions, number = self.action_space.num_outputs, self.returns.numbers_per_action
         if model.module is None:
-            spec = q_spec(self.leaves, model, num_actions, number, dueling=dueling)
+            spec = q_spec(self.leaves, model, num_actions, number, dueling=settings.dueling)
             with seeded(seed):
                 own = NetworkModule(spec)
                 decoder = embedding_decoder(self.leaves, model, seed)
             initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
             net: nn.Module = own
             if decoder is not None:
-                if dueling or noisy_sigma is not None or self.returns.kind != "none":
+                if settings.dueling or settings.noisy_sigma is not None or self.returns.kind != "none":
                     raise UsageError(
                         "model.action_embeddings: the value of an embedded action is one number, without a stream for "
                         "the observation's own; leave out dueling, noisy and distribution"
                     )
                 self.decoding = Decoding(decoder, "decoder.")
         else:
-            net, returned = load_custom_network(model, observation_space, num_actions * number, seed)
+            net, returned = load_custom_network(model, spaces.observation, num_actions * number, seed)
             found = tuple(returned.shape) if isinstance(returned, Tensor) else type(returned).__name__
             if found != (2, num_actions * number):
                 raise UsageError(
                     f"the network {model.module} must return outputs [N, {num_actions * number}] for a Q policy; for "
                     f"N = 2 it returned {found}"
                 )
-        self.module: nn.Module = net if noisy_sigma is None else NoisyNet(net, noisy_sigma)
+        self.module: nn.Module = net if settings.noisy_sigma is None else NoisyNet(net, settings.noisy_sigma)
         self.network = TorchNetwork(self.module, custom_heads=() if model.module is None else ("outputs",))
         if self.decoding is not None:
             self.module = nn.ModuleDict({"network": net, "decoder": self.decoding.decoder})
@@ -201,7 +97,10 @@ class QPolicy(Policy):
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> QNetworks:
         noise = batch[NOISE][0] if NOISE in batch else None
-        return QNetworks(self, views, views if target_views is None else target_views, noise)
+        targets = views if target_views is None else target_views
+        actions = self.action_space.num_outputs
+        decode = None if self.decoding is None else self.decoding.outputs
+        return QNetworks(self.network, decode, self.returns, actions, views, targets, noise)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
@@ -224,18 +123,19 @@ class QPolicy(Policy):
             self.leaves,
             normalize_observations=self.normalize_observations,
             parameter_noise=self._parameter_noise(),
-            recording=QValues(self.action_space.num_outputs) if self.records_values else None,
+            recording=QValues(self.action_space.num_outputs) if self.settings.records_values else None,
         )
 
     def _exploration(self) -> Exploration:
-        if not isinstance(self.exploration, str):
-            return self.exploration(self.action_space.num_outputs)
-        schedule = None if self.exploration == "parameter_noise" else "epsilon"
-        greedy = EpsilonGreedy(self.action_space.num_outputs, schedule=schedule, spread=self.epsilon_spread)
-        return SoftQ(greedy) if self.exploration == "soft_q" else greedy
+        exploration = self.settings.exploration
+        if ":" in exploration:
+            return own_exploration(exploration, self.action_space)
+        schedule = None if exploration == "parameter_noise" else "epsilon"
+        greedy = EpsilonGreedy(self.action_space.num_outputs, schedule=schedule, spread=self.settings.epsilon_spread)
+        return SoftQ(greedy) if exploration == "soft_q" else greedy
 
     def _parameter_noise(self) -> ParameterNoise | None:
-        if self.exploration == "parameter_noise":
+        if self.settings.exploration == "parameter_noise":
             return AdaptiveNoise(self.action_space.num_outputs)
         return LearnedNoise(self._noisy_parts(self.module)) if isinstance(self.module, NoisyNet) else None
 

@@ -52,6 +52,7 @@ class WorldModelActor:
         if self.spec.images:
             self._convolve = _convolutions(self.spec, self._parameters)
 
+    @override
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what is derived from parameters, which arrive by broadcasts."""
         return {**self.__dict__, "_parameters": {}, "_convolve": None}

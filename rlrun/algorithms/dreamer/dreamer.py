@@ -34,8 +34,7 @@ from rlrun.replay.sequences import SequenceReplayConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.dreamer.policy import DreamerNetworks, DreamerPolicy
-    from rlrun.envs.spaces import Spaces
+    from rlrun.algorithms.dreamer.networks import DreamerNetworks
     from rlrun.policy.policy import Policy
 
 RETURN_DECAY = 0.99
@@ -125,6 +124,7 @@ class Dreamer(Algorithm[DreamerConfig]):
     """
 
     Config = DreamerConfig
+    policy_family = "rlrun.algorithms.dreamer.policy:DreamerPolicy"
     has_target_network = True
     learner_metrics = (
         Metric("world_model/loss", "", "Loss of the world model, the sum of what follows with its weights"),
@@ -144,20 +144,6 @@ class Dreamer(Algorithm[DreamerConfig]):
         Metric("critic/loss", "nats", "Cross-entropy of imagined returns' and of the slow critic's distributions"),
         GRAD_NORM.below("critic/"),
     )
-
-    def policy(self, spaces: Spaces, seed: int) -> DreamerPolicy:
-        """Returns a world model, an actor and a critic."""
-        from rlrun.algorithms.dreamer.policy import DreamerPolicy
-
-        config = self.config
-        return DreamerPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            num_bins=config.num_bins,
-            horizon=config.horizon,
-            seed=seed,
-        )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

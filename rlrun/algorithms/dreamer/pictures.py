@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun.algorithms.dreamer.policy import DreamerNetworks
+from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.symlog import symexp
 from rlrun.algorithms.dreamer.world_model import WORLD, States
 from rlrun.data.sample_batch import SampleBatch

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,7 +13,7 @@ from typing_extensions import override
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.no_exploration import NoExploration
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.nn.model_config import ModelConfig
+from rlrun.envs.spaces import Spaces
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, Tower, core_of, network_spec
 from rlrun.nn.torch_network import TorchNetwork
@@ -26,6 +24,7 @@ from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
+from rlrun.policy.policy_config import PolicyConfig
 
 
 class ActorAndCandidates(nn.Module):
@@ -48,12 +47,10 @@ class ActorPolicy(Policy):
     """Policy that takes the most probable choice, or in a Box the network's output in units of the bounds.
 
     Args:
-        observation_space: What the env shows.
-        action_space: What it takes.
-        model: The network.
-        normalize_observations: Whether observations are shifted and scaled.
+        spaces: Observation and action space.
+        config: Settings.
         seed: Seed of the first parameters.
-        num_candidates: Candidates for its parameters, which follow its own, [N, A], zeros at first.
+        num_candidates: N of the further vectors of parameters [N, A] after the network's own, zeros at first.
 
     Attributes:
         num_parameters: A, the network's parameters.
@@ -64,22 +61,12 @@ class ActorPolicy(Policy):
 
     module: ActorAndCandidates
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        model: ModelConfig,
-        *,
-        normalize_observations: bool,
-        seed: int,
-        num_candidates: int = 0,
-    ) -> None:
-        self.leaves = policy_leaves(
-            observation_space, action_space, model, normalize_observations=normalize_observations
-        )
-        actions = make_action_space(action_space)
+    def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int, *, num_candidates: int = 0) -> None:
+        model = config.model
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        actions = make_action_space(spaces.action)
         self.action_space = BoxMeanActions(actions.scale) if isinstance(actions, GaussianBoxActions) else actions
-        self.normalize_observations = normalize_observations
+        self.normalize_observations = config.normalize_observations
         head = Head("outputs", "head", self.action_space.num_outputs, gain=0.01)
         spec = network_spec(self.leaves, model, Tower((head,)), core=core_of(model))
         with seeded(seed):

@@ -64,6 +64,7 @@ class CEM(Algorithm[CEMConfig]):
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor, and the initial standard deviations after its parameters."""
         policy = self.config.actor(spaces, seed, num_candidates=1)

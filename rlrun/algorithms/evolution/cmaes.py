@@ -66,6 +66,7 @@ class CMAES(Algorithm[CMAESConfig]):
     worker_factory = "rlrun.algorithms.evolution.evaluation_worker:EvaluationWorker"
     learns_in_worlds = False
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns an actor, and the first candidates around it.
 

@@ -37,11 +37,4 @@ class EvolutionConfig(AlgorithmConfig):
         """
         from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 
-        return ActorPolicy(
-            spaces.observation,
-            spaces.action,
-            self.model,
-            normalize_observations=self.normalize_observations,
-            seed=seed,
-            num_candidates=num_candidates,
-        )
+        return ActorPolicy(spaces, self, seed, num_candidates=num_candidates)

@@ -22,7 +22,6 @@ from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.meta.adaptation import AdaptablePolicy
     from rlrun.envs.spaces import Spaces
 
 TASKS = 0x7A5C
@@ -40,7 +39,7 @@ class AdaptingWorkerConfig(WorkerConfig):
         gamma: Discount of future rewards.
     """
 
-    make_policy: Callable[[Spaces, int], AdaptablePolicy]
+    make_policy: Callable[[Spaces, int], Any]
     inner_steps: int
     inner_lr: float
     gamma: float
@@ -48,7 +47,7 @@ class AdaptingWorkerConfig(WorkerConfig):
 
 def adapting(
     config: WorkerConfig,
-    make_policy: Callable[[Spaces, int], AdaptablePolicy],
+    make_policy: Callable[[Spaces, int], Any],
     *,
     inner_steps: int,
     inner_lr: float,

@@ -25,9 +25,8 @@ from rlrun.nn.model_config import AdaptableModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.meta.adaptation import AdaptableOutputs, AdaptablePolicy
+    from rlrun.algorithms.meta.adaptation import AdaptableOutputs
     from rlrun.algorithms.meta.adapting_worker import AdaptingWorkerConfig
-    from rlrun.envs.spaces import Spaces
     from rlrun.rollout.worker_config import WorkerConfig
 
 
@@ -90,6 +89,7 @@ class MAML(Algorithm[MAMLConfig]):
     """
 
     Config: ClassVar[type[MAMLConfig]] = MAMLConfig
+    policy_family = "rlrun.algorithms.meta.adaptation:AdaptablePolicy"
     worker_factory = "rlrun.algorithms.meta.adapting_worker:AdaptingWorker"
     learns_in_worlds = False
     learner_metrics = (
@@ -99,14 +99,6 @@ class MAML(Algorithm[MAMLConfig]):
         CLIP_FRACTION,
         GRAD_NORM,
     )
-
-    def policy(self, spaces: Spaces, seed: int) -> AdaptablePolicy:
-        """Returns an actor-critic whose parameters losses may move."""
-        from rlrun.algorithms.meta.adaptation import AdaptablePolicy
-
-        return AdaptablePolicy(
-            spaces.observation, spaces.action, self.config.model, normalize_observations=False, seed=seed
-        )
 
     @override
     def worker_config(self, config: WorkerConfig) -> AdaptingWorkerConfig:

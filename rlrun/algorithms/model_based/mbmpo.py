@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 from typing_extensions import override
@@ -26,7 +26,6 @@ from rlrun.replay.replay import LocalReplay
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
-    from rlrun.algorithms.model_based.transitions import AgentActions
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
 
@@ -82,6 +81,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
         """MAML with the same settings."""
         return MAML(self.config)
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
         """Returns a policy whose parameters losses may move, and a model.
 
@@ -90,9 +90,8 @@ class MBMPO(Algorithm[MBMPOConfig]):
         """
         from rlrun.algorithms.model_based.make_model import model_based
 
-        agent = self.maml.policy(spaces, seed)
-        # Other actions are refused with the spaces.
-        return model_based(agent, cast("AgentActions", agent.action_space), spaces, self.config.dynamics, seed)
+        agent: Any = self.maml.policy(spaces, seed)
+        return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

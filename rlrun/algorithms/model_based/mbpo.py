@@ -92,6 +92,7 @@ class MBPO(Algorithm[MBPOConfig]):
         """SAC with the same settings."""
         return SAC(self.config)
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
         """Returns SAC's policy and a model.
 
@@ -100,7 +101,7 @@ class MBPO(Algorithm[MBPOConfig]):
         """
         from rlrun.algorithms.model_based.make_model import model_based
 
-        agent = self.sac.policy(spaces, seed)
+        agent: Any = self.sac.policy(spaces, seed)
         return model_based(agent, agent.action_space, spaces, self.config.dynamics, seed)
 
     @override

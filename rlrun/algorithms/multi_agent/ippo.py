@@ -22,7 +22,6 @@ from rlrun.nn.model_config import NormalizedValueModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
 
 NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
@@ -36,6 +35,8 @@ NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
 class IPPOConfig(PPOConfig):
     """Settings of IPPO (de Witt et al., arXiv:2011.09533): MAPPO's without a centralised value."""
 
+    value_sees_observation: ClassVar[bool] = True
+    """Whether the value sees the agent's own observation; MAPPO has a setting for it."""
     refused: ClassVar[Mapping[str, str]] = {
         "centralised_value": NOT_CENTRALISED,
         "value_sees_observation": NOT_CENTRALISED,
@@ -51,21 +52,8 @@ class IPPO(PPO):
     """Independent PPO: each agent's value is of its own observation, normalised as in MAPPO (arXiv:2011.09533)."""
 
     Config = IPPOConfig
+    policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"
     config: IPPOConfig
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns a policy whose value sees what the policy does."""
-        from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
-
-        config = self.config
-        return StateValuePolicy(
-            spaces,
-            None,
-            config.model,
-            sees_observation=True,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-        )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -29,7 +29,7 @@ from rlrun.nn.model_config import TeamActorQModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.multi_agent.team_actor_critics import TeamActorCriticsNetworks
+    from rlrun.algorithms.multi_agent.team_networks import TeamActorCriticsNetworks
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView
@@ -64,6 +64,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     """Multi-agent DDPG: centralised critics, decentralised actors (arXiv:1706.02275)."""
 
     Config: ClassVar[type[MADDPGConfig]] = MADDPGConfig
+    policy_family = "rlrun.algorithms.multi_agent.team_actor_critics:TeamActorCriticsPolicy"
     has_target_network = True
     learner_metrics = (
         *(metric.below("critics/") for metric in TD_METRICS),
@@ -71,6 +72,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
         GRAD_NORM.below("actors/"),
     )
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Refuses an env of one agent.
 
@@ -79,30 +81,19 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """
         raise UsageError("maddpg learns for a team in a world of many agents, and an env has one: use ddpg or sac")
 
+    @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Returns an actor and a critic for each member.
 
         Raises:
             UsageError: Agents of the world take turns, or actions are neither Discrete nor in a bounded Box.
         """
-        from rlrun.algorithms.multi_agent.team_actor_critics import TeamActorCriticsPolicy
-
         if world.clock != "parallel":
             raise UsageError(
                 "maddpg learns for teams that act at once, and agents of this world take turns: use ppo, or set "
                 "`clock: parallel` if all agents act in each step"
             )
-        config = self.config
-        return TeamActorCriticsPolicy(
-            spaces,
-            world.slots,
-            config.model,
-            seed=seed,
-            share_actor=config.share_actor,
-            uniform_steps=config.learning_starts,
-            noise=config.exploration,
-            theta=config.ou_theta,
-        )
+        return self.family_policy(spaces, seed, world)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
@@ -122,12 +113,12 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """
         from rlrun.algorithms.multi_agent.member_actions import NEXT_NOISE
 
-        actions = outputs.policy.actions.recorded(batch["actions"])
+        actions = outputs.actions.recorded(batch["actions"])
         following = outputs.target_actions(batch["next_obs"], batch.get(NEXT_NOISE))
         acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
         lives = batch["next_obs"]["present"].float() * self.config.gamma
         total, distance, value_sum = (batch["rewards"].new_zeros(()) for _ in range(3))
-        for member in range(outputs.policy.num_members):
+        for member in range(outputs.num_members):
             own = acting[:, :, member]
             values = outputs.value(member, batch["obs"], actions)
             next_values = outputs.target_value(member, batch["next_obs"], following)
@@ -149,13 +140,13 @@ class MADDPG(Algorithm[MADDPGConfig]):
         """
         from rlrun.algorithms.multi_agent.member_actions import NOISE
 
-        policy, noise = outputs.policy, batch.get(NOISE)
-        taken = policy.actions.recorded(batch["actions"])
+        noise = batch.get(NOISE)
+        taken = outputs.actions.recorded(batch["actions"])
         acting = batch["obs"]["present"].float() * batch["valid"].float().unsqueeze(-1)
         loss = batch["rewards"].new_zeros(())
-        for member in range(policy.num_members):
+        for member in range(outputs.num_members):
             own = outputs.actor_outputs(member, batch["obs"])
-            new = policy.actions.made(own, None if noise is None else noise[:, :, member])
+            new = outputs.actions.made(own, None if noise is None else noise[:, :, member])
             values = outputs.value(member, batch["obs"], with_action(taken, member, new))
             penalty = (own * (own > LEAST_LOGIT)).square().mean(-1)
             loss = loss + masked_mean(self.config.output_penalty * penalty - values, acting[:, :, member])

@@ -21,7 +21,6 @@ from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import StateValueModelConfig
 
 if TYPE_CHECKING:
-    from gymnasium.spaces import Box
     from torch import Tensor
 
     from rlrun.envs.spaces import Spaces
@@ -73,8 +72,10 @@ class MAPPO(PPO):
     """Multi-agent PPO with a centralised value, normalised by running moments (Yu et al., arXiv:2103.01955)."""
 
     Config: ClassVar[type[MAPPOConfig]] = MAPPOConfig
+    policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"
     config: MAPPOConfig
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Returns a policy whose value sees what the policy does.
 
@@ -86,8 +87,9 @@ class MAPPO(PPO):
                 "mappo learns a value of the state of a world of many agents, and an env of one agent has none: use "
                 "ppo, or set centralised_value: false"
             )
-        return self._policy(spaces, None, seed)
+        return self.family_policy(spaces, seed)
 
+    @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Returns a policy whose value sees the world's state.
 
@@ -95,26 +97,13 @@ class MAPPO(PPO):
             UsageError: The world has no state.
         """
         if not self.config.centralised_value:
-            return self._policy(spaces, None, seed)
+            return self.family_policy(spaces, seed)
         if world.state_space is None:
             raise UsageError(
                 "mappo's value sees the state of the whole world, and this world has none: give it a state_space and "
                 "a state(), use ippo, or set centralised_value: false"
             )
-        return self._policy(spaces, world.state_space, seed)
-
-    def _policy(self, spaces: Spaces, state_space: Box | None, seed: int) -> Policy:
-        from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
-
-        config = self.config
-        return StateValuePolicy(
-            spaces,
-            state_space,
-            config.model,
-            sees_observation=config.value_sees_observation,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-        )
+        return self.family_policy(spaces, seed, world)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

@@ -6,6 +6,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 
 class SumMixer(nn.Module):
@@ -15,6 +16,7 @@ class SumMixer(nn.Module):
         Sunehag et al., VDN, arXiv:1706.05296, eq. 1.
     """
 
+    @override
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
         """Returns the team's value [S, L] of members' values [S, L, K]; the state does not matter."""
         return values.sum(-1)
@@ -45,6 +47,7 @@ class MonotonicMixer(nn.Module):
         self.second_weights = nn.Linear(size, width)
         self.second_bias = nn.Sequential(nn.Linear(size, width), nn.ReLU(), nn.Linear(width, 1))
 
+    @override
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
         """Returns the team's value [S, L].
 

@@ -28,7 +28,7 @@ def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | No
         loss: PPO's loss; the moments that it sees count the targets of its own rows.
         max_grad_norm: Bound of its gradient's norm; None for none.
     """
-    from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS, NETWORKS
+    from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS
 
     return [
         Objective("moments", assigned_moments, parameters=None, optimizer=SGD(), assigns=(MOMENTS,)),
@@ -38,8 +38,7 @@ def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | No
 
 def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
     """Assigns the running moments of value targets, those of the rows [S, L] among them; nothing is minimised."""
-    from rlrun.algorithms.multi_agent.state_value_policy import MOMENTS
-    from rlrun.algorithms.multi_agent.value_norm import updated
+    from rlrun.algorithms.multi_agent.value_norm import MOMENTS, updated
 
     moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())
     return Loss(moments.new_zeros(()), {}, assign={MOMENTS: moments})

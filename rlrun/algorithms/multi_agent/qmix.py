@@ -11,6 +11,8 @@ from rlrun.config import PositiveInt
 from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView
 
 
@@ -19,6 +21,11 @@ class QMIXConfig(VDNConfig):
 
     mixer_hidden: PositiveInt = 32
     """Width of the mixing network's hidden layer."""
+
+    @property
+    @override
+    def mixer_width(self) -> int:
+        return self.mixer_hidden
 
     @classmethod
     @override
@@ -33,15 +40,10 @@ class QMIX(VDN):
     config: QMIXConfig
 
     @override
-    def mixer_width(self, world: WorldView) -> int | None:
-        """Width of the mixing network.
-
-        Raises:
-            UsageError: The world has no state, of which the network's weights are functions.
-        """
+    def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         if world.state_space is None:
             raise UsageError(
                 "qmix mixes values by the state of the whole world, and this world has none: give it a state_space "
                 "and a state(), or use vdn"
             )
-        return self.config.mixer_hidden
+        return super().policy_in_world(spaces, world, seed)

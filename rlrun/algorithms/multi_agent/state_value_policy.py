@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import gymnasium
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
 from rlrun.algorithms.multi_agent.state_value_recording import LogProbsAndStateValues, value_inputs
-from rlrun.algorithms.multi_agent.value_norm import NUM_MOMENTS
+from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS, NUM_MOMENTS
 from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.nn.model_config import ModelConfig
@@ -30,12 +30,11 @@ from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import make_decoder
 from rlrun.policy.policy import Policy
+from rlrun.worlds.world_view import WorldView
 
-NETWORKS = "networks."
-"""Prefix of the names of all parameters that SGD moves."""
-
-MOMENTS = "value_moments"
-"""Name of the parameter that holds the moments of `rlrun.algorithms.multi_agent.value_norm`."""
+if TYPE_CHECKING:
+    from rlrun.algorithms.multi_agent.ippo import IPPOConfig
+    from rlrun.algorithms.multi_agent.mappo import MAPPOConfig
 
 
 @dataclass(frozen=True)
@@ -54,36 +53,28 @@ class StateValuePolicy(Policy):
 
     Args:
         spaces: Observation and action space.
-        state_space: Space of the world's state that the value network sees; None if it does not.
-        model: Layers of both networks.
-        sees_observation: Whether the value network sees the agent's own observation.
-        normalize_observations: Whether observations are shifted and scaled.
+        config: Settings.
         seed: Seed of the first parameters.
+        world: A world whose state the value network sees; None if it does not.
 
     Raises:
         UsageError: If a space is of a kind that no network or policy takes.
     """
 
     def __init__(
-        self,
-        spaces: Spaces,
-        state_space: gymnasium.spaces.Box | None,
-        model: ModelConfig,
-        *,
-        sees_observation: bool,
-        normalize_observations: bool,
-        seed: int,
+        self, spaces: Spaces, config: MAPPOConfig | IPPOConfig, seed: int, world: WorldView | None = None
     ) -> None:
-        self.leaves = policy_leaves(*spaces, model, normalize_observations=normalize_observations)
+        model, state_space = config.model, None if world is None else world.state_space
+        self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
         self.action_space = make_action_space(spaces.action)
-        self.normalize_observations = normalize_observations
+        self.normalize_observations = config.normalize_observations
         self.is_recurrent = model.core is not None
         self.sees_state = state_space is not None
-        self.sees_observation = sees_observation
+        self.sees_observation = config.value_sees_observation
         seen = {}
         if state_space is not None:
             seen["state"] = observation_leaves(state_space, {}, normalize=False, conv=model.conv)
-        if sees_observation:
+        if self.sees_observation:
             seen["observation"] = encoded_leaves(self.leaves)
         value_spec = network_spec(seen, model, Tower((Head("value", "value_head", 1),), "value_"))
         spec = policy_value_spec(self.leaves, self.action_space, model)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
@@ -14,84 +13,34 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import TeamActorQNets, actor_spec
-from rlrun.algorithms.actor_q.networks import CRITICS, run
+from rlrun.algorithms.actor_q.networks import CRITICS
 from rlrun.algorithms.multi_agent.member_actions import GumbelSoftmaxActions, MemberActions, SquashedActions
 from rlrun.algorithms.multi_agent.member_networks import MemberNetworks
+from rlrun.algorithms.multi_agent.team_networks import TeamActorCriticsNetworks
 from rlrun.data.sample_batch import ACTS, SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import Head, Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
-from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.action_noise import ActionNoise, NoiseKind
+from rlrun.policy.exploration.action_noise import action_noise
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.own_exploration import own_exploration
 from rlrun.policy.exploration.sampling import SampleActions, UniformUntil
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
+from rlrun.worlds.world_view import WorldView
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.multi_agent.maddpg import MADDPGConfig
 
 ACTORS = "actors."
-
-
-@dataclass(frozen=True)
-class TeamActorCriticsNetworks:
-    """Networks, to be run on what a loss chooses; observations are trees as the operator `Team` makes them.
-
-    Attributes:
-        policy: Whose networks they are.
-        views: Their parameters by name.
-        target_views: Those of the target networks.
-    """
-
-    policy: TeamActorCriticsPolicy
-    views: Mapping[str, Tensor]
-    target_views: Mapping[str, Tensor]
-
-    def actor_outputs(self, member: int, observations: Any) -> Tensor:
-        """Returns the outputs of a member's actor, [S, L, A]."""
-        return self._actor_outputs(self.views, member, observations)
-
-    def target_actions(self, observations: Any, noise: Tensor | None) -> Tensor:
-        """Returns actions of the members' target actors, without gradient, [S, L, K, A].
-
-        Args:
-            observations: Of the team.
-            noise: By which they are drawn, [S, L, K, A]; None for actions that are not drawn.
-        """
-        with torch.no_grad():
-            members = range(self.policy.num_members)
-            outputs = [self._actor_outputs(self.target_views, member, observations) for member in members]
-            return self.policy.actions.made(torch.stack(outputs, 2), noise)
-
-    def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the Q values [S, L] of a member's critic for all members' actions [S, L, K, A]."""
-        return self._value(self.views, member, observations, actions)
-
-    def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the Q values of a member's target critic, without gradient."""
-        with torch.no_grad():
-            return self._value(self.target_views, member, observations, actions)
-
-    def _actor_outputs(self, views: Mapping[str, Tensor], member: int, observations: Any) -> Tensor:
-        own = _of_member(observations, member)
-        return masked_tensor(run(self.policy.actor_of(member), views, own), own)
-
-    def _value(self, views: Mapping[str, Tensor], member: int, observations: Any, actions: Tensor) -> Tensor:
-        present = observations["present"].unsqueeze(-1)
-        seen = {str(k): _of_member(observations, k) for k in range(self.policy.num_members)}
-        joint = torch.where(present, actions, torch.zeros_like(actions)).flatten(2)
-        return run(self.policy.critics[member], views, seen, joint).squeeze(-1)
-
-
-def _of_member(observations: Any, member: int) -> Any:
-    """Returns a member's own observation, a tree of [S, L, ...]."""
-    return map_tree(lambda leaf: leaf[:, :, member], observations["agents"])
 
 
 class TeamActorCriticsPolicy(Policy):
@@ -101,30 +50,15 @@ class TeamActorCriticsPolicy(Policy):
 
     Args:
         spaces: Observation and action space of each member.
-        num_members: K.
-        model: Layers of each actor and of each critic.
+        config: Settings.
         seed: Seed of the first parameters.
-        share_actor: Whether all members have one actor.
-        uniform_steps: Env steps until which actions are drawn uniformly.
-        noise: Which noise actions in a Box are explored with.
-        theta: How much of correlated noise a step takes back.
+        world: What their world is; K is the number of its slots.
 
     Raises:
         UsageError: If actions are neither Discrete nor a Box with finite bounds.
     """
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        num_members: int,
-        model: ModelConfig,
-        *,
-        seed: int,
-        share_actor: bool,
-        uniform_steps: int,
-        noise: NoiseKind,
-        theta: float,
-    ) -> None:
+    def __init__(self, spaces: Spaces, config: MADDPGConfig, seed: int, world: WorldView) -> None:
         self.actions: MemberActions
         self.action_space: DiscreteActions | DeterministicBoxActions
         match spaces.action:
@@ -136,11 +70,10 @@ class TeamActorCriticsPolicy(Policy):
                 self.actions = SquashedActions(self.action_space.size)
             case _:
                 raise UsageError(f"maddpg takes Discrete or Box actions, not {spaces.action}: use mappo")
+        model, num_members = config.model, world.slots
         self.leaves = policy_leaves(*spaces, model, normalize_observations=False)
         self.num_members = num_members
-        self.uniform_steps = uniform_steps
-        self.noise: NoiseKind = noise
-        self.theta = theta
+        self.config = config
         joint = {str(member): encoded_leaves(self.leaves) for member in range(num_members)}
         critic = network_spec(
             joint,
@@ -149,14 +82,11 @@ class TeamActorCriticsPolicy(Policy):
             vectors=(("actions", num_members * self.actions.size),),
         )
         actor = actor_spec(self.leaves, model, self.actions.size)
-        self.module = TeamActorQNets(critic, num_members, actor, 1 if share_actor else num_members, model, seed=seed)
+        num_actors = 1 if config.share_actor else num_members
+        self.module = TeamActorQNets(critic, num_members, actor, num_actors, model, seed=seed)
         self.parameters = FlatParameters(self.module)
         self.critics = _networks(self.module.critics, CRITICS)
         self.actors = _networks(self.module.actors, ACTORS)
-
-    def actor_of(self, member: int) -> TorchNetwork:
-        """Returns the actor of a member."""
-        return self.actors[member % len(self.actors)]
 
     @property
     @override
@@ -168,7 +98,8 @@ class TeamActorCriticsPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> TeamActorCriticsNetworks:
-        return TeamActorCriticsNetworks(self, views, views if target_views is None else target_views)
+        targets = views if target_views is None else target_views
+        return TeamActorCriticsNetworks(self.actors, self.critics, self.actions, views, targets)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
@@ -181,17 +112,20 @@ class TeamActorCriticsPolicy(Policy):
         start, _ = self.acting_range
         networks = [acting_network(actor, self.parameters, start=start) for actor in self.actors]
         space = self.action_space
-        explored = (
-            SampleActions(space) if isinstance(space, DiscreteActions) else ActionNoise(space, self.noise, self.theta)
-        )
         return BehaviorPolicy(
             networks[0] if len(networks) == 1 else MemberNetworks(networks),
             space,
-            UniformUntil(explored, space, self.uniform_steps),
+            UniformUntil(self._exploration(), space, self.config.learning_starts),
             self.leaves,
             normalize_observations=False,
             world_columns=(ACTS,),
         )
+
+    def _exploration(self) -> Exploration:
+        config, space = self.config, self.action_space
+        if isinstance(space, DeterministicBoxActions):
+            return action_noise(config.exploration, config.ou_theta, space)
+        return own_exploration(config.exploration, space) if ":" in config.exploration else SampleActions(space)
 
 
 def _networks(modules: torch.nn.ModuleList, prefix: str) -> tuple[TorchNetwork, ...]:

@@ -17,6 +17,12 @@ from torch import Tensor
 from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
 from rlrun.functional.masked import masked_mean
 
+NETWORKS = "networks."
+"""What the names of all parameters that are descended begin with."""
+
+MOMENTS = "value_moments"
+"""Name of the parameter that holds the moments of this module."""
+
 NUM_MOMENTS = 3
 """Number of moments."""
 

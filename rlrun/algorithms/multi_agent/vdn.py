@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.multi_agent.team import Team, TeamReward
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import PositiveInt, Schedule, defaults, fixed
+from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
@@ -31,7 +31,7 @@ from rlrun.replay.sequences import SequenceReplayConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.multi_agent.team_q import TeamQNetworks
+    from rlrun.algorithms.multi_agent.team_q_networks import TeamQNetworks
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView
@@ -60,8 +60,15 @@ class VDNConfig(OffPolicyConfig):
     team_reward: TeamReward = "sum"
     """The team's reward: the `sum` of its members' rewards, or, where the world gives all of them the team's reward,
     that one `once`."""
+    exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
+    """Exploration of the members in training: epsilon-greedy, or one of one's own, `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (50_000, 0.05))
     """Probability of a uniformly random action, drawn for each member on its own."""
+
+    @property
+    def mixer_width(self) -> int | None:
+        """Width of the hidden layer of a mixer that sees the world's state; None for the sum."""
+        return None
 
 
 class VDN(Algorithm[VDNConfig]):
@@ -71,9 +78,11 @@ class VDN(Algorithm[VDNConfig]):
     """
 
     Config: ClassVar[type[VDNConfig]] = VDNConfig
+    policy_family = "rlrun.algorithms.multi_agent.team_q:TeamQPolicy"
     has_target_network = True
     learner_metrics = TD_METRICS
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Refuses an env of one agent.
 
@@ -82,24 +91,19 @@ class VDN(Algorithm[VDNConfig]):
         """
         raise UsageError(f"{self.name()} learns for a team in a world of many agents, and an env has one: use dqn")
 
+    @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
         """Returns a team's Q policy.
 
         Raises:
             UsageError: Rows of the team's members are not the same moment, or the world has no state that is needed.
         """
-        from rlrun.algorithms.multi_agent.team_q import TeamQPolicy
-
         if world.clock != "parallel":
             raise UsageError(
                 f"{self.name()} learns for teams that act at once, and agents of this world take turns: use dqn, or "
                 "set `clock: parallel` if all agents act in each step"
             )
-        return TeamQPolicy(spaces, world, self.config.model, mixer_width=self.mixer_width(world), seed=seed)
-
-    def mixer_width(self, world: WorldView) -> int | None:
-        """Width of the mixing network; None for the sum of values."""
-        return None
+        return self.family_policy(spaces, seed, world)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

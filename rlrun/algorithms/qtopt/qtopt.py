@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 from typing_extensions import override
@@ -13,7 +13,7 @@ from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_co
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import NonNegativeInt, PositiveInt, Schedule, defaults
+from rlrun.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.batch_refs import LowerProcessPriority
@@ -30,9 +30,7 @@ from rlrun.nn.model_config import ActionValueModelConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.qtopt.policy import CriticsNetworks
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
+    from rlrun.algorithms.qtopt.networks import CriticsNetworks
 
 
 @defaults(
@@ -55,6 +53,9 @@ class QTOptConfig(OffPolicyConfig):
     """The network of each of the two critics."""
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
+    exploration: Literal["gaussian"] | ImportPath = "gaussian"
+    """Noise that actions are explored with, new at each step (Gaussian); `package.module:Class` is an exploration of
+    one's own."""
     exploration_noise: Schedule = 0.1
     """Standard deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
     cem_iterations: PositiveInt = 2
@@ -77,27 +78,9 @@ class QTOpt(Algorithm[QTOptConfig]):
     """Off-policy Q-learning of continuous actions, maximised by the cross-entropy method (arXiv:1806.10293)."""
 
     Config = QTOptConfig
-    policy_family = "critics"
+    policy_family = "rlrun.algorithms.qtopt.policy:CriticsPolicy"
     has_target_network = True
     learner_metrics = TD_METRICS
-
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns two critics."""
-        from rlrun.algorithms.qtopt.policy import CriticsPolicy
-
-        config = self.config
-        return CriticsPolicy(
-            spaces.observation,
-            spaces.action,
-            config.model,
-            normalize_observations=config.normalize_observations,
-            seed=seed,
-            num_critics=2,
-            iterations=config.cem_iterations,
-            samples=config.cem_samples,
-            elites=config.cem_elites,
-            uniform_steps=config.learning_starts,
-        )
 
     @override
     def loss(self, outputs: CriticsNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -106,7 +89,7 @@ class QTOpt(Algorithm[QTOptConfig]):
         The next action maximises the first target critic; targets use the minimum of both (section 4.2, "clipped double
         Q-learning").
         """
-        from rlrun.algorithms.qtopt.policy import NOISE
+        from rlrun.algorithms.qtopt.networks import NOISE
 
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"], batch["actions"])

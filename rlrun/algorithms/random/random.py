@@ -15,8 +15,6 @@ from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.trainee import Trainee
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.random.uniform_policy import UniformPolicy
-    from rlrun.envs.spaces import Spaces
     from rlrun.learner.objective import Objective
     from rlrun.policy.policy import Policy
 
@@ -31,13 +29,8 @@ class Random(Algorithm[RandomConfig]):
     """Uniformly random actions among those that are allowed: a baseline without learning."""
 
     Config = RandomConfig
+    policy_family = "rlrun.algorithms.random.uniform_policy:UniformPolicy"
     config: RandomConfig
-
-    def policy(self, spaces: Spaces, seed: int) -> UniformPolicy:
-        """Returns the uniformly random policy."""
-        from rlrun.algorithms.random.uniform_policy import UniformPolicy
-
-        return UniformPolicy(spaces)
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:

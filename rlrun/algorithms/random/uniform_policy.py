@@ -17,6 +17,7 @@ from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
+from rlrun.policy.policy_config import PolicyConfig
 from rlrun.policy.random_behavior import RandomBehavior
 
 
@@ -33,12 +34,14 @@ class UniformPolicy(Policy):
 
     Args:
         spaces: Observation and action space.
+        config: Settings, which it does not read.
+        seed: Seed, of which nothing depends.
 
     Raises:
         UsageError: If a space is of a kind that no policy takes.
     """
 
-    def __init__(self, spaces: Spaces) -> None:
+    def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
         self.spaces = spaces
         self.leaves = policy_leaves(*spaces, ModelConfig(), normalize_observations=False)
         self.action_space = make_action_space(spaces.action)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
@@ -12,7 +12,7 @@ from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.algorithms.recurrent_q.value_rescaling import rescaled, unrescaled
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import PositiveInt, Schedule, defaults
+from rlrun.config import ImportPath, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -29,7 +29,7 @@ from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.algorithms.recurrent_q.policy import RecurrentQNetworks
+    from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
 
 
 @defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
@@ -51,6 +51,9 @@ class R2D2Config(OffPolicyConfig):
     """Sequences in a minibatch that is sampled from the replay buffer."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
     """The replay buffer, and the sequences that are sampled from it."""
+    exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
+    """How actions are chosen in training: the best one or any, or by an exploration of one's own,
+    `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
     """Probability of an action that is drawn uniformly."""
 

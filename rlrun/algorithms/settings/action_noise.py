@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from rlrun.config import ConfigModel, Fraction, Schedule
-from rlrun.policy.exploration.action_noise import NoiseKind
+from rlrun.config import ConfigModel, Fraction, ImportPath, Schedule
+from rlrun.policy.exploration.kinds import NoiseKind
 
 
 class ActionNoiseSettings(ConfigModel):
     """Noise around the actions of a deterministic actor, next to the settings of `OffPolicyConfig`."""
 
-    exploration: NoiseKind = "gaussian"
-    """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process."""
+    exploration: NoiseKind | ImportPath = "gaussian"
+    """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process;
+    `package.module:Class` is an exploration of one's own."""
     exploration_noise: Schedule = 0.1
     """Standard deviation of that noise, or of the process's steps, in units of half the distance of the bounds."""
     ou_theta: Fraction = 0.15

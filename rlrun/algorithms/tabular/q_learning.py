@@ -42,6 +42,7 @@ class QLearning(Algorithm[QLearningConfig]):
     config: QLearningConfig
     learns_in_worlds = False
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
         """Returns a table with the same value everywhere."""
         from rlrun.algorithms.tabular.policy import TabularPolicy

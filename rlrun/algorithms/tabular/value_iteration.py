@@ -44,6 +44,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
     learns_in_worlds = False
     clock_unit = "sgd_steps"
 
+    @override
     def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
         """Returns a table of zeros."""
         from rlrun.algorithms.tabular.policy import TabularPolicy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 import numpy as np
+from typing_extensions import override
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
 from rlrun.policy.action_spaces.box_scale import BoxScale
@@ -30,6 +31,7 @@ class DeterministicBoxActions(ActionSpace):
         """Draws standard normal numbers, [*shape, D]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Returns the action."""
         return np.tanh(outputs) if self.squashes else outputs
@@ -39,10 +41,12 @@ class DeterministicBoxActions(ActionSpace):
         shifted: Floats = self.mode(outputs) + by
         return shifted.clip(-1, 1)
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Goes to the env's own bounds."""
         return self.scale.to_env(actions)
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Goes to units of the bounds."""
         return self.scale.from_env(actions).clip(-1, 1)

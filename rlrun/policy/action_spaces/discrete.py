@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
+from typing_extensions import override
 
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def log_softmax(logits: Floats) -> Floats:
-    """Returns normalised log-probabilities over the last axis."""
-    shifted: Floats = logits - logits.max(axis=-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return shifted
 
 
 def gumbel(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -52,6 +47,7 @@ class DiscreteActions(ActionSpace):
         result: Actions = (outputs + noise).argmax(-1)
         return result
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Takes the largest logit."""
         result: Actions = outputs.argmax(-1)
@@ -61,10 +57,12 @@ class DiscreteActions(ActionSpace):
         """Picks the chosen log-probabilities."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None], -1)[..., 0]
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Counts from the space's start, in its type."""
         return (actions + self.start if self.start else actions).astype(self.space_dtype, copy=False)
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Counts from 0."""
         return actions.astype(np.int64) - self.start
@@ -85,18 +83,22 @@ class Categorical(Distribution):
         self.outputs = outputs
         self.log_probs = outputs.log_softmax(-1)
 
+    @override
     def like(self, outputs: Tensor) -> Categorical:
         """Returns the same over other outputs."""
         return Categorical(outputs)
 
+    @override
     def kl(self, other: Categorical) -> Tensor:
         """Returns sum p (log p - log q)."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
 
+    @override
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns log p of choices [...] (int64)."""
         return self.log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
+    @override
     def entropy(self) -> Tensor:
         """Returns -sum p log p."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
+from typing_extensions import override
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
 from rlrun.policy.action_spaces.box_scale import BoxScale
@@ -43,6 +44,7 @@ class GaussianBoxActions(ActionSpace):
         """Shifts and scales the noise."""
         return outputs[..., : self.size] + np.exp(outputs[..., self.size :]) * noise
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Takes the means."""
         return outputs[..., : self.size].copy()
@@ -54,10 +56,12 @@ class GaussianBoxActions(ActionSpace):
         result: Floats = (-0.5 * (scaled * scaled + LOG_2PI) - log_stds).sum(-1, dtype=np.float32)
         return result
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Goes from units of the bounds to the env's own, and clips."""
         return self.scale.to_env(actions)
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Goes to units of the bounds."""
         return self.scale.from_env(actions)
@@ -78,21 +82,25 @@ class DiagonalGaussian(Distribution):
         self.outputs = outputs
         self.means, self.log_stds = outputs.chunk(2, -1)
 
+    @override
     def like(self, outputs: Tensor) -> DiagonalGaussian:
         """Returns the same over other outputs."""
         return DiagonalGaussian(outputs)
 
+    @override
     def kl(self, other: DiagonalGaussian) -> Tensor:
         """Returns the sum of the variables' divergences."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)
 
+    @override
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns the log-density of actions [..., A], in the policy's own scale."""
         scaled = (actions - self.means) * (-self.log_stds).exp()
         return (-0.5 * (scaled * scaled + LOG_2PI) - self.log_stds).sum(-1)
 
+    @override
     def entropy(self) -> Tensor:
         """Returns the differential entropy."""
         return (self.log_stds + 0.5 * (1 + LOG_2PI)).sum(-1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
+from typing_extensions import override
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
 
@@ -36,6 +37,7 @@ class MultiBinaryActions(ActionSpace):
         """Says yes where logit + logistic noise is positive."""
         return self.mode(outputs + noise)
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Says yes where the logit is positive."""
         return (outputs > 0).astype(np.int8)
@@ -46,10 +48,12 @@ class MultiBinaryActions(ActionSpace):
         result: Floats = -np.logaddexp(0, -signed).sum(-1, dtype=np.float32)
         return result
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Gives the choices the space's shape."""
         return actions.reshape(len(actions), *self.space_shape)
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Puts the choices in a row."""
         return actions.reshape(len(actions), -1).astype(np.int8, copy=False)
@@ -69,10 +73,12 @@ class Bernoulli(Distribution):
     def __init__(self, outputs: Tensor) -> None:
         self.outputs = outputs
 
+    @override
     def like(self, outputs: Tensor) -> Bernoulli:
         """Returns the same over other outputs."""
         return Bernoulli(outputs)
 
+    @override
     def kl(self, other: Bernoulli) -> Tensor:
         """Returns the sum of the choices' divergences."""
         from torch.nn.functional import logsigmoid
@@ -82,12 +88,14 @@ class Bernoulli(Distribution):
         lost = logsigmoid(-self.outputs) - logsigmoid(-other.outputs)
         return (yes * gained + (1 - yes) * lost).sum(-1)
 
+    @override
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns the sum of log p over choices [..., A] of 0 and 1."""
         from torch.nn.functional import logsigmoid
 
         return (logsigmoid(self.outputs) - (1 - actions.to(self.outputs.dtype)) * self.outputs).sum(-1)
 
+    @override
     def entropy(self) -> Tensor:
         """Returns the sum of the choices' entropies."""
         from torch.nn.functional import softplus

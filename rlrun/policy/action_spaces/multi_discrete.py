@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
+from typing_extensions import override
 
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
-from rlrun.policy.action_spaces.discrete import Categorical, gumbel, log_softmax
+from rlrun.policy.action_spaces.discrete import Categorical, gumbel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +42,7 @@ class MultiDiscreteActions(ActionSpace):
         """Takes the largest of logits + Gumbel noise of each choice."""
         return self.mode(outputs + noise)
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Takes the largest logit of each choice."""
         return np.stack([part.argmax(-1) for part in np.split(outputs, self.cuts, -1)], -1)
@@ -53,11 +56,13 @@ class MultiDiscreteActions(ActionSpace):
         result: Floats = np.sum(chosen, axis=0, dtype=np.float32)
         return result
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Counts from the space's starts, in its shape and type."""
         result: Actions = (actions + self.starts).astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Counts from 0, in a row."""
         result: Actions = actions.reshape(len(actions), -1).astype(np.int64) - self.starts
@@ -83,18 +88,22 @@ class MultiCategorical(Distribution):
         self.sizes = tuple(sizes)
         self.parts = [Categorical(part) for part in torch.split(outputs, list(sizes), -1)]
 
+    @override
     def like(self, outputs: Tensor) -> MultiCategorical:
         """Returns the same over other outputs."""
         return MultiCategorical(outputs, self.sizes)
 
+    @override
     def kl(self, other: MultiCategorical) -> Tensor:
         """Returns the sum of the choices' divergences."""
         return _added([part.kl(theirs) for part, theirs in zip(self.parts, other.parts, strict=True)])
 
+    @override
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns the sum of log p over choices [..., len(sizes)] (int64)."""
         return _added([part.log_prob(actions[..., i]) for i, part in enumerate(self.parts)])
 
+    @override
     def entropy(self) -> Tensor:
         """Returns the sum of the choices' entropies."""
         return _added([part.entropy() for part in self.parts])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Distribution, Floats
@@ -105,6 +106,7 @@ class ProductActions(ActionSpace):
         parts = [part.actions.sample(part.own_outputs(outputs), noise[..., part.noise]) for part in self.parts]
         return self._row(parts)
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Takes the likeliest action of each part."""
         return self._row([part.actions.mode(part.own_outputs(outputs)) for part in self.parts])
@@ -115,10 +117,12 @@ class ProductActions(ActionSpace):
         result: Floats = np.sum(parts, axis=0, dtype=np.float32)
         return result
 
+    @override
     def to_env(self, actions: Actions) -> Any:
         """Gives each part its place in the space's structure, in the env's terms."""
         return map_tree(lambda i: self.parts[i].actions.to_env(self.parts[i].own(actions)), self._numbers)
 
+    @override
     def from_env(self, actions: Any) -> Actions:
         """Puts the parts in a row."""
         own = map_tree(lambda i, part: self.parts[i].actions.from_env(part), self._numbers, actions)
@@ -150,20 +154,24 @@ class Product(Distribution):
             part.actions.distribution(_own_outputs(outputs, part)) for part in self.parts
         ]
 
+    @override
     def like(self, outputs: Tensor) -> Product:
         """Returns the same over other outputs."""
         return Product(outputs, self.parts)
 
+    @override
     def kl(self, other: Product) -> Tensor:
         """Returns the sum of the parts' divergences."""
         pairs = zip(self.distributions, other.distributions, strict=True)
         return _added([own.kl(theirs) for own, theirs in pairs])
 
+    @override
     def log_prob(self, actions: Tensor) -> Tensor:
         """Returns the sum of the parts' log-probabilities and log-densities, of rows [..., D]."""
         pairs = zip(self.distributions, self.parts, strict=True)
         return _added([own.log_prob(_own_actions(actions, part)) for own, part in pairs])
 
+    @override
     def entropy(self) -> Tensor:
         """Returns the sum of the parts' entropies."""
         return _added([own.entropy() for own in self.distributions])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
+from typing_extensions import override
 
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
 from rlrun.policy.action_spaces.box_scale import BoxScale
@@ -52,6 +53,7 @@ class SquashedBoxActions(ActionSpace):
         actions: Floats = np.tanh(means + stds * noise)
         return actions
 
+    @override
     def mode(self, outputs: Floats) -> Actions:
         """Returns what the means become."""
         return np.tanh(outputs[..., : self.size])
@@ -68,10 +70,12 @@ class SquashedBoxActions(ActionSpace):
     def _parts(self, outputs: Floats) -> tuple[Floats, Floats]:
         return outputs[..., : self.size], np.exp(np.clip(outputs[..., self.size :], *LOG_STD_BOUNDS))
 
+    @override
     def to_env(self, actions: Actions) -> Actions:
         """Goes to the env's own bounds."""
         return self.scale.to_env(actions)
 
+    @override
     def from_env(self, actions: Actions) -> Actions:
         """Goes to units of the bounds."""
         return self.scale.from_env(actions).clip(-1, 1)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
+from rlrun.policy.exploration.own_exploration import own_exploration
 from rlrun.policy.weights import Weights
 
-NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+
+def action_noise(exploration: str, theta: float, actions: DeterministicBoxActions) -> Exploration:
+    """Returns the exploration of a deterministic actor.
+
+    Args:
+        exploration: A `NoiseKind`, or `package.module:Class` of an exploration of one's own.
+        theta: How much of correlated noise a step takes back.
+        actions: The actions.
+    """
+    if ":" in exploration:
+        return own_exploration(exploration, actions)
+    return ActionNoise(actions, exploration, theta)
 
 
 class ActionNoise(Exploration):
@@ -25,7 +38,7 @@ class ActionNoise(Exploration):
 
     Args:
         actions: The actions.
-        kind: Whether noise is correlated.
+        kind: A `NoiseKind`: whether noise is correlated.
         theta: How much of correlated noise a step takes back.
 
     Attributes:
@@ -37,21 +50,24 @@ class ActionNoise(Exploration):
 
     schedules = ("exploration_noise",)
 
-    def __init__(self, actions: DeterministicBoxActions, kind: NoiseKind = "gaussian", theta: float = 0.0) -> None:
+    def __init__(self, actions: DeterministicBoxActions, kind: str = "gaussian", theta: float = 0.0) -> None:
         self.actions = actions
         self.kind = kind
         self.theta = theta
         self.std = 0.0
         self._correlated: Floats | None = None
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes over how wide the noise is."""
         self.std = value_at(weights.schedules["exploration_noise"], weights.env_steps)
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -71,16 +87,19 @@ class ActionNoise(Exploration):
         self._correlated = after if acts is None else np.where(acts[:, None], after, last)
         return self.actions.shifted(outputs, after)
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Shifts actions by normal noise, whatever the kind."""
         outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise)
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns where correlated noise stands."""
         return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._correlated = state.get("action_noise")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
+from rlrun.policy.exploration.epsilons import EpsilonSpread
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
@@ -21,14 +19,6 @@ _EXPLORES, _CHOICE = 0, 1
 NUM_DRAWS = 3
 """Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration; the last is `PARAMETER_DRAW`,
 that of noise on parameters."""
-
-QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
-
-QExplorationFactory = Callable[[int], Exploration]
-"""From the number of actions A to an exploration of one's own; called for each acting side that a policy gives out."""
-
-EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
-"""From the scheduled `epsilon`, the numbers of env slots [B] and the number of all slots to each one's own [B]."""
 
 
 class EpsilonGreedy(Exploration):
@@ -61,20 +51,24 @@ class EpsilonGreedy(Exploration):
         self._place: tuple[int, int] | None = None
         self._own_epsilons: Floats | None = None
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes over how much to explore."""
         if self.schedule is not None:
             self.epsilon = value_at(weights.schedules[self.schedule], weights.env_steps)
         self._own_epsilons = None
 
+    @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
         self._place = first_slot, num_slots
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws numbers from 0 to 1: whether to take any action, which one then, and others' draws, [T, B, ...]."""
         return generator.random((length, slots, self.num_draws), np.float32)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -91,6 +85,7 @@ class EpsilonGreedy(Exploration):
         best = run()["outputs"].argmax(-1)
         return np.where(explores, self._any(noise, mask), best) if exploring else best
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
         outputs = heads["outputs"]
@@ -129,19 +124,23 @@ class SoftQ(Exploration):
         self.schedules = (*rest.schedules, "temperature")
         self.temperature = 1.0
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes over how much to explore."""
         self.rest.load(weights)
         self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
 
+    @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Tells the rest its env slots."""
         self.rest.assign_envs(first_slot, num_slots)
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws numbers from 0 to 1: the rest's, and one for each action's value, [T, B, ... + A]."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -155,6 +154,7 @@ class SoftQ(Exploration):
             lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
         outputs = heads["outputs"]
@@ -167,61 +167,3 @@ class SoftQ(Exploration):
         gumbel = -np.log(-np.log(noise[:, self.rest.num_draws :].clip(np.finfo(np.float32).tiny)))
         preferences: Floats = values / np.float32(self.temperature) + gumbel
         return preferences
-
-
-@dataclass(frozen=True)
-class EpsilonLadder:
-    """Gives the i-th of N env slots epsilon^(1 + exponent * i / (N - 1)); a slot alone has epsilon itself.
-
-    Attributes:
-        exponent: By how much the power of the last slot exceeds that of the first.
-
-    Source:
-        Horgan et al., arXiv:1803.00933, section 4.1, with exponent 7 and epsilon 0.4.
-    """
-
-    exponent: float
-
-    def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
-        """Returns the slots' probabilities to explore, [B].
-
-        Args:
-            epsilon: The first slot's.
-            slots: The slots' numbers among those of all workers, from 0, [B].
-            num_slots: N, how many those are.
-        """
-        rungs = slots / max(num_slots - 1, 1)
-        found: Floats = (epsilon ** (1 + self.exponent * rungs)).astype(np.float32)
-        return found
-
-
-@dataclass(frozen=True)
-class FinalEpsilons:
-    """Lets every env slot go from 1 towards a final probability of its own.
-
-    Of N slots the first ones go to the first value, as many as its share says, the next ones to the second.
-
-    Attributes:
-        values: The final probabilities.
-        shares: Which part of the slots each is for; they add up to 1.
-
-    Source:
-        Mnih et al., arXiv:1602.01783, section 5.1, where every actor draws its final value with these probabilities.
-    """
-
-    values: tuple[float, ...]
-    shares: tuple[float, ...]
-
-    def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
-        """Returns the slots' probabilities to explore, [B].
-
-        Args:
-            epsilon: Which part of the way is left, from 1 to 0.
-            slots: The slots' numbers among those of all workers, from 0, [B].
-            num_slots: N, how many those are.
-        """
-        ends = np.cumsum(self.shares)
-        which = np.searchsorted(ends, (slots + 0.5) / num_slots).clip(max=len(ends) - 1)
-        final = np.array(self.values)[which]
-        found: Floats = (final + (1 - final) * epsilon).astype(np.float32)
-        return found

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.functional.schedules import value_at
-from rlrun.policy.action_spaces.discrete import log_softmax
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.weights import Weights
 
 Floats = NDArray[np.float32]
@@ -118,16 +119,19 @@ class LearnedNoise(ParameterNoise):
         self._flat = np.zeros(0, np.float32)
         self._noise = np.zeros(self.num_noise, np.float32)
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes means and standard deviations."""
         self._flat = weights.acting
 
+    @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
         """Draws anew at the first step of a fragment."""
         if t == 0:
             self._noise = factors(standard_normal(float(noise[0, PARAMETER_DRAW]), self.num_noise))
         return t == 0
 
+    @override
     def parameters(self) -> Floats:
         """Returns means plus standard deviations times noise; the standard deviations themselves as they are."""
         drawn, flat, start = self._flat.copy(), self._flat, 0
@@ -172,6 +176,7 @@ class AdaptiveNoise(ParameterNoise):
         self._draw = -1.0
         self._flat = np.zeros(0, np.float32)
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes the parameters, and how far from them to act."""
         self._flat = weights.acting
@@ -179,27 +184,32 @@ class AdaptiveNoise(ParameterNoise):
         # The KL divergence between greedy and epsilon-greedy.
         self.bound = -math.log(1 - epsilon + epsilon / self.num_actions)
 
+    @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
         """Draws anew when an episode begins in the first env slot."""
         if episode_starts[0] or self._draw < 0:
             self._draw = float(noise[0, PARAMETER_DRAW])
         return t == 0 or bool(episode_starts[0])
 
+    @override
     def parameters(self) -> Floats:
         """Returns the parameters plus noise."""
         varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
         return varied
 
+    @override
     def adapt(self, values: Floats, varied_values: Floats) -> None:
         """Makes the noise larger if it changed the policy too little, else smaller."""
         logp, varied_logp = log_softmax(values), log_softmax(varied_values)
         distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
         self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION
 
+    @override
     def state(self) -> dict[str, Any]:
         """Returns the present noise and its size."""
         return {"draw": self._draw, "std": self.std}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
         """Goes on with what `state` returned."""
         self._draw, self.std = float(state["draw"]), float(state["std"])

@@ -15,12 +15,15 @@ import rlrun
 from rlrun import Training
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.networks import action_masks
+from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
+from rlrun.replay.sequences import SequenceReplayConfig
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 CUE = {"id": "rlrun.toys.known_optimum:CueRecall", "kwargs": {"delay": 3}}
@@ -101,15 +104,16 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
 def policy_of(core: str, actions: Space[Any], space: Space[Any]) -> SoftPolicy:
     gtrxl = {"heads": 2, "memory_len": 3}
     model = ModelConfig.parse({"core": core, "core_width": 6, "hiddens": [7], "activation": "relu", "gtrxl": gtrxl})
-    return SoftPolicy(
+    return policy_from(
+        SoftPolicy,
+        SACConfig,
         space,
         actions,
         model,
-        normalize_observations=False,
         seed=5,
-        uniform_steps=0,
+        learning_starts=0,
         initial_alpha=1.0,
-        burn_in=BURN_IN,
+        replay=SequenceReplayConfig(burn_in=BURN_IN),
     )
 
 

@@ -20,6 +20,7 @@ from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world import World, WorldStep
+from tests.policies import plain_policy
 
 SPACES = Spaces(Box(-1.0, 1.0, (2,)), Discrete(4))
 HEAD = "policy_head.bias"
@@ -51,7 +52,7 @@ class Choosing(World):
 
 def policy(**model: Any) -> ActorCriticPolicy:
     settings = ModelConfig(hiddens=(4,), **model)
-    return ActorCriticPolicy(*SPACES, settings, normalize_observations=False, seed=0)
+    return plain_policy(ActorCriticPolicy, *SPACES, settings, seed=0)
 
 
 def self_that_takes(action: int, name: str) -> Member:

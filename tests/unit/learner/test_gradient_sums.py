@@ -9,6 +9,7 @@ from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.reducer import GradientAllReduce
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 
@@ -20,11 +21,11 @@ def loss(outputs, batch, scheduled):
 
 
 def learner_for(own_loss=None, **more):
-    policy = ActorCriticPolicy(
+    policy = plain_policy(
+        ActorCriticPolicy,
         gymnasium.spaces.Box(-1, 1, (3,)),
         gymnasium.spaces.Discrete(2),
         ModelConfig(hiddens=(16,)),
-        normalize_observations=False,
         seed=1,
     )
     settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}

@@ -12,6 +12,7 @@ from rlrun.learner.optimizers import Adam
 from rlrun.learner.update import clipped
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 SPACE = gymnasium.spaces.Dict({"a": gymnasium.spaces.Box(-1, 1, (3,)), "b": gymnasium.spaces.Discrete(2)})
@@ -29,8 +30,12 @@ SCHEDULED = {"lr": 1e-3, "entropy_coeff": 0.01}
 
 
 def learner_for(*, objectives=None, update_executor="eager", seed=3, identity=None):
-    policy = ActorCriticPolicy(
-        SPACE, gymnasium.spaces.Box(-1, 1, (2,)), ModelConfig(hiddens=(16,)), normalize_observations=False, seed=1
+    policy = plain_policy(
+        ActorCriticPolicy,
+        SPACE,
+        gymnasium.spaces.Box(-1, 1, (2,)),
+        ModelConfig(hiddens=(16,)),
+        seed=1,
     )
     return LocalLearner(
         policy,

@@ -13,6 +13,7 @@ from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.parameter_server import ParameterServers, ParameterShard, shard_configs, whole_optimizer_state
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 
@@ -44,11 +45,11 @@ def two_objectives(bound):
 
 
 def policy():
-    return ActorCriticPolicy(
+    return plain_policy(
+        ActorCriticPolicy,
         gymnasium.spaces.Box(-1, 1, (3,)),
         gymnasium.spaces.Discrete(2),
         ModelConfig(hiddens=(32,)),
-        normalize_observations=False,
         seed=1,
     )
 

@@ -9,6 +9,7 @@ from rlrun.learner.local_learner import LocalLearner
 from rlrun.learner.objective import Loss, Objective
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
+from tests.policies import plain_policy
 
 
 def regression(outputs, batch, scheduled):
@@ -18,11 +19,11 @@ def regression(outputs, batch, scheduled):
 
 
 def learner_for(precision, **more):
-    policy = ActorCriticPolicy(
+    policy = plain_policy(
+        ActorCriticPolicy,
         gymnasium.spaces.Box(-1, 1, (3,)),
         gymnasium.spaces.Discrete(2),
         ModelConfig(hiddens=(32,)),
-        normalize_observations=False,
         seed=1,
     )
     objectives = [Objective("loss", regression, max_grad_norm=1.0)]

@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 from rlrun.nn.model_config import ModelConfig
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 SPACE = spaces.Box(-1.0, 1.0, (5,))
@@ -15,7 +16,7 @@ SPACE = spaces.Box(-1.0, 1.0, (5,))
 
 @pytest.mark.parametrize("model", [{"hiddens": ()}, {"hiddens": (16, 8)}, {"hiddens": (8,), "core": "gru"}])
 def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object]) -> None:
-    policy = ActorPolicy(SPACE, spaces.Discrete(3), ModelConfig.parse(model), normalize_observations=False, seed=0)
+    policy = plain_policy(ActorPolicy, SPACE, spaces.Discrete(3), ModelConfig.parse(model), seed=0)
     generator = np.random.default_rng(0)
     parameters = generator.standard_normal((4, policy.num_parameters), np.float32)
     observations = generator.standard_normal((2, 4, 5), np.float32)
@@ -34,7 +35,7 @@ def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object])
 
 
 def test_what_a_network_puts_out_does_not_depend_on_its_slot_or_neighbours() -> None:
-    policy = ActorPolicy(SPACE, SPACE, ModelConfig(hiddens=(64, 64)), normalize_observations=False, seed=0)
+    policy = plain_policy(ActorPolicy, SPACE, SPACE, ModelConfig(hiddens=(64, 64)), seed=0)
     generator = np.random.default_rng(1)
     parameters = generator.standard_normal((7, policy.num_parameters), np.float32)
     observations = generator.standard_normal((7, 5), np.float32)

@@ -9,15 +9,16 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.algorithms.dqn.return_model import ReturnModel
+from rlrun.algorithms.multi_agent.mappo import MAPPOConfig
 from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig, QModelConfig, SoftModelConfig, StateValueModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy, policy_from
 from tests.rounding import rounding_error
 
 NUMBER, FEATURES, ROWS = 5, 3, 40
@@ -30,18 +31,17 @@ NEAR = rounding_error(4 + 8 + FEATURES + 8 + 8)
 
 def actor_critic(space=SEEN, actions=ACTIONS, normalize=False, **model):
     config = ModelConfig(hiddens=(8,), action_embeddings="actions", **model)
-    return ActorCriticPolicy(space, actions, config, normalize_observations=normalize, seed=3)
+    return plain_policy(ActorCriticPolicy, space, actions, config, normalize_observations=normalize, seed=3)
 
 
 def q_policy(space=SEEN, actions=ACTIONS, **how):
     config = QModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False, action_embeddings="actions")
-    return QPolicy(space, actions, config, normalize_observations=False, seed=3, **how)
+    return plain_policy(QPolicy, space, actions, config, seed=3, **how)
 
 
 def mappo_policy():
     config = StateValueModelConfig(hiddens=(8,), action_embeddings="actions")
-    spaces = Spaces(SEEN, ACTIONS)
-    return StateValuePolicy(spaces, None, config, sees_observation=True, normalize_observations=False, seed=3)
+    return policy_from(StateValuePolicy, MAPPOConfig, SEEN, ACTIONS, config, seed=3)
 
 
 POLICIES = {

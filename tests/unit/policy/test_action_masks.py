@@ -9,11 +9,14 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from torch import nn
 
+from rlrun.algorithms.actor_q.ddpg import DDPGConfig
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
@@ -24,6 +27,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.action_masks import MaskedOutputs, masked, masked_tensor
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy, policy_from
 from tests.rounding import rounding_error
 
 BOX = Box(-1, 1, (3,))
@@ -39,23 +43,24 @@ def masked_space(width=5, **parts):
 
 def actor_critic(space, actions=ACTIONS, *, normalize=False, module=None, **model):
     config = ModelConfig(hiddens=(8,), module=module, **model)
-    return ActorCriticPolicy(space, actions, config, normalize_observations=normalize, seed=3)
+    return plain_policy(ActorCriticPolicy, space, actions, config, normalize_observations=normalize, seed=3)
 
 
 def q_policy(space=None, **how):
     model = ModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
-    return QPolicy(space or masked_space(), ACTIONS, model, normalize_observations=False, seed=3, **how)
+    return plain_policy(QPolicy, space or masked_space(), ACTIONS, model, seed=3, **how)
 
 
 def soft_policy(space=None, *, uniform_steps=0):
     model = ModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
-    return SoftPolicy(
+    return policy_from(
+        SoftPolicy,
+        SACConfig,
         space or masked_space(),
         ACTIONS,
         model,
-        normalize_observations=False,
         seed=3,
-        uniform_steps=uniform_steps,
+        learning_starts=uniform_steps,
         initial_alpha=1.0,
     )
 
@@ -294,8 +299,13 @@ def test_soft_policies_take_allowed_actions_alone_before_and_after_learning_star
 
 
 def test_recurrent_q_policies_take_allowed_actions_alone():
-    policy = RecurrentQPolicy(
-        masked_space(), ACTIONS, RecurrentModelConfig(hiddens=(8,)), normalize_observations=False, seed=3
+    policy = policy_from(
+        RecurrentQPolicy,
+        R2D2Config,
+        masked_space(),
+        ACTIONS,
+        RecurrentModelConfig(hiddens=(8,)),
+        seed=3,
     )
     observations = observations_of()
     _, taken = fragment_of(loaded(policy, epsilon=0.5), observations)
@@ -375,17 +385,16 @@ def test_a_mask_that_is_none_of_the_actions_is_refused(mask, actions, reason):
 
 def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone():
     with pytest.raises(UsageError, match="not for Box"):
-        DeterministicPolicy(
+        policy_from(
+            DeterministicPolicy,
+            DDPGConfig,
             masked_space(2),
             Box(-1, 1, (2,)),
             ModelConfig(),
-            normalize_observations=False,
             seed=0,
-            num_critics=1,
-            uniform_steps=0,
-            noise="gaussian",
-            theta=0.0,
-            draws_noise=False,
+            learning_starts=0,
+            exploration="gaussian",
+            ou_theta=0.0,
         )
     with pytest.raises(UsageError, match="nothing but its action_mask"):
         actor_critic(Dict({"action_mask": MultiBinary(5)}))

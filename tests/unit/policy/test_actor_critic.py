@@ -12,6 +12,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.observation_leaves import dense_inputs
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": Tuple([Discrete(4, start=2), MultiDiscrete([2, 3])]), "c": MultiBinary(2)})
@@ -21,7 +22,8 @@ NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # those of three convo
 
 
 def policy_for(observation_space, action_space=None, normalize=False, **model):
-    return ActorCriticPolicy(
+    return plain_policy(
+        ActorCriticPolicy,
         observation_space,
         Discrete(3) if action_space is None else action_space,
         ModelConfig(**model),

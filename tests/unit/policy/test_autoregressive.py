@@ -8,14 +8,15 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from rlrun.algorithms.multi_agent.mappo import MAPPOConfig
 from rlrun.algorithms.multi_agent.state_value_policy import StateValuePolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
 from rlrun.nn.model_config import ModelConfig, QModelConfig, StateValueModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy, policy_from
 from tests.rounding import rounding_error
 
 BOX = Box(-1, 1, (3,))
@@ -30,14 +31,12 @@ NEAR_IMAGES = rounding_error(192 + 512 + 576 + 64 + 512)  # those of three convo
 def mappo_policy(actions):
     """A policy whose value stands beside it, as MAPPO and IPPO have it."""
     config = StateValueModelConfig(hiddens=(8,), autoregressive=True)
-    return StateValuePolicy(
-        Spaces(BOX, actions), None, config, sees_observation=True, normalize_observations=False, seed=3
-    )
+    return policy_from(StateValuePolicy, MAPPOConfig, BOX, actions, config, seed=3)
 
 
 def policy_for(actions, observations=BOX, **model):
     config = ModelConfig(hiddens=(8,), autoregressive=True, **model)
-    return ActorCriticPolicy(observations, actions, config, normalize_observations=False, seed=3)
+    return plain_policy(ActorCriticPolicy, observations, actions, config, seed=3)
 
 
 def flat_of(policy, scale=1.0):
@@ -179,7 +178,7 @@ def test_what_comes_later_changes_nothing_of_what_came_before():
 def fitted_log_likelihood(autoregressive):
     """Mean log-likelihood of equal pairs, each as likely, under a policy that was fitted to them."""
     config = ModelConfig(hiddens=(8,), autoregressive=autoregressive)
-    policy = ActorCriticPolicy(BOX, MultiDiscrete([3, 3]), config, normalize_observations=False, seed=0)
+    policy = plain_policy(ActorCriticPolicy, BOX, MultiDiscrete([3, 3]), config, seed=0)
     flat = policy.parameters.gather(policy.module).requires_grad_()
     optimizer = torch.optim.Adam([flat], lr=0.03)
     pairs = torch.arange(3).repeat(2, 1).T[:, None]

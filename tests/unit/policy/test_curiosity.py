@@ -18,7 +18,9 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.curiosity import ACTOR_CRITIC, CuriousPolicy, StateEntropy
 from rlrun.policy.curiosity_config import CuriosityConfig
+from rlrun.policy.reward_streams import RewardStreams
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 SEEN, CHOICES = Box(-1.0, 1.0, (3,)), Discrete(3)
@@ -32,8 +34,8 @@ def policy_for(
 ) -> CuriousPolicy:
     config = CuriosityConfig.parse({"hiddens": [8], "features": 4, **settings})
     model = ModelConfig.parse({"hiddens": (8,), "views": views or {}})
-    alone = ActorCriticPolicy(
-        observations, actions, model, normalize_observations=False, seed=1, streams=("intrinsic",)
+    alone = plain_policy(
+        ActorCriticPolicy, observations, actions, model, seed=1, reward_streams=RewardStreams(CuriosityConfig())
     )
     return CuriousPolicy(alone, observations, actions, config, seed=1)
 

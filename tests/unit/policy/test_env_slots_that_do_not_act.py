@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
+from rlrun.algorithms.actor_q.ddpg import DDPGConfig
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy, policy_from
 from tests.rounding import rounding_error
 
 SPACE, BOUNDED, CHOICES = Box(-1, 1, (3,)), Box(-1, 1, (2,)), Discrete(3)
@@ -21,31 +24,33 @@ SHARED = {"normalize_observations": False, "seed": 2}
 
 
 def recurrent_q():
-    return RecurrentQPolicy(SPACE, CHOICES, RecurrentModelConfig(hiddens=(8,), core_width=5), **SHARED)
+    return policy_from(
+        RecurrentQPolicy, R2D2Config, SPACE, CHOICES, RecurrentModelConfig(hiddens=(8,), core_width=5), **SHARED
+    )
 
 
 def deterministic():
-    return DeterministicPolicy(
+    return policy_from(
+        DeterministicPolicy,
+        DDPGConfig,
         SPACE,
         BOUNDED,
         MODEL,
         **SHARED,
-        num_critics=1,
-        uniform_steps=0,
-        noise="ornstein_uhlenbeck",
-        theta=0.15,
-        draws_noise=False,
+        learning_starts=0,
+        exploration="ornstein_uhlenbeck",
+        ou_theta=0.15,
     )
 
 
 POLICIES = {
     "recurrent q": recurrent_q,
     "correlated noise": deterministic,
-    "actor-critic": lambda: ActorCriticPolicy(SPACE, BOUNDED, MODEL, **SHARED),
-    "recurrent actor-critic": lambda: ActorCriticPolicy(
-        SPACE, BOUNDED, MODEL.replace(core="gru", core_width=5), **SHARED
+    "actor-critic": lambda: plain_policy(ActorCriticPolicy, SPACE, BOUNDED, MODEL, **SHARED),
+    "recurrent actor-critic": lambda: plain_policy(
+        ActorCriticPolicy, SPACE, BOUNDED, MODEL.replace(core="gru", core_width=5), **SHARED
     ),
-    "q with values": lambda: QPolicy(SPACE, CHOICES, MODEL, **SHARED, records_values=True),
+    "q with values": lambda: plain_policy(QPolicy, SPACE, CHOICES, MODEL, **SHARED, records_values=True),
 }
 
 

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from rlrun.policy.exploration.epsilon_greedy import EpsilonLadder, FinalEpsilons
+from rlrun.policy.exploration.epsilons import EpsilonLadder, FinalEpsilons
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 
@@ -30,10 +31,10 @@ def test_a_q_policy_explores_in_each_column_as_its_place_says_and_records_what_a
     from rlrun.nn.model_config import ModelConfig
 
     spaces = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Discrete(3)
-    policy = QPolicy(
+    policy = plain_policy(
+        QPolicy,
         *spaces,
         ModelConfig(hiddens=(4,)),
-        normalize_observations=False,
         seed=0,
         epsilon_spread=EpsilonLadder(4.0),
         records_values=True,

@@ -23,6 +23,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 LENGTH, SLOTS = 40, 3
@@ -40,7 +41,9 @@ def policy_of(
 ) -> ActorCriticPolicy:
     gtrxl = {"layers": 2, "heads": 3, "memory_len": 5}
     settings = ModelConfig(hiddens=(8,), core_width=6, shared_value=shared).replace(core=core, gtrxl=gtrxl, **model)
-    policy = ActorCriticPolicy(space, actions or Discrete(4), settings, normalize_observations=True, seed=5)
+    policy = plain_policy(
+        ActorCriticPolicy, space, actions or Discrete(4), settings, normalize_observations=True, seed=5
+    )
     with torch.no_grad():
         for parameter in policy.module.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)) / 2)
@@ -326,7 +329,7 @@ def test_with_towers_of_their_own_policy_and_value_have_states_of_their_own() ->
 def test_without_orthogonal_weights_or_with_every_lstm_begins_with_remembering() -> None:
     for orthogonal in (False, True):
         settings = ModelConfig(hiddens=(8,), core="lstm", core_width=4, orthogonal_init=orthogonal)
-        policy = ActorCriticPolicy(NUMBERS, Discrete(2), settings, normalize_observations=False, seed=5)
+        policy = plain_policy(ActorCriticPolicy, NUMBERS, Discrete(2), settings, seed=5)
         for layer in ("policy_lstm_inputs", "value_lstm_inputs"):
             assert policy.module.get_submodule(layer).bias[4:8].tolist() == [1.0] * 4
 

@@ -13,6 +13,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy, policy_from
 from tests.rounding import rounding_error
 
 SPACE = Box(-1, 1, (5,))
@@ -23,18 +24,19 @@ NEAR = rounding_error(5 + 12 + 8 + 8)  # inputs of all layers, and the features 
 
 def actor_critic(observation_space=SPACE, action_space=ACTIONS, **model):
     settings = ModelConfig(hiddens=(12, 8), use_sde=True, log_std_init=-1.0, **model)
-    return ActorCriticPolicy(observation_space, action_space, settings, normalize_observations=False, seed=5)
+    return plain_policy(ActorCriticPolicy, observation_space, action_space, settings, seed=5)
 
 
 def soft(observation_space=SPACE, action_space=ACTIONS, uniform_steps=0, **model):
     settings = ModelConfig(hiddens=(12, 8), use_sde=True, log_std_init=-1.0, **model)
-    return SoftPolicy(
+    return policy_from(
+        SoftPolicy,
+        SACConfig,
         observation_space,
         action_space,
         settings,
-        normalize_observations=False,
         seed=5,
-        uniform_steps=uniform_steps,
+        learning_starts=uniform_steps,
         initial_alpha=1.0,
     )
 

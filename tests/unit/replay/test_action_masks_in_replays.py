@@ -24,6 +24,7 @@ from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
+from tests.policies import plain_policy
 
 GRID = EnvConfig(id="rlrun.toys.masked_envs:MaskedGrid", kwargs={"size": 3})
 FRAMES = EnvConfig(id=f"{__name__}:Frames")
@@ -54,7 +55,7 @@ class Frames(gymnasium.Env):
 def fragments_of(env: EnvConfig, number: int, length: int = 20) -> list[SampleBatch]:
     """Fragments of a worker that takes any allowed action."""
     spaces = spaces_of(env)
-    policy = QPolicy(spaces.observation, spaces.action, MODEL, normalize_observations=False, seed=1)
+    policy = plain_policy(QPolicy, spaces.observation, spaces.action, MODEL, seed=1)
     worker = RolloutWorker(
         WorkerConfig(
             env=env,

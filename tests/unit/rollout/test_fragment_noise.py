@@ -5,6 +5,7 @@ from gymnasium.spaces import Box
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.rollout.fragment_noise import FragmentNoise
+from tests.policies import plain_policy
 
 SLOTS, ACTIONS = 2, 2
 
@@ -12,7 +13,7 @@ SLOTS, ACTIONS = 2, 2
 def behavior_with(every):
     model = ModelConfig(hiddens=(3,), use_sde=True, sde_sample_freq=every)
     spaces = Box(-1, 1, (4,)), Box(-1, 1, (ACTIONS,))
-    return ActorCriticPolicy(*spaces, model, normalize_observations=False, seed=0).behavior()
+    return plain_policy(ActorCriticPolicy, *spaces, model, seed=0).behavior()
 
 
 def drawn(every, length, fragments):

@@ -22,9 +22,14 @@ from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.worlds.make import spaces_of_policies
 from rlrun.worlds.mapping import PolicyMapping
+from tests.policies import plain_policy
 
-POLICY = ActorCriticPolicy(
-    Box(-np.inf, np.inf, (4,), np.float32), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1
+POLICY = plain_policy(
+    ActorCriticPolicy,
+    Box(-np.inf, np.inf, (4,), np.float32),
+    Discrete(2),
+    ModelConfig(hiddens=(8,)),
+    seed=1,
 )
 WEIGHTS = {"default": Weights(0, POLICY.parameters.gather(POLICY.module).numpy())}
 
@@ -80,7 +85,7 @@ def test_phases_of_a_world_add_up_to_the_fragment() -> None:
     world = EnvConfig(world="rlrun.toys.cartpoles:CartPoles")
     mapping = PolicyMapping(("default",), None)
     spaces = spaces_of_policies(world, mapping)["default"]
-    policy = ActorCriticPolicy(*spaces, ModelConfig(hiddens=(8,)), normalize_observations=False, seed=1)
+    policy = plain_policy(ActorCriticPolicy, *spaces, ModelConfig(hiddens=(8,)), seed=1)
     made = RolloutWorker(
         dataclasses.replace(
             config(), env=world, behaviors={"default": policy.behavior()}, mapping=mapping, slots={"default": 2}

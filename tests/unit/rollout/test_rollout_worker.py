@@ -19,6 +19,7 @@ from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.toys.known_optimum import ConstantReward
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 CARTPOLE = EnvConfig(id="CartPole-v1")
@@ -28,8 +29,13 @@ def worker_for(
     env=CARTPOLE, *, num_envs=3, length=50, seed=7, index=0, normalize=False, clip=None, scale=False, **more
 ):
     observation_space, action_space = spaces_of(env)
-    policy = ActorCriticPolicy(
-        observation_space, action_space, ModelConfig(hiddens=(8,)), normalize_observations=normalize, seed=1
+    policy = plain_policy(
+        ActorCriticPolicy,
+        observation_space,
+        action_space,
+        ModelConfig(hiddens=(8,)),
+        normalize_observations=normalize,
+        seed=1,
     )
     worker = RolloutWorker(
         WorkerConfig(
@@ -224,8 +230,8 @@ def test_what_the_filter_wants_to_know_is_delivered_raw_and_the_batch_holds_filt
 
 
 def worker_size(worker):
-    policy = ActorCriticPolicy(
-        Box(-1, 1, (4,)), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=True, seed=1
+    policy = plain_policy(
+        ActorCriticPolicy, Box(-1, 1, (4,)), Discrete(2), ModelConfig(hiddens=(8,)), normalize_observations=True, seed=1
     )
     return policy.parameters.size
 

@@ -25,6 +25,7 @@ from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import SlotRows, WorldRows
 from rlrun.worlds.world import World, WorldStep
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 ENVS = {
@@ -92,7 +93,7 @@ class OneAgentEach:
 
 
 def behavior_for(spaces, model=MODELS["feed-forward"], version=4, **more):
-    policy = ActorCriticPolicy(*spaces, model, normalize_observations=False, seed=1, **more)
+    policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=1, **more)
     behavior = policy.behavior()
     behavior.load(Weights(version, policy.parameters.gather(policy.module).numpy()))
     return behavior

@@ -27,6 +27,7 @@ from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 VIEWS = {"prev_actions": 2, "prev_rewards": 3, "obs": 4}
@@ -70,8 +71,8 @@ class ShortChoices(ShortEpisodes):
 
 def policy_of(env: type[ShortEpisodes] = ShortEpisodes, *, normalize: bool = False, **model: Any) -> ActorCriticPolicy:
     settings = ModelConfig(hiddens=(8,), core_width=6, orthogonal_init=False).replace(**{"views": VIEWS, **model})
-    return ActorCriticPolicy(
-        env.observation_space, env.action_space, settings, normalize_observations=normalize, seed=5
+    return plain_policy(
+        ActorCriticPolicy, env.observation_space, env.action_space, settings, normalize_observations=normalize, seed=5
     )
 
 
@@ -210,8 +211,12 @@ def test_a_worker_goes_on_bit_for_bit(core: str | None) -> None:
 
 def test_images_of_several_steps_are_channels() -> None:
     space = Box(0, 255, (40, 40, 3), np.uint8)
-    policy = ActorCriticPolicy(
-        space, Discrete(2), ModelConfig().replace(views={"obs": 4}), normalize_observations=False, seed=0
+    policy = plain_policy(
+        ActorCriticPolicy,
+        space,
+        Discrete(2),
+        ModelConfig().replace(views={"obs": 4}),
+        seed=0,
     )
     assert policy.leaves[VIEW_FRAMES].channels_height_width == (12, 40, 40)
 
@@ -220,10 +225,10 @@ def test_what_cannot_be_viewed_is_refused() -> None:
     with pytest.raises(SpecError, match=r"leave out views, or module"):
         ModelConfig.parse({"views": {"obs": 2}, "module": "my.nets:Net"})
     with pytest.raises(UsageError, match=r"model.views.obs: 2: .* can be stacked"):
-        ActorCriticPolicy(
+        plain_policy(
+            ActorCriticPolicy,
             MultiDiscrete([2, 3], start=[0, 1]),
             Discrete(2),
             ModelConfig().replace(views={"obs": 2}),
-            normalize_observations=False,
             seed=0,
         )

@@ -20,6 +20,7 @@ from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world import World, WorldStep
+from tests.policies import plain_policy
 
 SPACES = Spaces(Box(-np.inf, np.inf, (1,)), Discrete(2))
 STEPS = 4
@@ -60,7 +61,7 @@ class Ticks(World):
 
 
 def behavior(columns: tuple[str, ...]) -> BehaviorPolicy:
-    policy = QPolicy(*SPACES, ModelConfig(hiddens=(4,)), normalize_observations=False, seed=0)
+    policy = plain_policy(QPolicy, *SPACES, ModelConfig(hiddens=(4,)), seed=0)
     own = policy.behavior()
     own.world_columns = columns
     own.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 1.0}))

@@ -6,11 +6,13 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
+from rlrun.algorithms.actor_q.td3 import TD3Config
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.weights import Weights
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": MultiDiscrete([2, 3])})
@@ -21,17 +23,16 @@ NEAR = rounding_error(11 + 16 + 8)  # inputs of all layers: the nested observati
 
 def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=0, noise="gaussian", **changes):
     model = {"hiddens": (16, 8), "activation": "relu", **changes}
-    return DeterministicPolicy(
+    return policy_from(
+        DeterministicPolicy,
+        TD3Config,
         observation_space,
         action_space,
         ModelConfig(**model),
-        normalize_observations=False,
         seed=5,
-        num_critics=2,
-        uniform_steps=uniform_steps,
-        noise=noise,
-        theta=0.15,
-        draws_noise=True,
+        learning_starts=uniform_steps,
+        exploration=noise,
+        ou_theta=0.15,
     )
 
 

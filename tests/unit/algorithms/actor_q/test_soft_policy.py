@@ -6,13 +6,16 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
-from rlrun.algorithms.actor_q.soft_policy import SoftPolicy, averaged
+from rlrun.algorithms.actor_q.sac import SACConfig
+from rlrun.algorithms.actor_q.soft_networks import averaged
+from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.policy.weights import Weights
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 NESTED = Dict({"a": Box(-1, 1, (2, 3)), "b": MultiDiscrete([2, 3])})
@@ -21,13 +24,14 @@ NEAR = rounding_error(11 + 16 + 8)  # inputs of all layers: the nested observati
 
 
 def policy_for(action_space=ASYMMETRIC, uniform_steps=0, observation_space=NESTED):
-    return SoftPolicy(
+    return policy_from(
+        SoftPolicy,
+        SACConfig,
         observation_space,
         action_space,
         ModelConfig(hiddens=(16, 8), activation="relu", orthogonal_init=False),
-        normalize_observations=False,
         seed=5,
-        uniform_steps=uniform_steps,
+        learning_starts=uniform_steps,
         initial_alpha=0.5,
     )
 

@@ -20,6 +20,7 @@ from rlrun.rollout.recorder import Recorded
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
+from tests.policies import plain_policy
 
 LENGTH = 7
 WORLDS = 16
@@ -28,7 +29,7 @@ PENNIES = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "ma
 
 def mover(spaces: Spaces) -> BehaviorPolicy:
     """Returns what draws each legal action with the same probability."""
-    policy = QPolicy(*spaces, ModelConfig(hiddens=(4,)), normalize_observations=False, seed=0)
+    policy = plain_policy(QPolicy, *spaces, ModelConfig(hiddens=(4,)), seed=0)
     behavior = policy.behavior()
     behavior.load(Weights(0, policy.parameters.gather(policy.module).numpy(), schedules={"epsilon": 1.0}))
     return behavior

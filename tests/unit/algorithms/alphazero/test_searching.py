@@ -5,30 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rlrun.algorithms.alphazero.alphazero import AlphaZeroConfig
 from rlrun.algorithms.alphazero.policy import SearchingPolicy
 from rlrun.algorithms.alphazero.searching import SearchingBehavior
 from rlrun.algorithms.alphazero.tree_search import BatchedSearch, SearchSettings
 from rlrun.data.action_masks import ACTION_MASK
-from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.weights import Weights
 from rlrun.toys.board_games import TicTacToe
 from rlrun.toys.line_games import TicTacToeArrays
 from rlrun.worlds.symmetries import OBSERVATION
+from rlrun.worlds.world_view import WorldView
 from tests.rounding import rounding_error
 
 GAME = TicTacToeArrays()
 
 
 def behavior(simulations: int) -> SearchingBehavior:
-    policy = SearchingPolicy(
-        TicTacToe().spaces("x"),
-        ModelConfig(hiddens=(8,), shared_value=True),
-        GAME,
-        simulations=simulations,
-        search=SearchSettings(),
-        ranks_returns=False,
-        seed=0,
-    )
+    model = {"hiddens": [8], "activation": "tanh"}
+    config = AlphaZeroConfig.parse({"model": model, "evaluation_simulations": simulations})
+    policy = SearchingPolicy(TicTacToe().spaces("x"), config, 0, WorldView(None, 2, "per_agent", GAME))
     flat = np.random.default_rng(0).normal(size=policy.parameters.size).astype(np.float32)
     made = policy.behavior()
     made.load(Weights(0, flat))

@@ -1,7 +1,6 @@
 """Q policies: both sides of them, for every kind of head."""
 
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from rlrun.nn.noisy_net import NoisyNet
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
 from rlrun.policy.exploration.parameter_noise import ADAPTATION, FIRST_STD, AdaptiveNoise, factors, standard_normal
 from rlrun.policy.weights import Weights
+from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 BOX = Box(-1, 1, (4,))
@@ -63,7 +63,9 @@ class ActorCriticOfOnesOwn(OwnNet):
 
 def policy_for(space=BOX, *, hiddens=(32, 16), normalize=False, module=None, exploration="epsilon_greedy", **head):
     model = ModelConfig(hiddens=hiddens, activation="relu", orthogonal_init=False, module=module)
-    return QPolicy(space, ACTIONS, model, normalize_observations=normalize, seed=5, exploration=exploration, **head)
+    return plain_policy(
+        QPolicy, space, ACTIONS, model, normalize_observations=normalize, seed=5, exploration=exploration, **head
+    )
 
 
 def observations_of(space, rows, seed=0):
@@ -130,7 +132,7 @@ def test_a_network_of_one_s_own_that_returns_something_else_is_refused():
 
 def test_actions_that_are_no_choice_are_refused():
     with pytest.raises(UsageError, match="chooses among a finite number of actions"):
-        QPolicy(BOX, Box(-1, 1, (2,)), ModelConfig(), normalize_observations=False, seed=0)
+        plain_policy(QPolicy, BOX, Box(-1, 1, (2,)), ModelConfig(), seed=0)
 
 
 def test_advantages_of_a_dueling_network_average_to_nothing():
@@ -284,8 +286,8 @@ def test_what_actions_were_worth_is_recorded_with_the_closing_observation():
 class Always(EpsilonGreedy):
     """Takes one action whatever the values; it counts the steps."""
 
-    def __init__(self, num_actions, action):
-        super().__init__(num_actions)
+    def __init__(self, actions, action=2):
+        super().__init__(actions.num_outputs)
         self.action, self.steps = action, 0
 
     def explore(self, run, noise, episode_starts, acts, mask):
@@ -294,7 +296,7 @@ class Always(EpsilonGreedy):
 
 
 def test_an_exploration_of_ones_own_acts_in_place_of_rlruns_and_each_acting_side_has_its_own():
-    policy = policy_for(exploration=partial(Always, action=2))
+    policy = policy_for(exploration=f"{__name__}:Always")
     behaviors = [loaded(policy, randomized(policy)) for _ in range(2)]
     record = behaviors[0].allocate_fragment(1, 4)
     noise = behaviors[0].noise(np.random.default_rng(0), 1, 4)

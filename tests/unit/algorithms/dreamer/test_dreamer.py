@@ -14,7 +14,7 @@ from torch import Tensor
 
 import rlrun
 from rlrun.algorithms.dreamer.dreamer import Dreamer, DreamerConfig, balanced_kl, percentiles
-from rlrun.algorithms.dreamer.policy import DreamerNetworks
+from rlrun.algorithms.dreamer.networks import DreamerNetworks
 from rlrun.algorithms.dreamer.world_model import States
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 import torch
 
+from rlrun.algorithms.dreamer.dreamer import DreamerConfig
 from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
 from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of, png_of
 from rlrun.algorithms.dreamer.policy import DreamerPolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 VECTOR = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
@@ -27,8 +29,15 @@ LENGTH = 9
 
 
 def found_for(space: gymnasium.Space[Any], start_at: int | None = None) -> tuple[SampleBatch, dict[str, Any]]:
-    policy = DreamerPolicy(
-        space, gymnasium.spaces.Discrete(2), DreamerModelConfig(size="nano"), num_bins=15, horizon=2, seed=0
+    policy = policy_from(
+        DreamerPolicy,
+        DreamerConfig,
+        space,
+        gymnasium.spaces.Discrete(2),
+        DreamerModelConfig(size="nano"),
+        num_bins=15,
+        horizon=2,
+        seed=0,
     )
     generator = torch.Generator().manual_seed(0)
     starts = torch.zeros(1, LENGTH + 1, dtype=torch.bool)

@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 import torch
 
+from rlrun.algorithms.dreamer.dreamer import DreamerConfig
 from rlrun.algorithms.dreamer.model_config import DreamerModelConfig
-from rlrun.algorithms.dreamer.policy import DreamerNetworks, DreamerPolicy
+from rlrun.algorithms.dreamer.networks import DreamerNetworks
+from rlrun.algorithms.dreamer.policy import DreamerPolicy
 from rlrun.algorithms.dreamer.world_model import States
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 VECTOR = gymnasium.spaces.Box(-np.inf, np.inf, (3,))
@@ -30,7 +33,7 @@ SUMS = 16 * (1 + 2 + 4 + 8) + 16 + 6 + 12  # of four convolutions, the hidden la
 
 def policy_for(observations: gymnasium.Space[Any] = VECTOR, actions: gymnasium.Space[Any] = CHOICES) -> DreamerPolicy:
     model = DreamerModelConfig(size="nano", latents=3, classes=4, recurrent_width=6)
-    policy = DreamerPolicy(observations, actions, model, num_bins=15, horizon=4, seed=0)
+    policy = policy_from(DreamerPolicy, DreamerConfig, observations, actions, model, num_bins=15, horizon=4, seed=0)
     generator = torch.Generator().manual_seed(0)
     for parameter in policy.module.parameters():
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)

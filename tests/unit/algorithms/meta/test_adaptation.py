@@ -12,6 +12,7 @@ from rlrun.algorithms.meta.adaptation import AdaptablePolicy, Views, adapted, ad
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
+from tests.policies import plain_policy
 
 STEP_SIZE = 0.3
 
@@ -54,9 +55,7 @@ def test_the_first_order_meta_gradient_is_the_gradient_at_the_adapted_parameters
 
 
 def policy_and_rows() -> tuple[AdaptablePolicy, Tensor, SampleBatch]:
-    policy = AdaptablePolicy(
-        Box(-1, 1, (2,)), Discrete(3), ModelConfig(hiddens=(4,)), normalize_observations=False, seed=1
-    )
+    policy = plain_policy(AdaptablePolicy, Box(-1, 1, (2,)), Discrete(3), ModelConfig(hiddens=(4,)), seed=1)
     flat = policy.parameters.gather(policy.module)
     generator = torch.Generator().manual_seed(0)
     rows = SampleBatch(

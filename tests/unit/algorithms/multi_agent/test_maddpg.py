@@ -21,6 +21,7 @@ from rlrun.learner.execution import flattened_arguments, traceable
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.update import Parameters, Update, fresh_state
 from rlrun.policy.action_spaces.box_scale import BoxScale
+from rlrun.policy.policy import Policy
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
 from rlrun.worlds.world import World, WorldStep
@@ -46,9 +47,13 @@ def observations(seed: int, *, masked: bool = False) -> dict[str, Any]:
     return {"agents": seen, "present": torch.ones(ROWS, 1, MEMBERS, dtype=torch.bool), GIVEN: given}
 
 
+def policy_for(spaces: Spaces, **config: Any) -> Policy:
+    return MADDPG(MADDPGConfig(**config)).policy_in_world(spaces, WORLD, seed=0)
+
+
 def made(spaces: Spaces = SPACES, **config: Any) -> tuple[MADDPG, Any, SampleBatch]:
     algorithm = MADDPG(MADDPGConfig(**config))
-    policy = algorithm.policy_in_world(spaces, WORLD, seed=0)
+    policy = policy_for(spaces, **config)
     draws, actions = policy.draws(np.random.default_rng(0), ROWS, 1), torch.Generator().manual_seed(3)
     batch = SampleBatch(
         obs=observations(1, masked=spaces is MASKED),
@@ -81,7 +86,7 @@ def test_discrete_actions_are_one_hot_with_the_gradient_of_the_softmax() -> None
     _, outputs, batch = made()
     logits = torch.randn(ROWS, 1, MEMBERS, ACTIONS, requires_grad=True)
     weights = torch.randn(ROWS, 1, MEMBERS, ACTIONS)
-    drawn = outputs.policy.actions.made(logits, batch[NOISE])
+    drawn = outputs.actions.made(logits, batch[NOISE])
     assert set(drawn.detach().round(decimals=5).unique().tolist()) == {0.0, 1.0}
     torch.testing.assert_close(drawn.argmax(-1), (logits + batch[NOISE]).argmax(-1))
     (found,) = torch.autograd.grad((drawn * weights).sum(), logits)
@@ -156,7 +161,7 @@ def test_what_a_member_climbs_moves_its_own_actor_alone(spaces: Spaces) -> None:
 
 def test_a_shared_actor_learns_from_all_members() -> None:
     algorithm, outputs, batch = made(BOX, share_actor=True)
-    assert len(outputs.policy.actors) == 1
+    assert len(outputs.actors) == 1
     gradients = []
     for absent in ([], [0], [1]):
         batch["obs"]["present"][...] = True
@@ -186,20 +191,18 @@ def acting(policy: Any, deviation: float = 0.0) -> Any:
 
 @pytest.mark.parametrize("share_actor", [False, True])
 def test_each_slot_acts_by_its_members_actor(share_actor: bool) -> None:
-    _, outputs, _ = made(BOX, share_actor=share_actor)
-    worlds = 3
+    worlds, (_, outputs, _) = 3, made(BOX, share_actor=share_actor)
     seen = np.random.default_rng(0).standard_normal((worlds, MEMBERS, 2), np.float32)
     rows = {"agents": torch.from_numpy(seen)[:, None], "present": torch.ones(worlds, 1, MEMBERS, dtype=torch.bool)}
     own = torch.stack([outputs.actor_outputs(member, rows) for member in range(MEMBERS)], 2)[:, 0].tanh()
     low, high = BOX.action.low, BOX.action.high
     expected = low + (own.detach().numpy() + 1) / 2 * (high - low)
-    found = acting(outputs.policy).actions(seen.reshape(worlds * MEMBERS, 2), None)
+    found = acting(policy_for(BOX, share_actor=share_actor)).actions(seen.reshape(worlds * MEMBERS, 2), None)
     np.testing.assert_allclose(found, expected.reshape(worlds * MEMBERS, ACTIONS), atol=rounding_error(2 + 64 + 64))
 
 
 def test_members_are_explored_with_by_noise_of_their_own() -> None:
-    _, outputs, _ = made(BOX, share_actor=True)
-    behavior, seen = acting(outputs.policy, deviation=0.1), np.zeros((MEMBERS, 2), np.float32)
+    behavior, seen = acting(policy_for(BOX, share_actor=True), deviation=0.1), np.zeros((MEMBERS, 2), np.float32)
     noise = behavior.noise(np.random.default_rng(0), 1, MEMBERS)
     record = behavior.allocate_fragment(1, MEMBERS)
     behavior.act(seen, noise[0], record, 0, np.ones(MEMBERS, np.bool_))
@@ -209,9 +212,8 @@ def test_members_are_explored_with_by_noise_of_their_own() -> None:
 
 
 def test_one_observation_is_not_that_of_a_team() -> None:
-    _, outputs, _ = made(BOX)
     with pytest.raises(UsageError, match="not those of whole teams"):
-        acting(outputs.policy).actions(np.zeros((1, 2), np.float32), None)
+        acting(policy_for(BOX)).actions(np.zeros((1, 2), np.float32), None)
 
 
 def test_worlds_that_do_not_fit_are_told_what_to_use_instead() -> None:
@@ -294,8 +296,8 @@ def test_numpy_and_eager_updates_agree(spaces: Spaces) -> None:
 
 @KINDS
 def test_the_graph_that_would_be_compiled_does_what_the_update_does(spaces: Spaces) -> None:
-    algorithm, outputs, batch = made(spaces, model={"hiddens": [4]})
-    policy = outputs.policy
+    algorithm, _, batch = made(spaces, model={"hiddens": [4]})
+    policy = policy_for(spaces, model={"hiddens": [4]})
     flat = policy.parameters.gather(policy.module)
     objectives = algorithm.objectives(policy)
     states = [

@@ -16,7 +16,8 @@ from rlrun.algorithms.multi_agent.maddpg import MADDPGConfig
 from rlrun.algorithms.multi_agent.mappo import MAPPO, MAPPOConfig
 from rlrun.algorithms.multi_agent.qmix import QMIX, QMIXConfig
 from rlrun.algorithms.multi_agent.team import Team
-from rlrun.algorithms.multi_agent.team_q import TeamQNetworks, TeamQPolicy
+from rlrun.algorithms.multi_agent.team_q import TeamQPolicy
+from rlrun.algorithms.multi_agent.team_q_networks import TeamQNetworks
 from rlrun.algorithms.multi_agent.vdn import VDN, VDNConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig

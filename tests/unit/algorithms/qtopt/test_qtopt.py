@@ -9,6 +9,7 @@ from rlrun.algorithms.qtopt.qtopt import QTOptConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError, UsageError
 from rlrun.nn.model_config import ModelConfig
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 25}
@@ -112,16 +113,16 @@ def test_a_restored_run_goes_on_bit_for_bit(tmp_path):
 
 def test_images_are_acted_on_in_torch():
     spaces = gymnasium.spaces.Box(0, 255, (36, 36, 4), np.uint8), gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-    policy = CriticsPolicy(
+    policy = policy_from(
+        CriticsPolicy,
+        QTOptConfig,
         *spaces,
         ModelConfig(hiddens=(8,)),
-        normalize_observations=False,
         seed=0,
-        num_critics=2,
-        iterations=2,
-        samples=8,
-        elites=2,
-        uniform_steps=0,
+        cem_iterations=2,
+        cem_samples=8,
+        cem_elites=2,
+        learning_starts=0,
     )
     behavior = policy.behavior()
     start, size = policy.acting_range

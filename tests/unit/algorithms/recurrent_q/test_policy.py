@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
+from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.weights import Weights
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 NUMBERS = gymnasium.spaces.Box(-1, 1, (3,))
@@ -26,7 +28,14 @@ NEAR = rounding_error(6 + 8 + 6 + 6)  # inputs of all layers: the observation, h
 
 def policy_of(space: gymnasium.Space[Any], **model: Any) -> RecurrentQPolicy:
     settings = RecurrentModelConfig(hiddens=(8,), core_width=6).replace(**model)
-    return RecurrentQPolicy(space, gymnasium.spaces.Discrete(3), settings, normalize_observations=False, seed=5)
+    return policy_from(
+        RecurrentQPolicy,
+        R2D2Config,
+        space,
+        gymnasium.spaces.Discrete(3),
+        settings,
+        seed=5,
+    )
 
 
 def acting(policy: RecurrentQPolicy, epsilon: float = 0.0) -> BehaviorPolicy:
@@ -190,10 +199,11 @@ def test_the_first_bias_has_the_lstm_remember() -> None:
 
 def test_continuous_actions_are_refused() -> None:
     with pytest.raises(UsageError, match="finite number of actions"):
-        RecurrentQPolicy(
+        policy_from(
+            RecurrentQPolicy,
+            R2D2Config,
             NUMBERS,
             gymnasium.spaces.Box(-1, 1, (1,)),
             RecurrentModelConfig(),
-            normalize_observations=False,
             seed=0,
         )

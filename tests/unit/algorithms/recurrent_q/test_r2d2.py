@@ -25,6 +25,7 @@ from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.objective import Loss
 from rlrun.learner.update import Parameters, Update, fresh_state
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
+from tests.policies import policy_from
 from tests.rounding import rounding_error
 
 BURN_IN, LENGTH, N_STEP, ROWS, ACTIONS = 3, 5, 2, 4, 3
@@ -40,7 +41,7 @@ def algorithm() -> R2D2:
 def policy() -> RecurrentQPolicy:
     space = gymnasium.spaces.Box(-1, 1, (2,))
     model = RecurrentModelConfig(hiddens=(8,), core_width=6)
-    return RecurrentQPolicy(space, gymnasium.spaces.Discrete(3), model, normalize_observations=False, seed=0)
+    return policy_from(RecurrentQPolicy, R2D2Config, space, gymnasium.spaces.Discrete(3), model, seed=0)
 
 
 def rows_of_sequences(seed: int = 0) -> SampleBatch:

@@ -1,0 +1,80 @@
+"""Actors and centralised critics of a team, as losses run them (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlrun.algorithms.actor_q.networks import run
+from rlrun.algorithms.multi_agent.member_actions import MemberActions
+from rlrun.data.tree import map_tree
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_masks import masked_tensor
+
+
+@dataclass(frozen=True)
+class TeamActorCriticsNetworks:
+    """Networks, to be run on what a loss chooses; observations are trees as the operator `Team` makes them.
+
+    Attributes:
+        actors: The members' actors, or the one that they share.
+        critics: The members' critics, K.
+        actions: The members' actions.
+        views: Their parameters by name.
+        target_views: Those of the target networks.
+    """
+
+    actors: tuple[TorchNetwork, ...]
+    critics: tuple[TorchNetwork, ...]
+    actions: MemberActions
+    views: Mapping[str, Tensor]
+    target_views: Mapping[str, Tensor]
+
+    @property
+    def num_members(self) -> int:
+        """K."""
+        return len(self.critics)
+
+    def actor_outputs(self, member: int, observations: Any) -> Tensor:
+        """Returns what a member's actor puts out, [S, L, A]."""
+        return self._actor_outputs(self.views, member, observations)
+
+    def target_actions(self, observations: Any, noise: Tensor | None) -> Tensor:
+        """Returns actions of the members' target actors, without gradient, [S, L, K, A].
+
+        Args:
+            observations: Of the team.
+            noise: By which they are drawn, [S, L, K, A]; None for actions that are not drawn.
+        """
+        with torch.no_grad():
+            members = range(self.num_members)
+            outputs = [self._actor_outputs(self.target_views, member, observations) for member in members]
+            return self.actions.made(torch.stack(outputs, 2), noise)
+
+    def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
+        """Returns what a member's critic says of all members' actions [S, L, K, A], [S, L]."""
+        return self._value(self.views, member, observations, actions)
+
+    def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
+        """Returns what a member's target critic says, without gradient."""
+        with torch.no_grad():
+            return self._value(self.target_views, member, observations, actions)
+
+    def _actor_outputs(self, views: Mapping[str, Tensor], member: int, observations: Any) -> Tensor:
+        own = _of_member(observations, member)
+        return masked_tensor(run(self.actors[member % len(self.actors)], views, own), own)
+
+    def _value(self, views: Mapping[str, Tensor], member: int, observations: Any, actions: Tensor) -> Tensor:
+        present = observations["present"].unsqueeze(-1)
+        seen = {str(k): _of_member(observations, k) for k in range(self.num_members)}
+        joint = torch.where(present, actions, torch.zeros_like(actions)).flatten(2)
+        return run(self.critics[member], views, seen, joint).squeeze(-1)
+
+
+def _of_member(observations: Any, member: int) -> Any:
+    """Returns a member's own observation, a tree of [S, L, ...]."""
+    return map_tree(lambda leaf: leaf[:, :, member], observations["agents"])

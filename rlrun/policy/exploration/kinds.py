@@ -1,0 +1,9 @@
+"""Names of explorations in specs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+
+QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]

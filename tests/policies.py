@@ -1,0 +1,59 @@
+"""Policies from the settings that a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gymnasium import Space
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.algorithms.dqn.q_settings import QSettings
+from rlrun.envs.spaces import Spaces
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.policy import Policy
+from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
+
+P = TypeVar("P", bound=Policy)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings that every policy family reads, and those of a Q policy."""
+
+    model: ModelConfig
+    normalize_observations: bool = False
+    reward_streams: RewardStreams = ENV_ALONE
+    q: QSettings = field(default_factory=QSettings)
+
+
+def plain_policy(
+    family: Callable[..., P],
+    observation: Space[Any],
+    action: Space[Any],
+    model: ModelConfig,
+    *,
+    seed: int = 0,
+    normalize_observations: bool = False,
+    reward_streams: RewardStreams = ENV_ALONE,
+    **q: Any,
+) -> P:
+    """Returns a policy of a family that reads no more than `Settings`; further arguments are those of `QSettings`."""
+    return family(
+        Spaces(observation, action), Settings(model, normalize_observations, reward_streams, QSettings(**q)), seed
+    )
+
+
+def policy_from(
+    family: Callable[..., P],
+    config: type[AlgorithmConfig],
+    observation: Space[Any],
+    action: Space[Any],
+    model: ModelConfig,
+    *,
+    seed: int = 0,
+    **settings: Any,
+) -> P:
+    """Returns a policy of an algorithm's settings, of which some are given, with any network."""
+    return family(Spaces(observation, action), config.parse({}).model_copy(update={"model": model, **settings}), seed)

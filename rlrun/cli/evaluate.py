@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.rollout.evaluation import EvaluationResult
@@ -39,7 +38,6 @@ def evaluate(
     simulations: int | None,
     runs_dir: Path,
     trust: bool,
-    as_json: bool,
 ) -> None:
     """Evaluate a saved policy over a number of episodes.
 
@@ -75,20 +73,15 @@ def evaluate(
             best=best,
             trust=trust,
         )
-        if as_json:
-            print_json(found.to_dict())
-        else:
-            echo(found.text())
+        print_result(found.to_dict(), found.text())
         return
     with restored(checkpoint, runs_dir, trust=trust) as training:
         world = other or evaluation_env(checkpoint, training)
         if simulations is not None:
             training.acting.search(simulations)
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
-    if as_json:
-        print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})
-    else:
-        echo(f"{checkpoint}\n{evaluation_text(result)}")
+    data = {"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()}
+    print_result(data, f"{checkpoint}\n{evaluation_text(result)}")
 
 
 def evaluation_text(result: EvaluationResult) -> str:

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import click
 
+from rlrun.cli.terminal import echo
 from rlrun.errors import RlrunError
 from rlrun.process_end import listeners
 
@@ -96,12 +97,33 @@ def print_json(data: Mapping[str, Any]) -> None:
 
     Under ``--json`` its first key is `schema`. Commands whose only output is JSON print the data alone.
     """
-    context = click.get_current_context(silent=True)
-    document: JsonDocument | None = None if context is None else context.meta.get(_KEY)
-    if document is None:
+    if (document := _document()) is None:
         click.echo(_text(data))
     else:
         document.write(data)
+
+
+def print_result(data: Mapping[str, Any], text: str) -> None:
+    """Prints the result of a command.
+
+    Args:
+        data: The document under ``--json``.
+        text: What is printed otherwise.
+    """
+    if wants_json():
+        print_json(data)
+    else:
+        echo(text)
+
+
+def wants_json() -> bool:
+    """Whether the command was given ``--json``, so that `print_result` prints data."""
+    return _document() is not None
+
+
+def _document() -> JsonDocument | None:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_KEY)
 
 
 def _text(data: Any) -> str:

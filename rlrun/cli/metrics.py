@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.experiments import algorithm_named
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import complete_algorithms, json_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.training.policies import Policies
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("algorithm", required=False, shell_complete=complete_algorithms)
 @spec_files_option(required=False)
 @json_option("the metrics")
-def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> None:
+def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     """List the metrics of an algorithm: names, units and meanings.
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f
@@ -36,11 +35,9 @@ def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> No
     learns, in_world = _learns(algorithm, files)
     trained, measured = reported_metrics(learns, in_world=in_world)
     reported = [*trained, *measured]
-    if as_json:
-        print_json({"metrics": [dataclasses.asdict(metric) for metric in reported]})
-        return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
-    echo(table(["metric", "unit", "meaning"], rows, stdout_width()))
+    listed = table(["metric", "unit", "meaning"], rows, stdout_width())
+    print_result({"metrics": [dataclasses.asdict(metric) for metric in reported]}, listed)
 
 
 def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, bool]:

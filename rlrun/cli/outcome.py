@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import cell_text, duration, metric_words, stdout_width, table
 from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import counted_metric
@@ -23,22 +23,19 @@ MOST_BEST = 10
 """Number of the best trials that are listed for a large run."""
 
 
-def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
+def print_outcome(trials: Sequence[TrialResult]) -> None:
     """Prints the results of a run.
 
     Args:
         trials: The run's trials.
-        as_json: Whether to print JSON and nothing else.
 
     Raises:
         TrainingFailed: If a trial has failed or is not complete, with its error.
     """
-    if as_json:
+    if wants_json():
         print_json({"trials": [trial_data(trial) for trial in trials]})
     else:
-        echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
-        echo()
-        echo("\n".join(next_steps(trials)))
+        echo("\n\n".join([*over_seeds(trials), *few_trials(trials), "\n".join(next_steps(trials))]))
     failure = failure_of(trials)
     if failure is not None:
         raise failure

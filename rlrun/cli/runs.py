@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import counted, duration, metric_words, stdout_width, table
 from rlrun.cli.terminal import echo, plain
@@ -34,9 +34,7 @@ MOST_STRANGE = 5
 @click.option("--yes", is_flag=True, help="With --delete: do not ask.")
 @runs_dir_option
 @json_option("the runs")
-def runs(
-    sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path, as_json: bool
-) -> None:
+def runs(sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path) -> None:
     """List the runs: status, trials, best value, env steps, age.
 
     The best value is by the metric in the column "by": of a run that evaluates,
@@ -44,7 +42,7 @@ def runs(
     """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
-        if as_json:
+        if wants_json():
             print_json(deletion)
         return
     from rlrun.cli.targets import is_own, run_names
@@ -57,7 +55,7 @@ def runs(
     there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
     found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
     found = sorted(found, key=lambda run: _place(run, sort))[:limit]
-    if as_json:
+    if wants_json():
         print_json({"runs": found})
         return
     if there and not found:

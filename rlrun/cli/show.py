@@ -10,10 +10,9 @@ import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
-from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import counted_metric
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ LONGEST_ERROR = 300
 @click.option("--all", "whole", is_flag=True, help=f"Show every row, not just the best {MOST_ROWS}.")
 @runs_dir_option
 @json_option("the run")
-def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path, as_json: bool) -> None:
+def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path) -> None:
     """Show a run and its results.
 
     Seeds of the same configuration are summarised: the mean and the
@@ -46,23 +45,18 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     (view,), metric, mode = read_judged_runs([run_named(run, runs_dir)], metric, mode)
     summaries = summarise(groups_of(view), metric, mode)
     best, damaged = best_trial(view, metric, mode)
-    if as_json:
-        print_json(_data(view, metric, mode, summaries, best, damaged))
-    else:
-        parts = [
-            _heading(view),
-            configurations_table(summaries, metric, whole=whole),
-            _trials_table(view, metric, mode, whole=whole),
-            _policies_table(view, best),
-        ]
-        parts += [
-            _errors(view),
-            _ended(view),
-            _stops(view),
-            _best(best, metric, runs_dir),
-            _problems([*view.problems, *damaged]),
-        ]
-        echo("\n\n".join(part for part in parts if part))
+    parts = [
+        _heading(view),
+        configurations_table(summaries, metric, whole=whole),
+        _trials_table(view, metric, mode, whole=whole),
+        _policies_table(view, best),
+        _errors(view),
+        _ended(view),
+        _stops(view),
+        _best(best, metric),
+        _problems([*view.problems, *damaged]),
+    ]
+    print_result(_data(view, metric, mode, summaries, best, damaged), "\n\n".join(filter(None, parts)))
     demand_whole(view.path, [*view.problems, *damaged])
 
 
@@ -175,7 +169,7 @@ def _stops(run: RunView) -> str:
     return f"{scheduler} stopped {len(run.stops)} of {len(run.trials)} trials"
 
 
-def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
+def _best(best: BestTrial | None, metric: str) -> str:
     from rlrun.report.reading import DEFAULT_METRIC
     from rlrun.runs.outcome import shown_path
 

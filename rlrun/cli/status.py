@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration
 from rlrun.cli.terminal import echo
@@ -28,7 +28,7 @@ MOST_ERRORS = 3
 @click.option("--watch", "watches", is_flag=True, help="Show it again every two seconds until the run ends.")
 @runs_dir_option
 @json_option("the run")
-def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
+def status(run: str, watches: bool, runs_dir: Path) -> None:
     """Show the progress of a run, also while another shell runs it.
 
     It lists the trials, the best value so far and the time left. Only files
@@ -38,7 +38,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
     from rlrun.cli.targets import run_named
     from rlrun.runs.run_state import read_run_state
 
-    if watches and as_json:
+    if watches and wants_json():
         raise click.UsageError("--watch prints a run repeatedly, and --json once; leave one of them out")
     directory = run_named(run, runs_dir)
     if watches and sys.stdout.isatty():
@@ -48,7 +48,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
         echo(_described(state, progress_of(state).summary(time.time())))
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
-    if as_json:
+    if wants_json():
         print_json(run_data(state))
     else:
         _print(state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,7 +13,7 @@ import click
 
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
-from rlrun.cli.tables import counted, duration, metric_words, stdout_width, table
+from rlrun.cli.tables import counted, duration, listed, metric_words
 from rlrun.cli.terminal import echo, plain
 
 if TYPE_CHECKING:
@@ -64,20 +65,16 @@ def runs(sort: str, status: str | None, limit: int | None, delete: str | None, y
     if not found:
         echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
         return
-    rows = [
-        [
-            run["name"],
-            _status_text(run),
-            len(run["trials"]),
-            run["best"],
-            None if run["best"] is None else metric_words(run["judged_by"]),
-            run["env_steps"],
-            f"{duration(run['age_s'])} ago",
-        ]
-        for run in found
-    ]
-    headings = ["run", "status", "trials", "best", "by", "env steps", "last change"]
-    echo(table(headings, rows, stdout_width(), ["trials"]))
+    columns: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "run": lambda run: run["name"],
+        "status": _status_text,
+        "trials": lambda run: len(run["trials"]),
+        "best": lambda run: run["best"],
+        "by": lambda run: None if run["best"] is None else metric_words(run["judged_by"]),
+        "env steps": lambda run: run["env_steps"],
+        "last change": lambda run: f"{duration(run['age_s'])} ago",
+    }
+    echo(listed(found, columns, ["trials"]))
     for run in found:
         for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
             echo(f"{run['name']}: {problem}", err=True)

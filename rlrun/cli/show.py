@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpar
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
-from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
+from rlrun.cli.outcome import training_time
+from rlrun.cli.tables import cell_text, listed
 from rlrun.cli.trial_progress import counted_metric
 
 if TYPE_CHECKING:
@@ -101,27 +103,20 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     shown = ordered if whole else ordered[:MOST_ROWS]
     differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
     counted = counted_metric(trial.last_result for trial in shown)
-    rows = [
-        [
-            trial.name,
-            trial.shown_status,
-            trial.last_result.get(counted),
-            trial.final(metric),
-            trial.best(metric, mode),
-            None if other is None else trial.final(other),
-            None if (seconds := trial.last_result.get("time_total_s")) is None else duration(seconds),
-            trial.stop_reason if trial.stop_reason and differ else None,
-        ]
-        for trial in shown
-    ]
     words = counterpart_words(metric)
-    headings, rows = without_empty_columns(
-        ["trial", "status", counted.replace("_", " "), "last", "best", words, "time", "stopped by"], rows
-    )
-    listed = table(headings, rows, stdout_width(), ["stopped by", "time", words])
-    if metric != DEFAULT_METRIC:
-        listed = f"{metric}, last and best\n{listed}"
-    return listed + left_out(len(ordered) - len(shown))
+    columns: dict[str, Callable[[TrialResult], Any]] = {
+        "trial": lambda trial: trial.name,
+        "status": lambda trial: trial.shown_status,
+        counted.replace("_", " "): lambda trial: trial.last_result.get(counted),
+        "last": lambda trial: trial.final(metric),
+        "best": lambda trial: trial.best(metric, mode),
+        words: lambda trial: None if other is None else trial.final(other),
+        "time": training_time,
+        "stopped by": lambda trial: trial.stop_reason if trial.stop_reason and differ else None,
+    }
+    rows = listed(shown, columns, ["stopped by", "time", words], drops_empty=True)
+    heading = "" if metric == DEFAULT_METRIC else f"{metric}, last and best\n"
+    return heading + rows + left_out(len(ordered) - len(shown))
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
@@ -132,16 +127,14 @@ def _policies_table(run: RunView, best: BestTrial | None) -> str:
     policies = dict.fromkeys(name.split("/")[1] for name in last if name.startswith("policies/"))
     if trial is None or not policies:
         return ""
-    columns = {
-        "return": "policies/{}/episode_return_mean",
-        "evaluation": "evaluation/policies/{}/episode_return_mean",
-        "agent steps": "policies/{}/agent_steps",
-        "minibatches": "policies/{}/sgd_steps",
+    columns: dict[str, Callable[[str], Any]] = {
+        f"policy of {trial.name}" if len(run.trials) > 1 else "policy": lambda policy: policy,
+        "return": lambda policy: last.get(f"policies/{policy}/episode_return_mean"),
+        "evaluation": lambda policy: last.get(f"evaluation/policies/{policy}/episode_return_mean"),
+        "agent steps": lambda policy: last.get(f"policies/{policy}/agent_steps"),
+        "minibatches": lambda policy: last.get(f"policies/{policy}/sgd_steps"),
     }
-    rows = [[policy, *(last.get(name.format(policy)) for name in columns.values())] for policy in policies]
-    of_trial = f"policy of {trial.name}" if len(run.trials) > 1 else "policy"
-    headings, rows = without_empty_columns([of_trial, *columns], rows)
-    return table(headings, rows, stdout_width(), ["minibatches", "evaluation"])
+    return listed(list(policies), columns, ["minibatches", "evaluation"], drops_empty=True)
 
 
 def _errors(run: RunView) -> str:

@@ -89,7 +89,7 @@ def test_columns_with_nothing_in_them_are_not_there() -> None:
 def test_settings_that_are_too_long_are_cut() -> None:
     trial = TrialProgress("000-x", {}, {"hiddens": [64] * 20}, status="RUNNING")
     (column,) = [each for each in columns_of(RunProgress("a", {"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
-    assert column.cells == ("[64, 64, 64, 64, 64, 64…",)
+    assert column.cells == ["[64, 64, 64, 64, 64, 64…"]
     assert [each.heading for each in that_fit([column], 5)] == []
 
 

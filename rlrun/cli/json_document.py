@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ import click
 from rlrun.cli.terminal import echo
 from rlrun.errors import RlrunError
 from rlrun.process_end import listeners
+from rlrun.report.plain_json import plain
 
 SCHEMA = 1
 """Version of the documents' format, which is their first key."""
@@ -126,13 +126,10 @@ def _document() -> JsonDocument | None:
     return None if context is None else context.meta.get(_KEY)
 
 
+def fields_of(item: object, *names: str) -> dict[str, Any]:
+    """Returns attributes of an object by name, which a document holds under these names as well."""
+    return {name: getattr(item, name) for name in names}
+
+
 def _text(data: Any) -> str:
-    return json.dumps(_finite(data), indent=2, allow_nan=False)
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+    return json.dumps(plain(data), indent=2, allow_nan=False)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.experiments import algorithm_named
+from rlrun.cli.experiments import described_trainings
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import complete_algorithms, json_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
-
-if TYPE_CHECKING:
-    from rlrun.training.policies import Policies
 
 
 @click.command()
@@ -28,29 +24,15 @@ def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     they are the metrics of an experiment in a spec file, such as one in a world
     of many agents.
     """
+    trainings = described_trainings(algorithm, files)
+    if len(trainings) > 1:
+        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(trainings)}")
     from rlrun.spec.metric_checks import reported_metrics
+    from rlrun.worlds.world_config import WorldConfig
 
-    if bool(algorithm) == bool(files):
-        raise click.UsageError("name an algorithm, or a spec file with -f")
-    learns, in_world = _learns(algorithm, files)
-    trained, measured = reported_metrics(learns, in_world=in_world)
+    ((_, training),) = trainings
+    trained, measured = reported_metrics(training.policies, in_world=isinstance(training.env, WorldConfig))
     reported = [*trained, *measured]
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
     listed = table(["metric", "unit", "meaning"], rows, stdout_width())
     print_result({"metrics": [dataclasses.asdict(metric) for metric in reported]}, listed)
-
-
-def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, bool]:
-    """Returns the policies that learn, and whether they learn in a world of many agents."""
-    from rlrun.spec.load import load_experiments
-    from rlrun.training.policies import Policies
-    from rlrun.worlds.world_config import WorldConfig
-
-    if algorithm is not None:
-        found = algorithm_named(algorithm)
-        return Policies.alone(found(found.Config())), False
-    experiments = load_experiments(files, ())
-    if len(experiments) > 1:
-        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(experiments)}")
-    trial = experiments[0].first_trial()
-    return trial.learns, isinstance(trial.env, WorldConfig)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
-from rlrun.cli.json_document import print_json, wants_json
+from rlrun.cli.json_document import fields_of, print_json, wants_json
 from rlrun.cli.tables import cell_text, duration, listed, metric_words
 from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import counted_metric
@@ -122,17 +122,10 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
 def trial_data(trial: TrialResult) -> dict[str, Any]:
     """Returns a trial's result as JSON-able data."""
     return {
-        "name": trial.name,
-        "status": trial.status,
-        "seed": trial.seed,
-        "params": dict(trial.params),
-        "directory": str(trial.directory),
+        **fields_of(trial, "name", "status", "seed", "params", "directory", "judged_by", "error"),
+        **fields_of(trial, "checkpoint", "best_checkpoint"),
         "last_result": dict(trial.last_result) or None,
-        "judged_by": trial.judged_by,
         "best": trial.best_score,
-        "checkpoint": None if trial.checkpoint is None else str(trial.checkpoint),
-        "best_checkpoint": None if trial.best_checkpoint is None else str(trial.best_checkpoint),
-        "error": trial.error,
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from rlrun.cli.json_document import print_json, wants_json
+from rlrun.cli.json_document import fields_of, print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import counted, duration, listed, metric_words
 from rlrun.cli.terminal import echo, plain
@@ -149,10 +149,7 @@ def _agrees(question: str) -> bool:
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
     trials = [
         {
-            "name": trial.name,
-            "status": trial.status,
-            "env_steps": trial.env_steps,
-            "best_return": trial.best_return,
+            **fields_of(trial, "name", "status", "env_steps", "best_return"),
             "best": trial.best_score,
             "problem": trial.error if trial.is_damaged else "",
         }

@@ -11,7 +11,7 @@ import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import print_result
+from rlrun.cli.json_document import fields_of, print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.outcome import training_time
 from rlrun.cli.tables import cell_text, listed
@@ -198,28 +198,16 @@ def _data(
     run: RunView, metric: str, mode: Mode, summaries: list[GroupSummary], best: BestTrial | None, damaged: list[str]
 ) -> dict[str, Any]:
     return {
-        "name": run.name,
-        "directory": str(run.path),
-        "experiment": run.table.experiment,
-        "created": run.table.created,
-        "command": run.table.command,
-        "versions": run.table.versions,
-        "spec": run.spec,
+        "directory": run.path,
+        **fields_of(run, "name", "spec"),
+        **fields_of(run.table, "experiment", "created", "command", "versions"),
         "metric": metric,
         "mode": mode,
         "configurations": [asdict(summary) for summary in summaries],
         "trials": [
             {
-                "name": trial.name,
-                "configuration": trial.configuration,
-                "population": trial.population,
-                "seed": trial.seed,
-                "params": trial.params,
-                "status": trial.status,
-                "stop_reason": trial.stop_reason,
-                "error": trial.error,
-                "ended_in": trial.ended_in,
-                "network": list(trial.network),
+                **fields_of(trial, "name", "configuration", "population", "seed", "params", "status"),
+                **fields_of(trial, "stop_reason", "error", "ended_in", "network"),
                 "last_result": trial.last_result or None,
                 "last": trial.final(metric),
                 "best": trial.best(metric, mode),
@@ -227,6 +215,6 @@ def _data(
             for trial in run.trials
         ],
         "stops": [asdict(stop) for stop in run.stops],
-        "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "best": best and asdict(best),
         "problems": [*run.problems, *damaged],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -120,9 +120,7 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
     return table
 
 
-def drawn_run(
-    run: RunProgress, title: str, directory: str, now: float, width: int, height: int, *, bar: str
-) -> RenderableType:
+def drawn_run(run: RunProgress, title: str, directory: str, now: float, console: Console) -> RenderableType:
     """Returns the whole view of a run: heading, as many trials as fit, counts, and the best value.
 
     Args:
@@ -130,16 +128,15 @@ def drawn_run(
         title: Name of the run, in a few words.
         directory: Its directory.
         now: The time.
-        width: Characters in a line.
-        height: Number of lines.
-        bar: The character of bars.
+        console: The terminal that it has to fit.
     """
     heading = ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
     parts: list[RenderableType] = [_line(heading, "bold")]
     trials = shown_first(run.trials.values())
-    shown = trials[: max(1, height - OTHER_LINES)]
+    shown = trials[: max(1, console.height - OTHER_LINES)]
     if shown:
-        columns = that_fit(columns_of(run, shown, now, bar), width)
+        bar = "━" if console.encoding.startswith("utf") else "="
+        columns = that_fit(columns_of(run, shown, now, bar), console.width)
         parts.append(drawn_table(columns, [trial.status for trial in shown]))
     leader = run.leader()
     beneath = [run.counts_text() if len(run.trials) > 1 or run.expected > 1 else "", run.resources_text()]

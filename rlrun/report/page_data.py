@@ -210,7 +210,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "spec": run.spec_text,
         "varied": varied_text(run),
         "problems": [*run.problems, *damaged],
-        "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "best": best and asdict(best),
         "pictures": pictures_of(run, None if best is None else best.trial),
         "expect": _expect_data(run, groups),
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),

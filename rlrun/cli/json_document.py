@@ -126,10 +126,5 @@ def _document() -> JsonDocument | None:
     return None if context is None else context.meta.get(_KEY)
 
 
-def fields_of(item: object, *names: str) -> dict[str, Any]:
-    """Returns attributes of an object by name, which a document holds under these names as well."""
-    return {name: getattr(item, name) for name in names}
-
-
 def _text(data: Any) -> str:
     return json.dumps(plain(data), indent=2, allow_nan=False)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
-from rlrun.cli.json_document import fields_of, print_json, wants_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import cell_text, duration, listed, metric_words
 from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import counted_metric
+from rlrun.report.plain_json import fields_of
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rlrun.cli.json_document import fields_of
 from rlrun.cli.profiling import WARM_UP_ITERATIONS, Profile, WorkerTime
 from rlrun.cli.tables import counted, stdout_width, table
 from rlrun.cli.trace import worker_name
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec

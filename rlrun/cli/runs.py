@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from rlrun.cli.json_document import fields_of, print_json, wants_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import counted, duration, listed, metric_words
 from rlrun.cli.terminal import echo, plain
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.runs.run_state import RunState

@@ -11,11 +11,12 @@ import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import fields_of, print_result
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.outcome import training_time
 from rlrun.cli.tables import cell_text, listed
 from rlrun.cli.trial_progress import counted_metric
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import fields_of, print_json, wants_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration
 from rlrun.cli.terminal import echo
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.cli.run_progress import RunProgress

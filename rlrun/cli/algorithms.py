@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
 
 
 @click.command()
 @json_option("the algorithms")
-def algorithms(as_json: bool) -> None:
+def algorithms() -> None:
     """List the algorithms, built in and installed."""
     from rlrun.errors import RlrunError
     from rlrun.registry import algorithm_class, algorithm_names
@@ -26,8 +25,6 @@ def algorithms(as_json: bool) -> None:
             continue
         summary = (algorithm.__doc__ or "").strip().partition("\n")[0]
         found.append({"name": name, "class": f"{algorithm.__module__}:{algorithm.__qualname__}", "summary": summary})
-    if as_json:
-        print_json({"algorithms": found})
-        return
-    echo(table(["algorithm", "description"], [[each["name"], each["summary"]] for each in found], stdout_width()))
-    echo("\nSettings of one: rlrun config ppo · its dataflow: rlrun plan ppo")
+    listed = table(["algorithm", "description"], [[each["name"], each["summary"]] for each in found], stdout_width())
+    advice = "Settings of one: rlrun config ppo · its dataflow: rlrun plan ppo"
+    print_result({"algorithms": found}, f"{listed}\n\n{advice}")

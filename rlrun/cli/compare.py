@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import axis_option, json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, stdout_width, table
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.report.comparison import Comparison, Side
@@ -38,7 +37,6 @@ def compare(
     axis: str,
     pool: bool,
     runs_dir: Path,
-    as_json: bool,
 ) -> None:
     """Compare runs, the configurations of runs, or trials.
 
@@ -57,10 +55,8 @@ def compare(
     runs, metric, mode = read_judged_runs([run for run, _ in chosen], metric, mode)
     comparison = compared(_groups(runs, chosen, pool=pool), metric, AXES[axis], mode)
     remarks = [*env_notes(runs), *(problem for run in runs for problem in run.problems)]
-    if as_json:
-        print_json({**asdict(comparison), "notes": [*comparison.notes, *remarks]})
-    else:
-        echo(comparison_text(comparison, remarks))
+    data = {**asdict(comparison), "notes": [*comparison.notes, *remarks]}
+    print_result(data, comparison_text(comparison, remarks))
 
 
 def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:

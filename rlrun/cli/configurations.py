@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from rlrun.cli.tables import cell_text, stdout_width, table, without_empty_columns
+from rlrun.cli.tables import cell_text, listed
 
 if TYPE_CHECKING:
     from rlrun.report.summary import GroupSummary
@@ -26,25 +27,20 @@ def configurations_table(
     """
     if all(summary.seeds == 1 for summary in summaries):
         return ""
-    rows = [
-        [
-            summary.label,
-            summary.seeds,
-            summary.status,
-            None if summary.env_steps is None else round(summary.env_steps),
-            None if summary.mean is None else summary.mean.value,
-            "-" if summary.mean is None else f"{cell_text(summary.mean.low)} to {cell_text(summary.mean.high)}",
-            None if summary.iqm is None else summary.iqm.value,
-            summary.best,
-            summary.counterpart,
-        ]
-        for summary in (summaries if whole else summaries[:MOST_ROWS])
-    ]
-    other = counterpart_words(metric)
-    headings = ["configuration", "seeds", "status", "env steps", "mean", "95 % interval", "IQM", "best", other]
-    headings, rows = without_empty_columns(headings, rows)
-    listed = table(headings, rows, stdout_width(), ["status", "env steps"])
-    return f"{metric} at the end, over seeds\n{listed}{left_out(len(summaries) - len(rows), more)}"
+    shown = summaries if whole else summaries[:MOST_ROWS]
+    columns: dict[str, Callable[[GroupSummary], Any]] = {
+        "configuration": lambda one: one.label,
+        "seeds": lambda one: one.seeds,
+        "status": lambda one: one.status,
+        "env steps": lambda one: one.env_steps and round(one.env_steps),
+        "mean": lambda one: one.mean and one.mean.value,
+        "95 % interval": lambda one: f"{cell_text(one.mean.low)} to {cell_text(one.mean.high)}" if one.mean else "-",
+        "IQM": lambda one: one.iqm and one.iqm.value,
+        "best": lambda one: one.best,
+        counterpart_words(metric): lambda one: one.counterpart,
+    }
+    rows = listed(shown, columns, ["status", "env steps"], drops_empty=True)
+    return f"{metric} at the end, over seeds\n{rows}{left_out(len(summaries) - len(shown), more)}"
 
 
 def counterpart_words(metric: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result, wants_json
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text
 from rlrun.cli.terminal import echo
@@ -39,7 +39,7 @@ NO_ENV_CHECK = {
 @runs_dir_option
 @trust_option
 @json_option("the findings")
-def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool) -> None:
+def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
     """Find out why a run does not learn, and what to try.
 
     Reads the metrics of its trials, evaluates a random policy in its env for
@@ -54,15 +54,14 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool, as_json: bool
     path = run_named(run, runs_dir)
     found = diagnose_run(path, episodes, is_trusted=trust or is_own(path, runs_dir))
     trials = {trial.name: trial.status for trial in found.view.trials}
-    if as_json:
-        random = None if found.random is None else found.random.to_dict()
-        findings = [asdict(one) for one in found.findings]
-        print_json({"run": str(path), "trials": trials, "random_policy": random, "findings": findings})
-        return
-    echo("\n".join([*_heading(found), "", *_lines(found.findings, len(trials))]))
+    random = None if found.random is None else found.random.to_dict()
+    findings = [asdict(one) for one in found.findings]
+    lines = [*_heading(found), "", *_lines(found.findings, len(trials))]
     if {"INTERRUPTED", "KILLED"} & set(trials.values()):
-        echo(f"Resume it: {resume_command(found.view.path)}")
-    if found.env_check in NO_ENV_CHECK:
+        lines.append(f"Resume it: {resume_command(found.view.path)}")
+    data = {"run": str(path), "trials": trials, "random_policy": random, "findings": findings}
+    print_result(data, "\n".join(lines))
+    if found.env_check in NO_ENV_CHECK and not wants_json():
         echo(NO_ENV_CHECK[found.env_check], err=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.terminal import echo
 
@@ -23,7 +23,7 @@ from rlrun.cli.terminal import echo
 )
 @runs_dir_option
 @json_option("the findings")
-def doctor(start_ray: bool, spec: Path | None, runs_dir: Path, as_json: bool) -> None:
+def doctor(start_ray: bool, spec: Path | None, runs_dir: Path) -> None:
     """Check this machine: what is installed and what works.
 
     Versions, extras, CPUs, memory, disk, ports, GPU, and whether updates can be compiled.
@@ -31,22 +31,22 @@ def doctor(start_ray: bool, spec: Path | None, runs_dir: Path, as_json: bool) ->
     if spec is not None:
         from rlrun.cli.timings import tune
 
-        tune(spec, as_json=as_json)
+        tune(spec)
         return
-    _examine(runs_dir, start_ray=start_ray, as_json=as_json)
+    _examine(runs_dir, start_ray=start_ray)
 
 
-def _examine(runs_dir: Path, *, start_ray: bool, as_json: bool) -> None:
+def _examine(runs_dir: Path, *, start_ray: bool) -> None:
     from rlrun.cli.machine import findings
     from rlrun.errors import EnvironmentUnusable
 
     found = []
     for finding in findings(runs_dir, start_ray=start_ray):
         found.append(finding)
-        if not as_json:
+        if not wants_json():
             advice = f"  ({finding.advice})" if finding.advice else ""
             echo(f"{finding.verdict:<8}{finding.subject:<19}{finding.value}{advice}")
-    if as_json:
+    if wants_json():
         print_json({"findings": [asdict(finding) for finding in found]})
     missing = [finding.subject for finding in found if finding.verdict == "missing"]
     if missing:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.tables import cell_text, counted, stdout_width, table
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment, TrialSpec
@@ -18,15 +17,12 @@ MOST_OVERSHOOT = 0.2
 """Fraction of the stop by which a trial may overshoot it without a warning."""
 
 
-def print_plan(experiments: list[Experiment], *, as_json: bool) -> None:
+def print_plan(experiments: list[Experiment]) -> None:
     """Prints the trials that experiments would run, without starting any."""
-    if as_json:
-        print_json({"experiments": [_described(experiment) for experiment in experiments]})
-        return
-    for experiment in experiments:
-        echo("\n".join(plan_lines(experiment, stdout_width())) + "\n")
+    plans = ["\n".join(plan_lines(experiment, stdout_width())) for experiment in experiments]
     trials = sum(experiment.num_trials for experiment in experiments)
-    echo(f"{counted(trials, 'trial')} in all.")
+    data = {"experiments": [_described(experiment) for experiment in experiments]}
+    print_result(data, "\n\n".join([*plans, f"{counted(trials, 'trial')} in all."]))
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
-from rlrun.cli.terminal import echo
 from rlrun.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def env() -> None:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @json_option("the findings")
-def check(target: str, steps: int, seed: int, as_json: bool) -> None:
+def check(target: str, steps: int, seed: int) -> None:
     """Step an env with random actions and report problems.
 
     ENV is an id or package.module:factory; a spec FILE means each env in it. A
@@ -54,12 +53,8 @@ def check(target: str, steps: int, seed: int, as_json: bool) -> None:
     and slots of agents, and action masks. Exit code 6 if something is WRONG.
     """
     found = [(one.config, _findings(one, steps, seed)) for one in _targets(target)]
-    if as_json:
-        print_json(
-            {"envs": [{"env": env.to_data(), "findings": list(map(asdict, findings))} for env, findings in found]}
-        )
-    else:
-        echo("\n\n".join("\n".join([config.id, *_lines(findings)]) for config, findings in found))
+    data = [{"env": config.to_data(), "findings": list(map(asdict, findings))} for config, findings in found]
+    print_result({"envs": data}, "\n\n".join("\n".join([config.id, *_lines(findings)]) for config, findings in found))
     if any(one.verdict == "wrong" for _, findings in found for one in findings):
         raise click.exceptions.Exit(ExitCode.ENVIRONMENT_UNUSABLE)
 

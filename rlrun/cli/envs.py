@@ -6,16 +6,15 @@ from dataclasses import asdict
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
 
 
 @click.command()
 @click.argument("text", required=False)
 @json_option("the envs")
-def envs(text: str | None, as_json: bool) -> None:
+def envs(text: str | None) -> None:
     """List the envs and whether each can be used here.
 
     With TEXT, only those whose id holds it. Besides these a spec may name any
@@ -30,8 +29,5 @@ def envs(text: str | None, as_json: bool) -> None:
         from rlrun.envs.env_ids import nearest_id
 
         raise UsageError(f"no env id holds '{text}'{nearest_id(str(text), [env.id for env in known])}")
-    if as_json:
-        print_json({"envs": [asdict(env) for env in found]})
-        return
     rows = [[env.id, env.backend, "usable" if env.usable else f"needs {env.install}"] for env in found]
-    echo(table(["env", "backend", "here"], rows, stdout_width()))
+    print_result({"envs": [asdict(env) for env in found]}, table(["env", "backend", "here"], rows, stdout_width()))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, counted
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.rollout.evaluation import EvaluationResult
@@ -39,7 +40,6 @@ def evaluate(
     simulations: int | None,
     runs_dir: Path,
     trust: bool,
-    as_json: bool,
 ) -> None:
     """Evaluate a saved policy over a number of episodes.
 
@@ -59,36 +59,26 @@ def evaluate(
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     other = None if env is None else EnvConfig.parse(env_written(env), path="--env")
-    if against is not None:
-        from rlrun.cli.versus import play
-
-        if other is not None:
-            raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
-        found = play(
-            checkpoint,
-            against,
-            episodes,
-            seed,
-            runs_dir,
-            simulations=simulations,
-            explore=stochastic,
-            best=best,
-            trust=trust,
-        )
-        if as_json:
-            print_json(found.to_dict())
-        else:
-            echo(found.text())
-        return
-    with restored(checkpoint, runs_dir, trust=trust) as training:
-        world = other or evaluation_env(checkpoint, training)
+    if against is not None and other is not None:
+        raise click.UsageError("--against plays in the world that the policy was trained in: leave --env out")
+    saved = partial(restored, runs_dir=runs_dir, trust=trust)
+    with ExitStack() as stack:
+        training = stack.enter_context(saved(checkpoint))
         if simulations is not None:
             training.acting.search(simulations)
+        if against is not None:
+            from rlrun.cli.versus import Versus, opponent_named
+
+            opponent = opponent_named(against, runs_dir, best=best)
+            other_side = opponent if isinstance(opponent, str) else stack.enter_context(saved(opponent)).games
+            sides = training.games.play(other_side, episodes, seed=seed, explore=stochastic)
+            found = Versus(str(checkpoint), str(opponent), sides)
+            print_result(found.to_dict(), found.text())
+            return
+        world = other or evaluation_env(checkpoint, training)
         result = training.evaluate(episodes, seed=seed, explore=stochastic, env=world)
-    if as_json:
-        print_json({"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()})
-    else:
-        echo(f"{checkpoint}\n{evaluation_text(result)}")
+    data = {"checkpoint": str(checkpoint), "seed": seed, "stochastic": stochastic, **result.to_dict()}
+    print_result(data, f"{checkpoint}\n{evaluation_text(result)}")
 
 
 def evaluation_text(result: EvaluationResult) -> str:

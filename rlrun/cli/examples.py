@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result, wants_json
 from rlrun.cli.options import json_option
 from rlrun.cli.tables import stdout_width, table
 from rlrun.cli.terminal import echo
@@ -20,7 +20,7 @@ REACH = "must reach"
 @click.command()
 @click.argument("text", required=False)
 @json_option("the specs")
-def examples(text: str | None, as_json: bool) -> None:
+def examples(text: str | None) -> None:
     """List the specs that come with rlrun.
 
     Each with its algorithm, its env, and the targets that it must reach.
@@ -31,13 +31,11 @@ def examples(text: str | None, as_json: bool) -> None:
     found = [row for path in shipped_configs() for row in _rows(path)]
     wanted = (text or "").lower()
     found = [row for row in found if any(wanted in str(value).lower() for value in row.values())]
-    if as_json:
-        print_json({"specs": found})
-    elif found:
-        headings = list(found[0])
-        echo(table(headings, [list(row.values()) for row in found], stdout_width()))
-    else:
+    if not found and not wants_json():
         echo(f"No spec with '{text}'; `rlrun examples` lists all.", err=True)
+        return
+    headings = list(found[0]) if found else []
+    print_result({"specs": found}, table(headings, [list(row.values()) for row in found], stdout_width()))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from rlrun.cli.terminal import echo
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
     from rlrun.spec.experiment import Experiment
+    from rlrun.training.description import Description
 
 
 def algorithm_named(name: str) -> type[Algorithm[Any]]:
@@ -37,6 +38,32 @@ def algorithm_and_env_options(command: Command) -> Command:
         "--algorithm", shell_complete=complete_algorithms, help="Without a file: the algorithm, such as ppo."
     )
     return algorithm(env(command))
+
+
+def described_trainings(
+    algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...] = ()
+) -> list[tuple[str, Description]]:
+    """Returns what is trained by name: an algorithm with its default settings, or each experiment of spec files.
+
+    Args:
+        algorithm: The algorithm.
+        files: The spec files, whose experiments are described by their first trials.
+        overrides: Texts ``path=value`` that override the values in the files.
+
+    Raises:
+        click.UsageError: If neither or both are given.
+    """
+    if bool(algorithm) == bool(files):
+        raise click.UsageError("name an algorithm, or spec files with -f")
+    from rlrun.spec.load import load_experiments
+    from rlrun.spec.metric_checks import ANY_ENV
+    from rlrun.training.description import Description
+    from rlrun.training.policies import Policies
+
+    if algorithm is not None:
+        return [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]
+    trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
+    return [(trial.experiment, Description(trial.env, trial.learns, trial.seed)) for trial in trials]
 
 
 def named_experiments(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -13,8 +12,10 @@ from typing import Any, TextIO
 
 import click
 
+from rlrun.cli.terminal import echo
 from rlrun.errors import RlrunError
 from rlrun.process_end import listeners
+from rlrun.report.plain_json import plain
 
 SCHEMA = 1
 """Version of the documents' format, which is their first key."""
@@ -96,21 +97,34 @@ def print_json(data: Mapping[str, Any]) -> None:
 
     Under ``--json`` its first key is `schema`. Commands whose only output is JSON print the data alone.
     """
-    context = click.get_current_context(silent=True)
-    document: JsonDocument | None = None if context is None else context.meta.get(_KEY)
-    if document is None:
+    if (document := _document()) is None:
         click.echo(_text(data))
     else:
         document.write(data)
 
 
+def print_result(data: Mapping[str, Any], text: str) -> None:
+    """Prints the result of a command.
+
+    Args:
+        data: The document under ``--json``.
+        text: What is printed otherwise.
+    """
+    if wants_json():
+        print_json(data)
+    else:
+        echo(text)
+
+
+def wants_json() -> bool:
+    """Whether the command was given ``--json``, so that `print_result` prints data."""
+    return _document() is not None
+
+
+def _document() -> JsonDocument | None:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_KEY)
+
+
 def _text(data: Any) -> str:
-    return json.dumps(_finite(data), indent=2, allow_nan=False)
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+    return json.dumps(plain(data), indent=2, allow_nan=False)

@@ -7,17 +7,16 @@ from typing import Any
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
 
 
 @click.command()
 @click.argument("target", metavar="CHECKPOINT|RUN")
 @runs_dir_option
 @json_option("ratings and pay-offs")
-def league(target: str, runs_dir: Path, as_json: bool) -> None:
+def league(target: str, runs_dir: Path) -> None:
     """Show the ratings and pay-offs of a league.
 
     The pay-offs are win rates in the games that rate each snapshot; a draw counts
@@ -33,12 +32,9 @@ def league(target: str, runs_dir: Path, as_json: bool) -> None:
     found = league_table(read_checkpoint(checkpoint))
     if found is None:
         raise UsageError(f"{checkpoint}: its training has no seats, and so no league")
-    if as_json:
-        print_json({"checkpoint": str(checkpoint), **found})
-    elif not found["ratings"]:
-        echo(f"{checkpoint}\nno games have been played: the first follow the first snapshot")
-    else:
-        echo(f"{checkpoint}\n{league_text(found)}")
+    none = "no games have been played: the first follow the first snapshot"
+    text = league_text(found) if found["ratings"] else none
+    print_result({"checkpoint": str(checkpoint), **found}, f"{checkpoint}\n{text}")
 
 
 def league_text(found: dict[str, Any]) -> str:

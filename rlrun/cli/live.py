@@ -36,7 +36,6 @@ class LiveView:
         self._start = time.monotonic()
         self._has_result = False
         self._console = Console(file=stream, highlight=False, markup=False)
-        self._bar = "━" if self._console.encoding.startswith("utf") else "="
         self._live = Live(
             get_renderable=self._draw,
             console=self._console,
@@ -64,8 +63,7 @@ class LiveView:
     def _draw(self) -> RenderableType:
         now = time.monotonic()
         title = f"{self._title}: {whole_seconds(now - self._start)}"
-        size = self._console.size
-        drawn = drawn_run(self._run, title, self._directory, now, size.width, size.height, bar=self._bar)
+        drawn = drawn_run(self._run, title, self._directory, now, self._console)
         if self._run.starts_ray:
             return Group(drawn, Text("starting Ray", style="dim"))
         return drawn

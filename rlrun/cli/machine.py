@@ -118,9 +118,8 @@ def _extra(name: str, modules: tuple[str, ...]) -> Finding:
 
 def _memory() -> Finding:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = _first_words("/sys/fs/cgroup/memory.max")
-    if limit and limit[0] != "max":
-        total = min(total, int(limit[0]))
+    for limit in _lines("/sys/fs/cgroup/memory.max"):
+        total = total if limit == "max" else min(total, int(limit))
     available = next((int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if "MemAvailable" in line), None)
     free = "" if available is None else f", {min(available, total) / GIB:.1f} GiB available"
     return Finding("memory", "ok", f"{total / GIB:.1f} GiB{free}")
@@ -237,7 +236,3 @@ def _lines(path: str) -> list[str]:
     """Returns the lines of a file of the kernel, [] if this system has no such file."""
     file = Path(path)
     return file.read_text().splitlines() if file.exists() else []
-
-
-def _first_words(path: str) -> list[str]:
-    return next(iter(_lines(path)), "").split()

@@ -18,48 +18,18 @@ from rlrun.cli.json_document import JsonDocument, nothing_more_on_stdout
 from rlrun.cli.terminal import echo
 from rlrun.errors import did_you_mean
 
-# Section of the help -> command -> import path. Command files import click and nothing heavier at import time.
-SECTIONS: dict[str, dict[str, str]] = {
-    "Train": {
-        "train": "rlrun.cli.train:train",
-        "resume": "rlrun.cli.resume:resume",
-        "regress": "rlrun.cli.regress:regress",
-    },
-    "Look at results": {
-        "runs": "rlrun.cli.runs:runs",
-        "status": "rlrun.cli.status:status",
-        "show": "rlrun.cli.show:show",
-        "compare": "rlrun.cli.compare:compare",
-        "evaluate": "rlrun.cli.evaluate:evaluate",
-        "play": "rlrun.cli.play:play",
-        "league": "rlrun.cli.league:league",
-        "oracle": "rlrun.cli.oracle:oracle",
-        "record": "rlrun.cli.record:record",
-        "demonstrate": "rlrun.cli.demonstrate:demonstrate",
-        "plot": "rlrun.cli.plot:plot",
-        "report": "rlrun.cli.report:report",
-        "diagnose": "rlrun.cli.diagnose:diagnose",
-    },
-    "Write a spec": {
-        "examples": "rlrun.cli.examples:examples",
-        "init": "rlrun.cli.init:init",
-        "validate": "rlrun.cli.validate:validate",
-        "config": "rlrun.cli.config:config",
-        "metrics": "rlrun.cli.metrics:metrics",
-        "schema": "rlrun.cli.schema:schema",
-        "plan": "rlrun.cli.plan:plan",
-        "profile": "rlrun.cli.profile:profile",
-    },
-    "Look at this installation": {
-        "algorithms": "rlrun.cli.algorithms:algorithms",
-        "envs": "rlrun.cli.envs:envs",
-        "env": "rlrun.cli.env:env",
-        "doctor": "rlrun.cli.doctor:doctor",
-        "docs": "rlrun.cli.docs:docs",
-        "completion": "rlrun.cli.completion:completion",
-    },
-}
-COMMANDS: dict[str, str] = {name: target for section in SECTIONS.values() for name, target in section.items()}
+# Section of the help -> commands. `rlrun NAME` is the function NAME of the file cli/NAME.py, which imports click and
+# nothing heavier at import time.
+SECTIONS = {
+    "Train": ("train", "resume", "regress"),
+    "Look at results": (
+        "runs", "status", "show", "compare", "evaluate", "play", "league",
+        "oracle", "record", "demonstrate", "plot", "report", "diagnose",
+    ),
+    "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
+    "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
+}  # fmt: skip
+COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 
 class LazyGroup(click.Group):
@@ -73,8 +43,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(f"rlrun.cli.{cmd_name}"), cmd_name)
         return command
 
     @override

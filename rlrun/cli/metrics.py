@@ -4,55 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from rlrun.cli.experiments import algorithm_named
-from rlrun.cli.json_document import print_json
+from rlrun.cli.experiments import described_trainings
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import complete_algorithms, json_option, spec_files_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
-
-if TYPE_CHECKING:
-    from rlrun.training.policies import Policies
 
 
 @click.command()
 @click.argument("algorithm", required=False, shell_complete=complete_algorithms)
 @spec_files_option(required=False)
 @json_option("the metrics")
-def metrics(algorithm: str | None, files: tuple[Path, ...], as_json: bool) -> None:
+def metrics(algorithm: str | None, files: tuple[Path, ...]) -> None:
     """List the metrics of an algorithm: names, units and meanings.
 
     ALGORITHM is a name from `rlrun algorithms` or package.module:Class. With -f
     they are the metrics of an experiment in a spec file, such as one in a world
     of many agents.
     """
+    trainings = described_trainings(algorithm, files)
+    if len(trainings) > 1:
+        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(trainings)}")
     from rlrun.spec.metric_checks import reported_metrics
 
-    if bool(algorithm) == bool(files):
-        raise click.UsageError("name an algorithm, or a spec file with -f")
-    learns, in_world = _learns(algorithm, files)
-    trained, measured = reported_metrics(learns, in_world=in_world)
+    ((_, training),) = trainings
+    trained, measured = reported_metrics(training.policies, in_world=training.env.has_many_agents)
     reported = [*trained, *measured]
-    if as_json:
-        print_json({"metrics": [dataclasses.asdict(metric) for metric in reported]})
-        return
     rows = [[metric.name, metric.unit, metric.meaning] for metric in reported]
-    echo(table(["metric", "unit", "meaning"], rows, stdout_width()))
-
-
-def _learns(algorithm: str | None, files: tuple[Path, ...]) -> tuple[Policies, bool]:
-    """Returns the policies that learn, and whether they learn in a world of many agents."""
-    from rlrun.spec.load import load_experiments
-    from rlrun.training.policies import Policies
-
-    if algorithm is not None:
-        found = algorithm_named(algorithm)
-        return Policies.alone(found(found.Config())), False
-    experiments = load_experiments(files, ())
-    if len(experiments) > 1:
-        raise click.UsageError(f"metrics are those of one experiment, and the files hold {len(experiments)}")
-    trial = experiments[0].first_trial()
-    return trial.learns, trial.env.has_many_agents
+    listed = table(["metric", "unit", "meaning"], rows, stdout_width())
+    print_result({"metrics": [dataclasses.asdict(metric) for metric in reported]}, listed)

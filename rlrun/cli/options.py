@@ -97,14 +97,13 @@ def metric_options(command: Command) -> Command:
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Returns the ``--json`` flag.
+    """Returns the ``--json`` flag, which `print_result` heeds.
 
     Args:
         what: The printed data, such as "the runs", for the help text.
     """
-    return click.option(
-        "--json", "as_json", is_flag=True, help=f"Print {what} as JSON on stdout and nothing else there."
-    )
+    help_text = f"Print {what} as JSON on stdout and nothing else there."
+    return click.option("--json", is_flag=True, expose_value=False, help=help_text)
 
 
 def spec_files_option(*, required: bool) -> Callable[[Command], Command]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, runs_dir_option, trust_option
 from rlrun.cli.tables import cell_text, stdout_width, table
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.training.oracle import ExactValues, LearnedValues
@@ -26,7 +25,7 @@ MOST_ROWS = 64
 @runs_dir_option
 @trust_option
 @json_option("the values")
-def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool, as_json: bool) -> None:
+def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool) -> None:
     """Compare learned values with the exact values of a small env.
 
     The env must have a tabular model, as FrozenLake-v1, CliffWalking-v1 and
@@ -43,10 +42,7 @@ def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool
         with restored(checkpoint_named(target, runs_dir, best=best), runs_dir, trust=trust) as training:
             learned = learned_values(training)
         exact = learned.exact
-    if as_json:
-        print_json(_document(exact, learned))
-    else:
-        echo(oracle_text(exact, learned, None if lists_all else MOST_ROWS))
+    print_result(_document(exact, learned), oracle_text(exact, learned, None if lists_all else MOST_ROWS))
 
 
 def _of_spec(file: Path) -> ExactValues:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
-from rlrun.cli.json_document import print_json
-from rlrun.cli.tables import cell_text, duration, metric_words, stdout_width, table
+from rlrun.cli.json_document import print_json, wants_json
+from rlrun.cli.tables import cell_text, duration, listed, metric_words
 from rlrun.cli.terminal import echo
 from rlrun.cli.trial_progress import counted_metric
+from rlrun.report.plain_json import fields_of
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
 
@@ -23,22 +24,19 @@ MOST_BEST = 10
 """Number of the best trials that are listed for a large run."""
 
 
-def print_outcome(trials: Sequence[TrialResult], *, as_json: bool) -> None:
+def print_outcome(trials: Sequence[TrialResult]) -> None:
     """Prints the results of a run.
 
     Args:
         trials: The run's trials.
-        as_json: Whether to print JSON and nothing else.
 
     Raises:
         TrainingFailed: If a trial has failed or is not complete, with its error.
     """
-    if as_json:
+    if wants_json():
         print_json({"trials": [trial_data(trial) for trial in trials]})
     else:
-        echo("\n\n".join([*over_seeds(trials), *few_trials(trials)]))
-        echo()
-        echo("\n".join(next_steps(trials)))
+        echo("\n\n".join([*over_seeds(trials), *few_trials(trials), "\n".join(next_steps(trials))]))
     failure = failure_of(trials)
     if failure is not None:
         raise failure
@@ -50,16 +48,16 @@ def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
     from rlrun.report.reading import read_run
     from rlrun.report.summary import summarise
 
-    tables = []
+    tables: list[str] = []
     for directory in dict.fromkeys(trial.directory.parent for trial in trials):
         run = read_run(directory)
         groups = groups_of(run)
         is_population = any(trial.population is not None for trial in run.trials)
         if (len(groups) > 1 and len(groups) < len(run.trials)) or is_population:
             metric, mode = run.goal
-            listed = configurations_table(summarise(groups, metric, mode), metric, more=_show_all(directory))
-            tables.append(f"{run.name}: {listed}" if listed else "")
-    return [listed for listed in tables if listed]
+            found = configurations_table(summarise(groups, metric, mode), metric, more=_show_all(directory))
+            tables += [f"{run.name}: {found}"] if found else []
+    return tables
 
 
 def few_trials(trials: Sequence[TrialResult]) -> list[str]:
@@ -78,27 +76,27 @@ def results_table(trials: Sequence[TrialResult]) -> str:
 
     If they belong to several runs, each name begins with its run's.
     """
-    rows = []
     is_one_run = len({trial.directory.parent for trial in trials}) == 1
     metric = counted_metric(trial.last_result for trial in trials)
-    for trial in trials:
-        seconds = trial.last_result.get("time_total_s")
-        rows.append(
-            [
-                trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
-                trial.shown_status,
-                trial.last_result.get(metric),
-                trial.last_result.get("episode_return_mean"),
-                trial.last_result.get("evaluation/episode_return_mean"),
-                trial.best_score,
-                None if seconds is None else duration(seconds),
-                None if trial.checkpoint is None else int(trial.checkpoint.name.rpartition("_")[2]),
-            ]
-        )
     judged = {trial.judged_by for trial in trials}
     best = f"best {metric_words(judged.pop())}" if len(judged) == 1 else "best"
-    headings = ["trial", "status", metric.replace("_", " "), "return", "evaluation", best, "time", "checkpoint"]
-    return table(headings, rows, stdout_width(), expendable=["checkpoint", "time", "evaluation"])
+    columns: dict[str, Callable[[TrialResult], Any]] = {
+        "trial": lambda trial: trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
+        "status": lambda trial: trial.shown_status,
+        metric.replace("_", " "): lambda trial: trial.last_result.get(metric),
+        "return": lambda trial: trial.last_result.get("episode_return_mean"),
+        "evaluation": lambda trial: trial.last_result.get("evaluation/episode_return_mean"),
+        best: lambda trial: trial.best_score,
+        "time": training_time,
+        "checkpoint": lambda trial: trial.checkpoint and int(trial.checkpoint.name.rpartition("_")[2]),
+    }
+    return listed(trials, columns, expendable=["checkpoint", "time", "evaluation"])
+
+
+def training_time(trial: TrialResult) -> str | None:
+    """Returns the time that a trial has trained, None before its first result."""
+    seconds = trial.last_result.get("time_total_s")
+    return None if seconds is None else duration(seconds)
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:
@@ -125,17 +123,10 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
 def trial_data(trial: TrialResult) -> dict[str, Any]:
     """Returns a trial's result as JSON-able data."""
     return {
-        "name": trial.name,
-        "status": trial.status,
-        "seed": trial.seed,
-        "params": dict(trial.params),
-        "directory": str(trial.directory),
+        **fields_of(trial, "name", "status", "seed", "params", "directory", "judged_by", "error"),
+        **fields_of(trial, "checkpoint", "best_checkpoint"),
         "last_result": dict(trial.last_result) or None,
-        "judged_by": trial.judged_by,
         "best": trial.best_score,
-        "checkpoint": None if trial.checkpoint is None else str(trial.checkpoint),
-        "best_checkpoint": None if trial.best_checkpoint is None else str(trial.best_checkpoint),
-        "error": trial.error,
     }
 
 

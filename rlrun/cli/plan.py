@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rlrun.cli.experiments import algorithm_named
+from rlrun.cli.experiments import described_trainings
 from rlrun.cli.options import OutputFile, complete_algorithms, set_option, spec_files_option
 from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from rlrun.flow.flow import OperatorInfo
     from rlrun.training.description import Description
 
 Form = Literal["text", "mermaid"]
@@ -47,16 +45,14 @@ def plan(
     how each part of an observation enters the network, and for a world of many
     agents the policies of agents and the matches between them.
     """
-    if bool(algorithm) == bool(files):
-        raise click.UsageError("name an algorithm, or spec files with -f")
     if output is not None and output.suffix == ".svg":
         raise click.UsageError(f"a plan is drawn as text or Mermaid: -o {output.with_suffix('.mmd')}")
     if form is None:
         form = FORMS.get(output.suffix, "text") if output is not None else "text"
-    plans = _plans(algorithm, files, overrides)
-    if form != "text" and len(plans) > 1:
-        raise click.UsageError(f"a drawing shows one plan, and the files hold {len(plans)} experiments")
-    drawn = "\n".join(_drawn(plan, form, titled=bool(files)) for plan in plans)
+    trainings = described_trainings(algorithm, files, overrides)
+    if form != "text" and len(trainings) > 1:
+        raise click.UsageError(f"a drawing shows one plan, and the files hold {len(trainings)} experiments")
+    drawn = "\n".join(_drawn(name, training, form, titled=bool(files)) for name, training in trainings)
     if output is None:
         echo(drawn)
         return
@@ -64,19 +60,11 @@ def plan(
     echo(f"Drawn: {output}")
 
 
-class _Plan(NamedTuple):
-    """The dataflow of a training."""
-
-    name: str
-    described: Sequence[OperatorInfo]
-    training: Description
-
-
-def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
-    name, described, training = plan
+def _drawn(name: str, training: Description, form: Form, *, titled: bool) -> str:
     from rlrun.envs.presets import preset_text
     from rlrun.flow.plan import plan_mermaid, plan_text
 
+    described = training.plan().describe()
     if form == "mermaid":
         return (f"%% {name}\n" if titled else "") + plan_mermaid(described)
     if not titled:
@@ -85,20 +73,3 @@ def _drawn(plan: _Plan, form: Form, *, titled: bool) -> str:
     preset = [f"preset {settings}"] if settings else []
     roles, networks = training.policies.described(), training.networks(training.spaces())
     return "\n".join([f"# {name}", plan_text(described), *preset, *roles, *networks])
-
-
-def _plans(algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...]) -> list[_Plan]:
-    """Returns the plans to draw: that of the algorithm, or of the first trial of each experiment."""
-    from rlrun.training.description import Description
-
-    if algorithm is not None:
-        from rlrun.spec.metric_checks import ANY_ENV
-        from rlrun.training.policies import Policies
-
-        trainings = [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]
-    else:
-        from rlrun.spec.load import load_experiments
-
-        trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-        trainings = [(trial.experiment, Description(trial.env, trial.learns, trial.seed)) for trial in trials]
-    return [_Plan(name, training.plan().describe(), training) for name, training in trainings]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlrun.cli.experiments import algorithm_and_env_options, named_experiments
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import OutputFile, json_option, set_option, spec_files_option
 from rlrun.cli.terminal import echo
 
@@ -43,7 +43,6 @@ def profile(
     overrides: tuple[str, ...],
     seconds: float,
     trace: Path | None,
-    as_json: bool,
 ) -> None:
     """Measure the time of a training run by operators and workers.
 
@@ -63,10 +62,8 @@ def profile(
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)
         measured = profiled(running, seconds)
-        if as_json:
-            print_json(profile_data(trial, measured, warm_up_s))
-        else:
-            echo("\n".join(profile_lines(trial, measured, warm_up_s)))
+        lines = profile_lines(trial, measured, warm_up_s)
+        print_result(profile_data(trial, measured, warm_up_s), "\n".join(lines))
         if trace is not None:
             write_trace(measured, trace)
             echo(f"Trace: {trace}", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rlrun.cli.profiling import WARM_UP_ITERATIONS, Profile, WorkerTime
 from rlrun.cli.tables import counted, stdout_width, table
 from rlrun.cli.trace import worker_name
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import TrialSpec
@@ -128,31 +129,23 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
         warm_up_s: Seconds of the warm-up.
     """
     return {
-        "experiment": trial.experiment,
+        **fields_of(trial, "experiment", "algorithm"),
+        **fields_of(profile, "seconds", "iterations", "env_steps", "policy_lag_mean", "policy_lag_max"),
         "trial": trial.name,
-        "algorithm": trial.algorithm,
         "env": trial.env.id,
-        "seconds": profile.seconds,
         "interrupted": profile.was_interrupted,
         "warm_up": {"iterations": WARM_UP_ITERATIONS, "seconds": warm_up_s},
-        "iterations": profile.iterations,
-        "env_steps": profile.env_steps,
         "env_steps_per_s": profile.env_steps / profile.seconds,
         "learner_wait_share": profile.waited_s / profile.seconds,
-        "policy_lag_mean": profile.policy_lag_mean,
-        "policy_lag_max": profile.policy_lag_max,
         "operators": [
             {
-                "path": operator.path,
-                "seconds": operator.seconds,
+                **fields_of(operator, "path", "seconds", "items", "learns"),
                 "share": operator.seconds / profile.seconds,
-                "items": operator.items,
-                "learns": operator.learns,
             }
             for operator in profile.operators
         ],
         "waiting_s": profile.waited_s,
         "between_operators_s": profile.between_s,
         "workers": [asdict(worker) for worker in profile.workers],
-        "learner": {"sgd_s": profile.sgd_s, "sgd_steps": profile.sgd_steps},
+        "learner": fields_of(profile, "sgd_s", "sgd_steps"),
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import executor_option, json_option, runs_dir_option, set_option, spec_files_option
 from rlrun.cli.tables import duration, stdout_width, table
 from rlrun.cli.terminal import echo
@@ -58,7 +58,6 @@ def regress(
     fail_on_speed: bool,
     junit: Path | None,
     runs_dir: Path,
-    as_json: bool,
 ) -> None:
     """Run experiments and check that they reach their targets.
 
@@ -100,10 +99,7 @@ def regress(
         verdicts = compare(verdicts, stored, holds_speed=fail_on_speed)
     if junit is not None:
         junit.write_bytes(junit_xml(verdicts))
-    if as_json:
-        print_json({"experiments": [verdict_data(verdict) for verdict in verdicts]})
-    else:
-        echo(verdicts_text(verdicts))
+    print_result({"experiments": [verdict_data(verdict) for verdict in verdicts]}, verdicts_text(verdicts))
     _raise_misses(verdicts)
 
 

@@ -34,7 +34,6 @@ def resume(
     extensions: tuple[str, ...],
     runs_dir: Path,
     trust: bool,
-    as_json: bool,
 ) -> None:
     """Resume an interrupted run, or extend a finished one.
 
@@ -64,7 +63,7 @@ def resume(
     problems = [text for trial in trials for text in trial.problems]
     for text in problems:
         echo(text, err=True)
-    print_outcome(trials, as_json=as_json)
+    print_outcome(trials)
     demand_whole(directory, problems)
 
 

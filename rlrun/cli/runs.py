@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
-from rlrun.cli.tables import counted, duration, metric_words, stdout_width, table
+from rlrun.cli.tables import counted, duration, listed, metric_words
 from rlrun.cli.terminal import echo, plain
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.runs.run_state import RunState
@@ -34,9 +36,7 @@ MOST_STRANGE = 5
 @click.option("--yes", is_flag=True, help="With --delete: do not ask.")
 @runs_dir_option
 @json_option("the runs")
-def runs(
-    sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path, as_json: bool
-) -> None:
+def runs(sort: str, status: str | None, limit: int | None, delete: str | None, yes: bool, runs_dir: Path) -> None:
     """List the runs: status, trials, best value, env steps, age.
 
     The best value is by the metric in the column "by": of a run that evaluates,
@@ -44,7 +44,7 @@ def runs(
     """
     if delete is not None:
         deletion = _delete(delete, runs_dir, asks=not yes)
-        if as_json:
+        if wants_json():
             print_json(deletion)
         return
     from rlrun.cli.targets import is_own, run_names
@@ -57,7 +57,7 @@ def runs(
     there = [_run_data(read_run_state(runs_dir / name), runs_dir / name) for name in names]
     found = [run for run in there if wanted is None or wanted in {trial["status"] for trial in run["trials"]}]
     found = sorted(found, key=lambda run: _place(run, sort))[:limit]
-    if as_json:
+    if wants_json():
         print_json({"runs": found})
         return
     if there and not found:
@@ -66,20 +66,16 @@ def runs(
     if not found:
         echo(f"No runs in {runs_dir}. Begin one: rlrun train --algorithm ppo --env CartPole-v1")
         return
-    rows = [
-        [
-            run["name"],
-            _status_text(run),
-            len(run["trials"]),
-            run["best"],
-            None if run["best"] is None else metric_words(run["judged_by"]),
-            run["env_steps"],
-            f"{duration(run['age_s'])} ago",
-        ]
-        for run in found
-    ]
-    headings = ["run", "status", "trials", "best", "by", "env steps", "last change"]
-    echo(table(headings, rows, stdout_width(), ["trials"]))
+    columns: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "run": lambda run: run["name"],
+        "status": _status_text,
+        "trials": lambda run: len(run["trials"]),
+        "best": lambda run: run["best"],
+        "by": lambda run: None if run["best"] is None else metric_words(run["judged_by"]),
+        "env steps": lambda run: run["env_steps"],
+        "last change": lambda run: f"{duration(run['age_s'])} ago",
+    }
+    echo(listed(found, columns, ["trials"]))
     for run in found:
         for problem in filter(None, (run["problem"], *(trial["problem"] for trial in run["trials"]))):
             echo(f"{run['name']}: {problem}", err=True)
@@ -154,10 +150,7 @@ def _agrees(question: str) -> bool:
 def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
     trials = [
         {
-            "name": trial.name,
-            "status": trial.status,
-            "env_steps": trial.env_steps,
-            "best_return": trial.best_return,
+            **fields_of(trial, "name", "status", "env_steps", "best_return"),
             "best": trial.best_score,
             "problem": trial.error if trial.is_damaged else "",
         }

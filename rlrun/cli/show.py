@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,12 @@ import click
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpart_words, left_out
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
-from rlrun.cli.tables import cell_text, duration, stdout_width, table, without_empty_columns
-from rlrun.cli.terminal import echo
+from rlrun.cli.outcome import training_time
+from rlrun.cli.tables import cell_text, listed
 from rlrun.cli.trial_progress import counted_metric
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView
@@ -31,7 +33,7 @@ LONGEST_ERROR = 300
 @click.option("--all", "whole", is_flag=True, help=f"Show every row, not just the best {MOST_ROWS}.")
 @runs_dir_option
 @json_option("the run")
-def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path, as_json: bool) -> None:
+def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir: Path) -> None:
     """Show a run and its results.
 
     Seeds of the same configuration are summarised: the mean and the
@@ -46,23 +48,18 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
     (view,), metric, mode = read_judged_runs([run_named(run, runs_dir)], metric, mode)
     summaries = summarise(groups_of(view), metric, mode)
     best, damaged = best_trial(view, metric, mode)
-    if as_json:
-        print_json(_data(view, metric, mode, summaries, best, damaged))
-    else:
-        parts = [
-            _heading(view),
-            configurations_table(summaries, metric, whole=whole),
-            _trials_table(view, metric, mode, whole=whole),
-            _policies_table(view, best),
-        ]
-        parts += [
-            _errors(view),
-            _ended(view),
-            _stops(view),
-            _best(best, metric, runs_dir),
-            _problems([*view.problems, *damaged]),
-        ]
-        echo("\n\n".join(part for part in parts if part))
+    parts = [
+        _heading(view),
+        configurations_table(summaries, metric, whole=whole),
+        _trials_table(view, metric, mode, whole=whole),
+        _policies_table(view, best),
+        _errors(view),
+        _ended(view),
+        _stops(view),
+        _best(best, metric),
+        _problems([*view.problems, *damaged]),
+    ]
+    print_result(_data(view, metric, mode, summaries, best, damaged), "\n\n".join(filter(None, parts)))
     demand_whole(view.path, [*view.problems, *damaged])
 
 
@@ -107,27 +104,20 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     shown = ordered if whole else ordered[:MOST_ROWS]
     differ = len({trial.stop_reason.split(" ")[0] for trial in run.trials if trial.stop_reason}) > 1
     counted = counted_metric(trial.last_result for trial in shown)
-    rows = [
-        [
-            trial.name,
-            trial.shown_status,
-            trial.last_result.get(counted),
-            trial.final(metric),
-            trial.best(metric, mode),
-            None if other is None else trial.final(other),
-            None if (seconds := trial.last_result.get("time_total_s")) is None else duration(seconds),
-            trial.stop_reason if trial.stop_reason and differ else None,
-        ]
-        for trial in shown
-    ]
     words = counterpart_words(metric)
-    headings, rows = without_empty_columns(
-        ["trial", "status", counted.replace("_", " "), "last", "best", words, "time", "stopped by"], rows
-    )
-    listed = table(headings, rows, stdout_width(), ["stopped by", "time", words])
-    if metric != DEFAULT_METRIC:
-        listed = f"{metric}, last and best\n{listed}"
-    return listed + left_out(len(ordered) - len(shown))
+    columns: dict[str, Callable[[TrialResult], Any]] = {
+        "trial": lambda trial: trial.name,
+        "status": lambda trial: trial.shown_status,
+        counted.replace("_", " "): lambda trial: trial.last_result.get(counted),
+        "last": lambda trial: trial.final(metric),
+        "best": lambda trial: trial.best(metric, mode),
+        words: lambda trial: None if other is None else trial.final(other),
+        "time": training_time,
+        "stopped by": lambda trial: trial.stop_reason if trial.stop_reason and differ else None,
+    }
+    rows = listed(shown, columns, ["stopped by", "time", words], drops_empty=True)
+    heading = "" if metric == DEFAULT_METRIC else f"{metric}, last and best\n"
+    return heading + rows + left_out(len(ordered) - len(shown))
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
@@ -138,16 +128,14 @@ def _policies_table(run: RunView, best: BestTrial | None) -> str:
     policies = dict.fromkeys(name.split("/")[1] for name in last if name.startswith("policies/"))
     if trial is None or not policies:
         return ""
-    columns = {
-        "return": "policies/{}/episode_return_mean",
-        "evaluation": "evaluation/policies/{}/episode_return_mean",
-        "agent steps": "policies/{}/agent_steps",
-        "minibatches": "policies/{}/sgd_steps",
+    columns: dict[str, Callable[[str], Any]] = {
+        f"policy of {trial.name}" if len(run.trials) > 1 else "policy": lambda policy: policy,
+        "return": lambda policy: last.get(f"policies/{policy}/episode_return_mean"),
+        "evaluation": lambda policy: last.get(f"evaluation/policies/{policy}/episode_return_mean"),
+        "agent steps": lambda policy: last.get(f"policies/{policy}/agent_steps"),
+        "minibatches": lambda policy: last.get(f"policies/{policy}/sgd_steps"),
     }
-    rows = [[policy, *(last.get(name.format(policy)) for name in columns.values())] for policy in policies]
-    of_trial = f"policy of {trial.name}" if len(run.trials) > 1 else "policy"
-    headings, rows = without_empty_columns([of_trial, *columns], rows)
-    return table(headings, rows, stdout_width(), ["minibatches", "evaluation"])
+    return listed(list(policies), columns, ["minibatches", "evaluation"], drops_empty=True)
 
 
 def _errors(run: RunView) -> str:
@@ -175,7 +163,7 @@ def _stops(run: RunView) -> str:
     return f"{scheduler} stopped {len(run.stops)} of {len(run.trials)} trials"
 
 
-def _best(best: BestTrial | None, metric: str, runs_dir: Path) -> str:
+def _best(best: BestTrial | None, metric: str) -> str:
     from rlrun.report.reading import DEFAULT_METRIC
     from rlrun.runs.outcome import shown_path
 
@@ -211,28 +199,16 @@ def _data(
     run: RunView, metric: str, mode: Mode, summaries: list[GroupSummary], best: BestTrial | None, damaged: list[str]
 ) -> dict[str, Any]:
     return {
-        "name": run.name,
-        "directory": str(run.path),
-        "experiment": run.table.experiment,
-        "created": run.table.created,
-        "command": run.table.command,
-        "versions": run.table.versions,
-        "spec": run.spec,
+        "directory": run.path,
+        **fields_of(run, "name", "spec"),
+        **fields_of(run.table, "experiment", "created", "command", "versions"),
         "metric": metric,
         "mode": mode,
         "configurations": [asdict(summary) for summary in summaries],
         "trials": [
             {
-                "name": trial.name,
-                "configuration": trial.configuration,
-                "population": trial.population,
-                "seed": trial.seed,
-                "params": trial.params,
-                "status": trial.status,
-                "stop_reason": trial.stop_reason,
-                "error": trial.error,
-                "ended_in": trial.ended_in,
-                "network": list(trial.network),
+                **fields_of(trial, "name", "configuration", "population", "seed", "params", "status"),
+                **fields_of(trial, "stop_reason", "error", "ended_in", "network"),
                 "last_result": trial.last_result or None,
                 "last": trial.final(metric),
                 "best": trial.best(metric, mode),
@@ -240,6 +216,6 @@ def _data(
             for trial in run.trials
         ],
         "stops": [asdict(stop) for stop in run.stops],
-        "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "best": best and asdict(best),
         "problems": [*run.problems, *damaged],
     }

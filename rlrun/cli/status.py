@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlrun.cli.exits import demand_whole
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.options import json_option, runs_dir_option
 from rlrun.cli.tables import duration
 from rlrun.cli.terminal import echo
+from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
     from rlrun.cli.run_progress import RunProgress
@@ -28,7 +30,7 @@ MOST_ERRORS = 3
 @click.option("--watch", "watches", is_flag=True, help="Show it again every two seconds until the run ends.")
 @runs_dir_option
 @json_option("the run")
-def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
+def status(run: str, watches: bool, runs_dir: Path) -> None:
     """Show the progress of a run, also while another shell runs it.
 
     It lists the trials, the best value so far and the time left. Only files
@@ -38,7 +40,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
     from rlrun.cli.targets import run_named
     from rlrun.runs.run_state import read_run_state
 
-    if watches and as_json:
+    if watches and wants_json():
         raise click.UsageError("--watch prints a run repeatedly, and --json once; leave one of them out")
     directory = run_named(run, runs_dir)
     if watches and sys.stdout.isatty():
@@ -48,7 +50,7 @@ def status(run: str, watches: bool, runs_dir: Path, as_json: bool) -> None:
         echo(_described(state, progress_of(state).summary(time.time())))
         time.sleep(REFRESH_S)
         state = read_run_state(directory)
-    if as_json:
+    if wants_json():
         print_json(run_data(state))
     else:
         _print(state)
@@ -90,23 +92,16 @@ def run_data(state: RunState) -> dict[str, Any]:
         "stop": dict(state.stop),
         "age_s": max(0.0, time.time() - state.changed),
         "seconds_left": run.seconds_left(time.time()) if state.driver is not None else None,
-        "best": None if leader is None else {"metric": leader.metric, "value": leader.value, "what": leader.what},
+        "best": leader and asdict(leader),
         "trials": [
             {
-                "name": trial.name,
-                "status": trial.status,
-                "seed": trial.seed,
-                "params": dict(trial.params),
+                **fields_of(trial, "name", "status", "seed", "params", "env_steps", "best_return", "judged_by"),
+                **fields_of(trial, "error", "ended_in"),
                 "where": trial.place,
                 "iteration": trial.last_result.get("iteration", 0),
-                "env_steps": trial.env_steps,
                 "env_steps_per_s": trial.last_result.get("env_steps_per_s"),
                 "return": trial.last_result.get("episode_return_mean"),
-                "best_return": trial.best_return,
-                "judged_by": trial.judged_by,
                 "best": trial.best_score,
-                "error": trial.error,
-                "ended_in": trial.ended_in,
                 "problems": trial.glaring_problems,
             }
             for trial in state.trials
@@ -134,16 +129,18 @@ def _notes(state: RunState) -> list[str]:
     """Returns the lines below the table: problems, errors, crashed episodes, and the command to resume."""
     lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
-    lines += [f"{trial.name}: {trial.short_error}" for trial in wrong[:MOST_ERRORS]]
-    if len(wrong) > MOST_ERRORS:
-        lines.append(f"and {len(wrong) - MOST_ERRORS} more; `rlrun show` has the error of each")
+    lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "has the error of each")
     altered = [text for trial in state.trials if not trial.is_damaged for text in trial.glaring_problems]
-    lines += altered[:MOST_ERRORS]
-    if len(altered) > MOST_ERRORS:
-        lines.append(f"and {len(altered) - MOST_ERRORS} more; `rlrun show` names each")
+    lines += _first(altered, "names each")
     lines += [f"{trial.name}: {trial.ended_in}" for trial in state.trials if trial.ended_in][:MOST_ERRORS]
     command = _resume_command(state)
     return [*lines, *([f"Resume it: {command}"] if command else [])]
+
+
+def _first(lines: list[str], rest: str) -> list[str]:
+    """Returns the first few lines, and one on the others, of which `rlrun show` does what `rest` says."""
+    more = len(lines) - MOST_ERRORS
+    return lines[:MOST_ERRORS] + ([f"and {more} more; `rlrun show` {rest}"] if more > 0 else [])
 
 
 def _resume_command(state: RunState) -> str | None:
@@ -188,13 +185,9 @@ def _watch(directory: Path) -> None:
     from rlrun.runs.run_state import read_run_state
 
     console = Console(highlight=False, markup=False)
-    bar = "━" if console.encoding.startswith("utf") else "="
 
     def drawn(state: RunState) -> RenderableType:
-        size = console.size
-        return drawn_run(
-            progress_of(state), _described(state, ""), str(directory), time.time(), size.width, size.height, bar=bar
-        )
+        return drawn_run(progress_of(state), _described(state, ""), str(directory), time.time(), console)
 
     state = read_run_state(directory)
     with Live(drawn(state), console=console, auto_refresh=False, transient=True) as live:

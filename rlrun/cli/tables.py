@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 GAP = "  "
 LEAST_WIDTH = 6  # a column is never cut below this, however narrow the terminal
@@ -31,7 +33,7 @@ def table(
     Examples:
         >>> print(table(["run", "steps"], [["cartpole", 2048], ["pong", None]]))
         run       steps
-        cartpole   2048
+        cartpole  2,048
         pong          -
     """
     cells = [[cell_text(cell) for cell in row] for row in rows]
@@ -46,25 +48,46 @@ def table(
             del columns[place], numeric[place], widths[place]
     if width is not None:
         widths = _narrowed(widths, width - len(GAP) * (len(widths) - 1))
+    return aligned(columns, widths, numeric)
+
+
+def aligned(columns: Sequence[Sequence[str]], widths: Sequence[int], on_the_right: Sequence[bool]) -> str:
+    """Returns columns of texts next to each other, each cut and padded to its width, on one side or the other."""
     lines = []
     for line in zip(*columns, strict=True):
         fields = [
             _cut(text, size).rjust(size) if right else _cut(text, size).ljust(size)
-            for text, size, right in zip(line, widths, numeric, strict=True)
+            for text, size, right in zip(line, widths, on_the_right, strict=True)
         ]
         lines.append(GAP.join(fields).rstrip())
     return "\n".join(lines)
 
 
-def without_empty_columns(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
-    """Returns headings and rows without the columns in which no row has a value.
+def listed(
+    items: Sequence[T],
+    columns: Mapping[str, Callable[[T], Any]],
+    expendable: Sequence[str] = (),
+    *,
+    drops_empty: bool = False,
+) -> str:
+    """Returns a text table of items, a row each, that fits the terminal.
+
+    Args:
+        items: The items.
+        columns: Heading -> function from an item to its cell.
+        expendable: As `table` takes it.
+        drops_empty: Whether a column without any value is left out.
 
     Examples:
-        >>> without_empty_columns(["a", "b"], [[1, None], [2, None]])
-        (['a'], [[1], [2]])
+        >>> print(listed([-1, 2], {"number": int, "size": abs, "unit": lambda number: None}, drops_empty=True))
+        number  size
+            -1     1
+             2     2
     """
-    kept = [place for place in range(len(headings)) if any(row[place] is not None for row in rows)]
-    return [headings[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    cells = {heading: [cell(item) for item in items] for heading, cell in columns.items()}
+    if drops_empty:
+        cells = {heading: column for heading, column in cells.items() if any(cell is not None for cell in column)}
+    return table(list(cells), list(zip(*cells.values(), strict=True)), stdout_width(), expendable)
 
 
 def metric_words(metric: str) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlrun.cli.json_document import print_json
-from rlrun.cli.terminal import echo, plain
+from rlrun.cli.json_document import print_result
+from rlrun.cli.terminal import plain
 from rlrun.cli.watch import copy_of_stderr
 from rlrun.errors import UsageError
 
@@ -41,12 +41,11 @@ class Timing:
     env_steps_per_s: float
 
 
-def tune(spec: Path, *, as_json: bool) -> None:
+def tune(spec: Path) -> None:
     """Times the first trial of a spec with other settings and prints the fastest settings as YAML.
 
     Args:
         spec: The spec file.
-        as_json: Whether to print all timings as JSON instead.
 
     Raises:
         UsageError: If the spec's algorithm has no batches, so that other numbers would change its learning.
@@ -68,14 +67,14 @@ def tune(spec: Path, *, as_json: bool) -> None:
         settings = f"num_workers {timing.num_workers}, num_envs_per_worker {timing.num_envs_per_worker}"
         print(plain(f"{settings}: {timing.env_steps_per_s:,.0f} env steps/s"), file=stderr, flush=True)
     timings.sort(key=lambda timing: timing.env_steps_per_s, reverse=True)
-    if as_json:
-        print_json({"timings": [vars(timing) for timing in timings]})
-        return
     best = timings[0]
-    echo(f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}")
-    echo(f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}")
+    lines = [
+        f"# {best.env_steps_per_s:,.0f} env steps/s here, learning included; train_batch_size as in {spec}",
+        f"config:\n  num_workers: {best.num_workers}\n  num_envs_per_worker: {best.num_envs_per_worker}",
+    ]
     if trial.config.rollout_fragment_length is not None:
-        echo("  rollout_fragment_length: null  # the length that fills a batch")
+        lines.append("  rollout_fragment_length: null  # the length that fills a batch")
+    print_result({"timings": [vars(timing) for timing in timings]}, "\n".join(lines))
 
 
 def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]]:

@@ -56,7 +56,6 @@ def train(
     dry_run: bool,
     max_trials: int | None,
     runs_dir: Path,
-    as_json: bool,
 ) -> None:
     """Train experiments of spec files, or an algorithm on an env.
 
@@ -73,7 +72,7 @@ def train(
     if dry_run:
         from rlrun.cli.dry_run import print_plan
 
-        print_plan(experiments, as_json=as_json)
+        print_plan(experiments)
         return
     from rlrun.cli.outcome import print_outcome
     from rlrun.cli.targets import checkpoint_named
@@ -91,4 +90,4 @@ def train(
             from_checkpoint=start,
             watch=watcher,
         )
-    print_outcome(trials, as_json=as_json)
+    print_outcome(trials)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from rlrun.cli.run_progress import RunProgress
-from rlrun.cli.tables import GAP, cell_text
+from rlrun.cli.tables import GAP, aligned, cell_text
 from rlrun.cli.terminal import plain
 from rlrun.cli.trial_progress import TrialProgress, counted_metric, shown_first, whole_seconds
 
@@ -35,7 +35,7 @@ class Column:
     """
 
     heading: str
-    cells: tuple[str, ...]
+    cells: list[str]
     rank: int
     on_the_right: bool = True
 
@@ -59,45 +59,28 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
     seeds = {trial.seed for trial in everyone}
     results = [trial.result or {} for trial in trials]
     metric = counted_metric(results)
-    limits = [trial.stop.get(metric) for trial in trials]
     lefts = [trial.seconds_left(now) for trial in trials]
-
-    def column(heading: str, cells: Sequence[str], rank: int, *, on_the_right: bool = True) -> Column:
-        return Column(heading, tuple(cells), rank, on_the_right)
-
+    is_lone = len(everyone) == 1
     columns = [
         # Parameters and the seed have columns of their own, so that the trial's number is enough.
-        column(
-            "trial",
-            [trial.name if len(everyone) == 1 else trial.name.partition("-")[0] for trial in trials],
-            0,
-            on_the_right=False,
-        ),
-        column("status", [trial.status for trial in trials], 0, on_the_right=False),
+        Column("trial", [trial.name if is_lone else trial.name.partition("-")[0] for trial in trials], 0, False),
+        Column("status", [trial.status for trial in trials], 0, False),
         *(
-            column(name, [_setting(trial, name) for trial in trials], 12 + place if place < 3 else 30 + place)
+            Column(name, [_setting(trial, name) for trial in trials], 12 + place if place < 3 else 30 + place)
             for place, name in enumerate(settings)
         ),
-        column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
-        column("iter", [cell_text(result.get("iteration")) for result in results], 60),
-        column(metric.replace("_", " "), [cell_text(result.get(metric)) for result in results], 10),
-        column(
-            "of",
-            [f"{int(limit):,}" if limit and result else "" for limit, result in zip(limits, results, strict=True)],
-            80,
-        ),
-        column("done", [f"{trial.share:.0%}" if trial.share > 0 else "" for trial in trials], 25),
-        column("", [bar * round(trial.share * BAR_WIDTH) for trial in trials], 100, on_the_right=False),
-        column("return", [trial.return_text() for trial in trials], 0),
-        column("steps/s", [trial.rate_text().removesuffix(" steps/s") for trial in trials], 28),
-        column("left", ["" if left is None else whole_seconds(left) for left in lefts], 70),
-        column("where", [trial.place for trial in trials], 90, on_the_right=False),
+        Column("seed", [cell_text(trial.seed) for trial in trials] if len(seeds) > 1 else [], 20),
+        Column("iter", [cell_text(result.get("iteration")) for result in results], 60),
+        Column(metric.replace("_", " "), [cell_text(result.get(metric)) for result in results], 10),
+        Column("of", [_limit_text(trial, metric) for trial in trials], 80),
+        Column("done", [f"{trial.share:.0%}" if trial.share > 0 else "" for trial in trials], 25),
+        Column("", [f"{bar * round(trial.share * BAR_WIDTH):<{BAR_WIDTH}}" for trial in trials], 100, False),
+        Column("return", [trial.return_text() for trial in trials], 0),
+        Column("steps/s", [trial.rate_text().removesuffix(" steps/s") for trial in trials], 28),
+        Column("left", ["" if left is None else whole_seconds(left) for left in lefts], 70),
+        Column("where", [trial.place for trial in trials], 90, False),
     ]
-    columns = [each for each in columns if any(cell not in ("", "-") for cell in each.cells) or each.rank == 0]
-    return [
-        replace(each, cells=tuple(f"{cell:<{BAR_WIDTH}}" for cell in each.cells)) if not each.heading else each
-        for each in columns
-    ]
+    return [each for each in columns if each.rank == 0 or any(cell.strip() not in ("", "-") for cell in each.cells)]
 
 
 def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
@@ -113,14 +96,8 @@ def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
 
 def text_table(columns: Sequence[Column]) -> str:
     """Returns columns as plain lines, without a limit of their width."""
-    lines = []
-    for cells in zip(*((column.heading, *column.cells) for column in columns), strict=True):
-        fields = [
-            cell.rjust(column.width) if column.on_the_right else cell.ljust(column.width)
-            for cell, column in zip(cells, columns, strict=True)
-        ]
-        lines.append(GAP.join(fields).rstrip())
-    return "\n".join(lines)
+    texts = [(column.heading, *column.cells) for column in columns]
+    return aligned(texts, [column.width for column in columns], [column.on_the_right for column in columns])
 
 
 def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
@@ -143,9 +120,7 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
     return table
 
 
-def drawn_run(
-    run: RunProgress, title: str, directory: str, now: float, width: int, height: int, *, bar: str
-) -> RenderableType:
+def drawn_run(run: RunProgress, title: str, directory: str, now: float, console: Console) -> RenderableType:
     """Returns the whole view of a run: heading, as many trials as fit, counts, and the best value.
 
     Args:
@@ -153,16 +128,15 @@ def drawn_run(
         title: Name of the run, in a few words.
         directory: Its directory.
         now: The time.
-        width: Characters in a line.
-        height: Number of lines.
-        bar: The character of bars.
+        console: The terminal that it has to fit.
     """
     heading = ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
     parts: list[RenderableType] = [_line(heading, "bold")]
     trials = shown_first(run.trials.values())
-    shown = trials[: max(1, height - OTHER_LINES)]
+    shown = trials[: max(1, console.height - OTHER_LINES)]
     if shown:
-        columns = that_fit(columns_of(run, shown, now, bar), width)
+        bar = "━" if console.encoding.startswith("utf") else "="
+        columns = that_fit(columns_of(run, shown, now, bar), console.width)
         parts.append(drawn_table(columns, [trial.status for trial in shown]))
     leader = run.leader()
     beneath = [run.counts_text() if len(run.trials) > 1 or run.expected > 1 else "", run.resources_text()]
@@ -174,6 +148,11 @@ def drawn_run(
 
 def _line(text: str, style: str = "") -> Text:
     return Text(plain(text), style=style, overflow="ellipsis", no_wrap=True)
+
+
+def _limit_text(trial: TrialProgress, metric: str) -> str:
+    limit = trial.stop.get(metric)
+    return f"{int(limit):,}" if limit and trial.result else ""
 
 
 def _setting(trial: TrialProgress, name: str) -> str:

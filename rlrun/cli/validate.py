@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlrun.cli.json_document import print_json
+from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, max_trials_option, set_option
 from rlrun.cli.tables import stdout_width, table
-from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
 @max_trials_option
 @click.option("--env", "make_envs", is_flag=True, help="Construct each env once, and the policies that learn in it.")
 @json_option("the experiments")
-def validate(
-    files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, make_envs: bool, as_json: bool
-) -> None:
+def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: int | None, make_envs: bool) -> None:
     """Check spec files and list all their mistakes.
 
     Whether an algorithm can learn in an env depends on the env's spaces, which are
@@ -40,12 +37,10 @@ def validate(
 
         check_envs(loaded)
     experiments = [_described(experiment) for experiment in loaded]
-    if as_json:
-        print_json({"experiments": experiments})
-        return
     tuned = [key for key in ("scheduler", "searcher") if any(experiment[key] for experiment in experiments)]
     rows = [[experiment[key] for key in ("name", "algorithm", "env", "trials", *tuned)] for experiment in experiments]
-    echo(table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width()))
+    listed = table(["experiment", "algorithm", "env", "trials", *tuned], rows, stdout_width())
+    print_result({"experiments": experiments}, listed)
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlrun.cli.tables import counted
-from rlrun.cli.targets import checkpoint_named, existing, restored
+from rlrun.cli.targets import checkpoint_named, existing
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.league.ratings import Outcomes, total, wilson_interval
 from rlrun.league.scripted_opponent import BUILT_IN, names_script
@@ -70,40 +69,16 @@ def _lines(own: Outcomes) -> list[str]:
     ]
 
 
-def play(
-    checkpoint: Path,
-    against: str,
-    episodes: int,
-    seed: int,
-    runs_dir: Path,
-    *,
-    simulations: int | None,
-    explore: bool,
-    best: bool,
-    trust: bool,
-) -> Versus:
-    """Plays games of a saved policy against an opponent, in the policy's world.
+def opponent_named(against: str, runs_dir: Path, *, best: bool) -> str | Path:
+    """Returns the opponent that a user names: a scripted one, or the directory of a checkpoint.
 
     Args:
-        checkpoint: Checkpoint of the policy.
         against: A checkpoint, a run or a scripted opponent. A run with the name of a script is written as a path.
-        episodes: Number of games, rounded up to an even number.
-        seed: Seed of the games.
         runs_dir: The folder that holds the runs.
-        simulations: Simulations of the policy's search before each move; None for those of its settings.
-        explore: Whether policies sample their actions.
         best: Whether a run means its best checkpoint and not its newest.
-        trust: Whether to follow the checkpoints' import paths.
     """
-    with ExitStack() as stack:
-        training = stack.enter_context(restored(checkpoint, runs_dir, trust=trust))
-        if simulations is not None:
-            training.acting.search(simulations)
-        if names_script(against) and not Path(against).exists():
-            return Versus(str(checkpoint), against, training.games.play(against, episodes, seed=seed, explore=explore))
-        if existing(against, runs_dir) is None and (near := did_you_mean(against, BUILT_IN)):
-            raise UsageError(f"{against} is neither a run nor an opponent{near}")
-        opponent = checkpoint_named(against, runs_dir, best=best)
-        other = stack.enter_context(restored(opponent, runs_dir, trust=trust))
-        played = training.games.play(other.games, episodes, seed=seed, explore=explore)
-        return Versus(str(checkpoint), str(opponent), played)
+    if names_script(against) and not Path(against).exists():
+        return against
+    if existing(against, runs_dir) is None and (near := did_you_mean(against, BUILT_IN)):
+        raise UsageError(f"{against} is neither a run nor an opponent{near}")
+    return checkpoint_named(against, runs_dir, best=best)

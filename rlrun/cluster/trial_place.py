@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from typing_extensions import override
 
@@ -42,14 +41,18 @@ _PREFIX = "rlrun-trial-"
 _LOCK_FILE = ".lock"
 
 
-class TrialPlace(Protocol):
-    """Working directory of one trial, and its connection to the run's directory."""
+class TrialPlace:
+    """Working directory of one trial: its own in the run's, which this process sees, so that nothing is copied.
 
-    directory: Path
-    """The trial's directory for the process that runs it."""
+    Attributes:
+        directory: The trial's directory for the process that runs it.
+        is_copied: Whether `push` copies files, which the trial must not write meanwhile.
+    """
 
-    is_copied: bool
-    """Whether `push` copies files, which the trial must not write meanwhile."""
+    is_copied = False
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
     def push(self) -> None:
         """Copies the trial's changes since the last push into the run's directory."""
@@ -60,9 +63,11 @@ class TrialPlace(Protocol):
         Args:
             checkpoint: Its path on the driver's machine.
         """
+        return checkpoint
 
     def with_driver_paths(self, text: str) -> str:
         """Returns a text in which paths of this machine are replaced by those of the driver's."""
+        return text
 
     def close(self) -> None:
         """Releases the trial and its directory; changes since the last push are lost."""
@@ -102,38 +107,13 @@ def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
     remote = RemoteFiles(disk) if disk else None
     scratch = os.environ.get(SCRATCH_VARIABLE)
     if sees(run, token) and not (scratch and remote):
-        return SharedPlace(run / trial)
+        return TrialPlace(run / trial)
     if remote is None:
         raise UsageError(
             f"{socket.gethostname()} does not see the run's directory {run}: name the cluster with --address, or put "
             "the runs on a file system that all machines share"
         )
     return TrialMirror(remote, run, trial, Path(scratch or tempfile.gettempdir()))
-
-
-class SharedPlace(TrialPlace):
-    """The trial's own directory inside the run's, on a file system that this process sees: nothing is copied."""
-
-    is_copied = False
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    @override
-    def push(self) -> None:
-        pass
-
-    @override
-    def fetch(self, checkpoint: Path) -> Path:
-        return checkpoint
-
-    @override
-    def with_driver_paths(self, text: str) -> str:
-        return text
-
-    @override
-    def close(self) -> None:
-        pass
 
 
 class TrialMirror(TrialPlace):
@@ -157,7 +137,7 @@ class TrialMirror(TrialPlace):
         self._run = run.absolute()
         self._trial = trial
         self._root, self._lock = _new_root(scratch)
-        self.directory = self._here(self._run / trial)
+        super().__init__(self._here(self._run / trial))
         self._fetched: Path | None = None
         self._appended: dict[str, int] = {}
         self._sent: dict[str, Item] = {}

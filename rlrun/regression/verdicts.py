@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlrun.regression.judgement import Comparison
+from rlrun.report.plain_json import fields_of
 from rlrun.report.statistics import interquartile_mean
 
 ROOM = 0.1
@@ -168,16 +169,10 @@ def iqm_of(cases: Sequence[Case]) -> float | None:
 
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
-    """Returns a verdict as JSON-able data."""
+    """Returns a verdict as data of a JSON document."""
     return {
-        "experiment": verdict.experiment,
-        "passed": verdict.passed,
-        "control": verdict.control,
-        "message": verdict.message,
-        "warning": verdict.warning,
-        "cases": [
-            {**asdict(case), "directory": str(case.directory), "outcome": case.outcome} for case in verdict.cases
-        ],
-        "area": None if verdict.area is None else asdict(verdict.area),
-        "speed": None if verdict.speed is None else asdict(verdict.speed),
+        **fields_of(verdict, "experiment", "passed", "control", "message", "warning"),
+        "cases": [{**asdict(case), "outcome": case.outcome} for case in verdict.cases],
+        "area": verdict.area and asdict(verdict.area),
+        "speed": verdict.speed and asdict(verdict.speed),
     }

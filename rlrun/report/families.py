@@ -62,12 +62,6 @@ class Family:
     copies: int
     stretches: list[Stretch]
 
-    @property
-    def schedule(self) -> list[Stretch]:
-        """The ancestors of the best member, oldest first."""
-        ancestors = [stretch for stretch in self.stretches if stretch.is_ancestor]
-        return sorted(ancestors, key=lambda stretch: (stretch.start, stretch.generation))
-
 
 def families(run: RunView, metric: str, mode: Mode) -> list[Family]:
     """Returns the history of each population of a run, [] if it has none."""

@@ -108,7 +108,7 @@ def variance_share(bins: Bins, scores: Floats) -> Floats:
     """Returns epsilon squared, 1 - (SS within / (n - bins)) / (SS total / (n - 1)), over the last axis of the scores.
 
     Args:
-        bins: The bin of each configuration, [n], from 0 without gaps.
+        bins: The bin of each configuration, [n] or [..., n], from 0; a resample may leave some of them empty.
         scores: Scores, [..., n].
     """
     within, total, count = _sums(np.broadcast_to(bins, scores.shape), scores)
@@ -140,10 +140,7 @@ def _effect(name: str, bins: Bins, labels: list[str], scores: Floats, *, tests: 
     within, total, _ = _sums(bins, scores)
     truth = float(1 - within / total)
     rows = draws.integers(len(scores), size=(resamples, len(scores)))
-    within, total, filled = _sums(bins[rows], scores[rows])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        again = 1 - (within / np.maximum(len(scores) - filled, 1)) / (total / (len(scores) - 1))
-    above, below = np.percentile(np.where(total > 0, again, 0.0) - truth, [2.5, 97.5])
+    above, below = np.percentile(variance_share(bins[rows], scores[rows]) - truth, [2.5, 97.5])
     table = [(label, int((bins == n).sum()), float(scores[bins == n].mean())) for n, label in enumerate(labels)]
     return ParameterEffect(name, share, _clipped(share - below), _clipped(share - above), chance, table)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rlrun.report.page_data import USUAL_METRICS, page_data, world_metrics
+from rlrun.report.plain_json import plain
 from rlrun.report.reading import chosen_goal, read_runs, require_reported
 from rlrun.spec.tuning import Mode
 
@@ -67,14 +67,4 @@ def embedded_json(data: Any) -> str:
         >>> print(embedded_json({"name": "</script>"}))
         {"name":"\u003c/script>"}
     """
-    return json.dumps(_finite(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, Mapping):
-        return {str(key): _finite(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    return data if isinstance(data, bool | int | str) or data is None else str(data)
+    return json.dumps(plain(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

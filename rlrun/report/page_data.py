@@ -24,6 +24,7 @@ from rlrun.report.curves import curve_of
 from rlrun.report.expectation import expectation_of, expectation_text, reached_by
 from rlrun.report.families import Family, families
 from rlrun.report.importance import importance
+from rlrun.report.plain_json import fields_of
 from rlrun.report.reading import (
     AXES,
     DEFAULT_METRIC,
@@ -124,8 +125,7 @@ def _group_data(group: Group, metrics: Sequence[str], mode: Mode, *, featured: b
         for metric in metrics
     }
     return {
-        "label": group.label,
-        "run": group.run,
+        **fields_of(group, "label", "run"),
         "seeds": len(group.samples),
         "featured": featured,
         "curves": curves,
@@ -178,9 +178,8 @@ def _comparison_data(
 def _trial_data(run: RunView, trial: TrialResult, metric: str, mode: Mode) -> dict[str, Any]:
     other = counterpart(metric)
     return {
-        "name": trial.name,
+        **fields_of(trial, "name", "seed", "error"),
         "run": run.name,
-        "seed": trial.seed,
         "params": _plain(trial.params),
         "status": trial.status.lower(),
         "env_steps": trial.last_result.get("env_steps"),
@@ -189,7 +188,6 @@ def _trial_data(run: RunView, trial: TrialResult, metric: str, mode: Mode) -> di
         "counterpart": None if other is None else trial.final(other),
         "seconds": trial.last_result.get("time_total_s"),
         "stopped": trial.stop_reason,
-        "error": trial.error,
     }
 
 
@@ -197,20 +195,15 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
     groups = groups_of(run)
     best, damaged = best_trial(run, metric, mode)
     return {
-        "name": run.name,
-        "path": str(run.path),
-        "algorithm": run.algorithm,
-        "env": run.env,
+        **fields_of(run, "name", "path", "algorithm", "env"),
+        **fields_of(run.table, "created", "command", "versions"),
         "shape": shape_text(run),
         "status": status_text(run.trials) or "no trials yet",
         "is_done": all(is_over(trial.status) for trial in run.trials),
-        "created": run.table.created,
-        "command": run.table.command,
-        "versions": run.table.versions,
         "spec": run.spec_text,
         "varied": varied_text(run),
         "problems": [*run.problems, *damaged],
-        "best": None if best is None else {**asdict(best), "checkpoint": best.checkpoint and str(best.checkpoint)},
+        "best": best and asdict(best),
         "pictures": pictures_of(run, None if best is None else best.trial),
         "expect": _expect_data(run, groups),
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
@@ -243,7 +236,7 @@ def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None
     found = reached_by(run, groups)
     return {
         "text": expectation_text(expect),
-        "rows": [{**asdict(reached), "passed": reached.passed, "missed": reached.missed} for reached in found],
+        "rows": [{**asdict(reached), **fields_of(reached, "passed", "missed")} for reached in found],
     }
 
 

@@ -32,7 +32,7 @@ def sweep(trials: int, running: int = 0, paused: int = 0, ended: int = 0) -> Run
 def drawn(run: RunProgress, width: int, height: int) -> list[str]:
     stream = io.StringIO()
     console = Console(file=stream, width=width, height=height, color_system=None)
-    console.print(drawn_run(run, "sweep on Ray: 5 s", "runs/sweep", 0.0, width, height, bar="="))
+    console.print(drawn_run(run, "sweep on Ray: 5 s", "runs/sweep", 0.0, console))
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
@@ -42,8 +42,8 @@ def test_a_wide_terminal_shows_everything() -> None:
     assert drawn(run, 160, 24) == [
         "sweep on Ray: 5 s, in runs/sweep",
         "trial  status         lr  relu  seed  iter  env steps         of  done                return  steps/s  where",
-        "001    RUNNING     0.001   yes     1     7    500,000  1,000,000   50%  ======         123.4   98,765  host:1",
-        "000    TERMINATED  0.001   yes     0     7    500,000  1,000,000   50%  ======         123.4   98,765  host:0",
+        "001    RUNNING     0.001   yes     1     7    500,000  1,000,000   50%  ━━━━━━         123.4   98,765  host:1",
+        "000    TERMINATED  0.001   yes     0     7    500,000  1,000,000   50%  ━━━━━━         123.4   98,765  host:0",
         "3 trials: 1 running, 1 pending, 1 terminated; 1/2 CPUs in use",
         "best return 123.4 (lr=0.001, relu=yes, mean of 2 seeds)",
     ]
@@ -89,7 +89,7 @@ def test_columns_with_nothing_in_them_are_not_there() -> None:
 def test_settings_that_are_too_long_are_cut() -> None:
     trial = TrialProgress("000-x", {}, {"hiddens": [64] * 20}, status="RUNNING")
     (column,) = [each for each in columns_of(RunProgress("a", {"a": trial}), [trial], 0.0) if each.heading == "hiddens"]
-    assert column.cells == ("[64, 64, 64, 64, 64, 64…",)
+    assert column.cells == ["[64, 64, 64, 64, 64, 64…"]
     assert [each.heading for each in that_fit([column], 5)] == []
 
 

@@ -49,7 +49,7 @@ def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:
 def test_seeds_are_taken_together_where_there_are_several_configurations(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_outcome(swept(tmp_path, 2, 2), as_json=False)
+    print_outcome(swept(tmp_path, 2, 2))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "tiny: episode_return_mean at the end, over seeds"
     assert {line.split()[0] for line in lines[2:4]} == {"lr=0.001", "lr=0.002"}

@@ -64,7 +64,7 @@ def test_algorithms_without_batches_are_not_timed(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text("pole: {algorithm: dqn, env: CartPole-v1, stop: {env_steps: 1000}}\n")
     with pytest.raises(UsageError, match="dqn has no train_batch_size"):
-        tune(spec, as_json=False)
+        tune(spec)
 
 
 def trial(directory: Path, status: TrialStatus, mean: float | None = None, checkpoint: bool = True) -> TrialResult:

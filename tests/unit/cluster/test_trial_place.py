@@ -16,7 +16,6 @@ from rlrun.cluster.driver_files import DriverFiles, Operation
 from rlrun.cluster.trial_place import (
     PIECE_BYTES,
     SCRATCH_VARIABLE,
-    SharedPlace,
     TrialMirror,
     leave_token,
     open_place,
@@ -411,11 +410,11 @@ def test_a_process_knows_the_runs_directory_by_its_token(tmp_path: Path, monkeyp
     assert not sees(tmp_path / "nowhere", token)
 
     place = open_place(run, TRIAL, token, "")
-    assert isinstance(place, SharedPlace)
+    assert not place.is_copied
     assert place.directory == run / TRIAL
     assert place.fetch(run / "x") == run / "x"
     assert place.with_driver_paths(f"{run}") == f"{run}"
     with pytest.raises(UsageError, match=f"does not see the run's directory {other}: name the cluster with --address"):
         open_place(other, TRIAL, token, "")
     monkeypatch.setenv(SCRATCH_VARIABLE, str(tmp_path / "scratch"))
-    assert isinstance(open_place(run, TRIAL, token, ""), SharedPlace)  # there is nobody to bring it back
+    assert not open_place(run, TRIAL, token, "").is_copied  # there is nobody to bring it back

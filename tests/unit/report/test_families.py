@@ -6,18 +6,24 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrun.report.families import families
+from rlrun.report.families import Family, Stretch, families
 from rlrun.report.reading import read_run
 
 MakeRun = Callable[..., Path]
 RETURN = "episode_return_mean"
 
 
+def ancestors(family: Family) -> list[Stretch]:
+    """Returns the ancestors of the best member, oldest first."""
+    found = [stretch for stretch in family.stretches if stretch.is_ancestor]
+    return sorted(found, key=lambda stretch: (stretch.start, stretch.generation))
+
+
 def test_the_ancestors_of_the_best_member_are_its_weights_history(make_population: MakeRun) -> None:
     (family,) = families(read_run(make_population()), RETURN, "max")
     assert family.members[family.best or 0] == "001-population=0-member=1"
     assert family.copies == 2
-    course = [(s.member, s.generation, s.start, s.stop, s.params["lr"]) for s in family.schedule]
+    course = [(s.member, s.generation, s.start, s.stop, s.params["lr"]) for s in ancestors(family)]
     # It took over member 2's weights at 400 env steps, and member 2 those of member 0 at 200.
     assert course == [(0, 0, 0, 200, 0.1), (2, 1, 200, 400, 0.12), (1, 2, 400, 600, 0.5)]
 
@@ -35,7 +41,7 @@ def test_a_stretch_ends_with_the_score_of_the_next_decision_or_with_the_last_one
 def test_the_best_may_be_the_lowest(make_population: MakeRun) -> None:
     (family,) = families(read_run(make_population()), RETURN, "min")
     assert family.best == 0
-    assert [stretch.member for stretch in family.schedule] == [0, 0, 0]
+    assert [stretch.member for stretch in ancestors(family)] == [0, 0, 0]
 
 
 def test_members_that_do_not_wait_for_each_other_have_generations_of_their_own(make_population: MakeRun) -> None:
@@ -52,7 +58,7 @@ def test_members_that_do_not_wait_for_each_other_have_generations_of_their_own(m
     text += line(1, a, 200) + line(2, a, 400) + line(1, b, 210, parent=a, of=2) + line(1, c, 220)
     (path / "lineage.jsonl").write_text(text)
     (family,) = families(read_run(path), RETURN, "max")
-    assert [(stretch.member, stretch.generation) for stretch in family.schedule] == [(0, 0), (0, 1), (1, 1)]
+    assert [(stretch.member, stretch.generation) for stretch in ancestors(family)] == [(0, 0), (0, 1), (1, 1)]
 
 
 def test_a_torn_lineage_and_a_member_without_a_trial_do_no_harm(make_population: MakeRun) -> None:

@@ -1,0 +1,17 @@
+"""Data as JSON can hold it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlrun.report.plain_json import fields_of, plain
+from rlrun.report.statistics import Estimate
+
+
+def test_what_json_lacks_becomes_null_or_text() -> None:
+    data = {"path": Path("a/b"), "values": (1, float("nan"), float("-inf"), True), 2: None}
+    assert plain(data) == {"path": "a/b", "values": [1, None, None, True], "2": None}
+
+
+def test_a_document_has_an_objects_fields_under_their_own_names() -> None:
+    assert fields_of(Estimate(2.0, 1.0, 3.0), "value", "high") == {"value": 2.0, "high": 3.0}

@@ -387,15 +387,7 @@ class TrialSpec(Learning):
     @property
     def judged_by(self) -> str:
         """The metric by which it, and its checkpoints, are compared."""
-        return judged_by(
-            {
-                "checkpoint": {"best": self.checkpoint.best},
-                "evaluation": None if self.evaluation is None else {"against": self.evaluation.against},
-                "train": self.train,
-                "policies": self.policies,
-                "seats": self.seats,
-            }
-        )
+        return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -565,6 +557,7 @@ class Experiment(RunSettings, Learning):
     def _trial(self, planned: PlannedTrial, varied: _Varied, total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed
         is_member = self.population is not None
+        shared = RunSettings.model_fields.keys() & TrialSpec.model_fields.keys()
         return TrialSpec(
             name=member_name(index, total, seed, member)
             if is_member
@@ -574,15 +567,10 @@ class Experiment(RunSettings, Learning):
             params=varied.params,
             experiment=self.name,
             **varied.learning,
-            stop=self.stop,
-            checkpoint=self.checkpoint,
-            evaluation=self.evaluation,
-            resources=self.resources,
-            expect=self.expect,
+            **{name: getattr(self, name) for name in shared},
             configuration=planned.configuration,
             population=seed if is_member else None,
             max_restarts=self.failure.max_restarts,
-            loggers=self.loggers,
             trials_sharing_update=sharing,
         )
 

@@ -24,7 +24,7 @@ from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
-from rlrun.spec.section import Section, check_section, refusals, validate
+from rlrun.spec.section import Section, check_section, concerns, refusals, validate
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.training.policies import Policies
 from rlrun.worlds.any_env import env_model
@@ -226,13 +226,9 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
     unknown = [mistake.location for mistake in mistakes if mistake.at_key]
     spaces = [space for space in spaces if not any(space[: len(key)] == key for key in unknown)]
     message = "a search space is only allowed below config and env, and in the mutations of pbt"
-    return [mistake for mistake in mistakes if not any(_overlap(mistake.location, space) for space in spaces)] + [
+    return [mistake for mistake in mistakes if not concerns(mistake.location, spaces)] + [
         Mistake(space, "write [low, high]" if space[: len(BOUNDS)] == BOUNDS else message) for space in spaces
     ]
-
-
-def _overlap(one: Location, other: Location) -> bool:
-    return one[: len(other)] == other or one == other[: len(one)]
 
 
 def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:

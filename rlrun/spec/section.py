@@ -85,7 +85,7 @@ def check_section(
         value, wrong = validate(model, filled)
         wrong = wrong if value is None else further(value)
         wrong = [replace(mistake, location=(*location, *mistake.location)) for mistake in wrong]
-        return value, [mistake for mistake in wrong if not _concerns(mistake.location, misread)]
+        return value, [mistake for mistake in wrong if not concerns(mistake.location, misread)]
 
     value, wrong = check(firsts)
     mistakes += [_at_its_probe(mistake, firsts) for mistake in wrong]
@@ -119,7 +119,7 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
         return None, model.mistakes(error)
 
 
-def _concerns(location: Location, others: Sequence[Location]) -> bool:
+def concerns(location: Location, others: Sequence[Location]) -> bool:
     """Whether a location contains, or is in, one of others."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,36 +39,15 @@ SHARD_BIT = 40
 """Lowest bit of the number of the shard in an index; the bits below are the index within the shard."""
 
 
-@dataclass(frozen=True)
-class ShardConfig:
-    """Config of a replay shard; picklable.
+class ReplayShard:
+    """A replay buffer in an actor, for the fragments of some of the workers.
 
-    Attributes:
-        replay: Settings of its replay buffer.
-        num_streams: Number of workers whose fragments it stores.
-        n_step: Steps of an n-step transition.
-        gamma: Discount factor.
-        seed: Seed of its random draws.
+    Args:
+        make_buffer: Makes it, empty; picklable.
     """
 
-    replay: ReplayConfig
-    num_streams: int
-    n_step: int
-    gamma: float
-    seed: int
-
-
-class ReplayShard:
-    """A replay buffer in an actor, for the fragments of some of the workers."""
-
-    def __init__(self, config: ShardConfig) -> None:
-        self._buffer = ReplayBuffer(
-            config.replay,
-            num_workers=config.num_streams,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            seed=config.seed,
-        )
+    def __init__(self, make_buffer: Callable[[], ReplayBuffer]) -> None:
+        self._buffer = make_buffer()
 
     def add(self, stream: int, fragment: SampleBatch | BatchRef) -> tuple[int, int]:
         """Stores a fragment.
@@ -158,17 +136,29 @@ class ReplayShards:
         self.stored_steps = 0
         self.sampled_minibatches = 0
         self._config = config
-        self._n_step = n_step
-        self._gamma = gamma
-        self._seed = seed
         self._in_flight = minibatches_in_flight
         self._minibatches_per_fragment = minibatches_per_fragment
-        self._timeout_s = timeout_s
-        self._max_restarts = max_restarts
         self._earlier_restarts = 0
         self._places = {worker: divmod(i, self.num_shards) for i, worker in enumerate(workers)}
         self._actors: SupervisedActors | None = None
         self._turn = 0
+        streams = Counter(shard for _, shard in self._places.values())
+        new = partial(ReplayBuffer, n_step=n_step, gamma=gamma)
+        own_config = config.replace(capacity=max(config.capacity // self.num_shards, 1))
+
+        def maker(shard: int) -> Callable[[], ReplayShard]:
+            seed_of_shard = child_seed(seed, "replay", shard)
+            return partial(ReplayShard, partial(new, own_config, num_workers=streams[shard], seed=seed_of_shard))
+
+        self._start = partial(
+            SupervisedActors,
+            maker,
+            range(self.num_shards),
+            what="replay shard",
+            num_cpus=0.0,  # its work is little compared with that of the workers and the learner
+            timeout_s=timeout_s,
+            max_restarts=max_restarts,
+        )
         self._forget()
 
     def _forget(self) -> None:
@@ -356,23 +346,7 @@ class ReplayShards:
         self._actors = None
         self._forget()
 
-    def _shard_config(self, shard: int) -> ShardConfig:
-        return ShardConfig(
-            self._config.replace(capacity=max(self._config.capacity // self.num_shards, 1)),
-            sum(own == shard for _, own in self._places.values()),
-            self._n_step,
-            self._gamma,
-            child_seed(self._seed, "replay", shard),
-        )
-
     def _started(self) -> SupervisedActors:
         if self._actors is None:
-            self._actors = SupervisedActors(
-                lambda shard: partial(ReplayShard, self._shard_config(shard)),
-                range(self.num_shards),
-                what="replay shard",
-                num_cpus=0.0,  # its work is little compared with that of the workers and the learner
-                timeout_s=self._timeout_s,
-                max_restarts=self._max_restarts,
-            )
+            self._actors = self._start()
         return self._actors

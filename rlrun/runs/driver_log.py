@@ -104,7 +104,7 @@ class DriverLog:
         return open(os.dup(self._saved[number]), "w", buffering=1, encoding=stream.encoding, errors=stream.errors)
 
 
-class _OneThreadsStream(io.TextIOBase):
+class _OneThreadsStream:
     """Writes output of the thread that created it to the user, and that of other threads (Ray's prints) to the log."""
 
     def __init__(self, users: TextIO, log: TextIO) -> None:
@@ -112,30 +112,8 @@ class _OneThreadsStream(io.TextIOBase):
         self._log = log
         self._thread = threading.get_ident()
 
-    @override
-    def write(self, text: str) -> int:
-        return self._stream.write(text)
-
-    @override
-    def flush(self) -> None:
-        self._stream.flush()
-
-    @override
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-    @override
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    @property
-    @override
-    def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute
-        return self._stream.encoding
-
-    @property
-    def _stream(self) -> TextIO:
-        return self._users if threading.get_ident() == self._thread else self._log
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._users if threading.get_ident() == self._thread else self._log, name)
 
 
 class _LogFile(io.FileIO):

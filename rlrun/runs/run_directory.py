@@ -24,7 +24,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from rlrun.checkpoint.durable import explained_full_disk, remove_directory, write_file
 from rlrun.checkpoint.own_digest import json_with_digest, read_unaltered, without_digest, yaml_with_digest
-from rlrun.checkpoint.plain_json import load_json
+from rlrun.checkpoint.plain_json import first_mistake, load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import DiskFull, RunDamaged, SpecError, UsageError, did_you_mean
 from rlrun.runs.provenance import commits, machine, typed_command
@@ -164,7 +164,7 @@ class RunDirectory:
                 raise RunDamaged(f"{path}: its {RUN_FILE} is missing, and its trials are here") from None
             raise UsageError(f"{path}: not a run: there is no {RUN_FILE}") from None
         except ValidationError as error:
-            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {_first_mistake(error)}") from error
+            raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {first_mistake(error)}") from error
         except (ValueError, TypeError, KeyError) as error:
             raise RunDamaged(f"{path / RUN_FILE}: cannot be understood: {error}") from error
         return cls(path, table)
@@ -417,11 +417,6 @@ def _naming(path: Path) -> Iterator[None]:
         raise RunDamaged(f"{path}: cannot be understood: there is no {error}") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise RunDamaged(f"{path}: cannot be understood: {error}") from error
-
-
-def _first_mistake(error: ValidationError) -> str:
-    mistake = error.errors()[0]
-    return f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}"
 
 
 def _new_directory(runs_dir: Path, name: str, is_taken: Callable[[str], bool]) -> Path:

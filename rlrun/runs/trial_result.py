@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from rlrun.trial.results import (
     read_last_row,
 )
 from rlrun.trial.resumption import ending_in_words
-from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord, TrialStatus
+from rlrun.trial.trial_directory import SPEC_FILE, TRIAL_FILE, TrialDirectory, TrialRecord
 
 Floats = NDArray[np.float64]
 
@@ -267,25 +267,20 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
     """
     directory = TrialDirectory(path)
     changed = max(changed_at(path / TRIAL_FILE), changed_at(path / RESULT_FILE))
-    numbers = _numbers(path)
-    configuration, population = numbers.get("configuration"), numbers.get("population")
+    damaged = TrialResult(path.name, path, experiment, "DAMAGED", changed=changed, **_numbers(path))
     try:
         record = directory.read_record()
         if record is None:
             raise RunDamaged(f"{path}: there is no {TRIAL_FILE}")
-        _check(record, path)
         row = read_last_row(path) or {}
         status = status_of(record, is_claimed=_is_claimed(directory, record), has_driver=has_driver)
+        is_by_return = record.judged_by == RETURN
         best_return = _best(path, record, row, RETURN, record.best_return)
-        return TrialResult(
-            name=path.name,
-            directory=path,
-            experiment=experiment,
+        return replace(
+            damaged,
             status=status,
             seed=record.seed,
             params=record.params,
-            configuration=configuration,
-            population=population,
             stop_reason=record.stop_reason,
             error=record.error,
             ended_in=_ended_in(path) if status == "KILLED" else "",
@@ -294,50 +289,12 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
             env_steps=int(row.get("env_steps") or record.env_steps),
             best_return=best_return,
             judged_by=record.judged_by,
-            best_score=best_return
-            if record.judged_by == RETURN
-            else _best(path, record, row, record.judged_by, record.best_score),
+            best_score=best_return if is_by_return else _best(path, record, row, record.judged_by, record.best_score),
             last_result=row,
-            changed=changed,
             record=record,
         )
     except (RlrunError, OSError, ValueError, TypeError) as error:
-        return TrialResult(
-            path.name,
-            path,
-            experiment,
-            "DAMAGED",
-            configuration=configuration,
-            population=population,
-            error=str(error),
-            changed=changed,
-        )
-
-
-def _check(record: TrialRecord, path: Path) -> None:
-    """Refuses a record with values of the wrong type.
-
-    Raises:
-        RunDamaged: A field has a value that is not valid.
-    """
-    kinds = {
-        "seed": int,
-        "params": dict,
-        "iteration": int,
-        "env_steps": int,
-        "error": str,
-        "network": list,
-        "judged_by": str,
-    }
-    wrong = [name for name, kind in kinds.items() if not isinstance(getattr(record, name), kind)]
-    if not isinstance(record.best_return, int | float | None):
-        wrong.append("best_return")
-    if not isinstance(record.best_score, int | float | None):
-        wrong.append("best_score")
-    if record.status not in get_args(TrialStatus):
-        wrong.append("status")
-    if wrong:
-        raise RunDamaged(f"{path / TRIAL_FILE}: cannot be understood: {', '.join(wrong)}")
+        return replace(damaged, error=str(error))
 
 
 def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
@@ -376,7 +333,7 @@ def _problem_of_spec(path: Path) -> str:
     return "" if is_mapping else f"{path / SPEC_FILE}: cannot be understood: not a mapping"
 
 
-def _numbers(path: Path) -> dict[str, int]:
+def _numbers(path: Path) -> dict[str, Any]:
     """The numbers of configuration and population in spec.yaml, of which only these lines are parsed."""
     try:
         text = _spec_text(path)

@@ -10,8 +10,10 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from rlrun.checkpoint.durable import append_line
-from rlrun.checkpoint.plain_json import load_json
+from rlrun.checkpoint.plain_json import read_lines
 
 DECISIONS_FILE = "decisions.jsonl"
 
@@ -33,6 +35,9 @@ class StopDecision:
     reason: str
 
 
+_DECISION = TypeAdapter(StopDecision)
+
+
 def append_stop(run: Path, decision: StopDecision) -> None:
     """Appends a decision durably.
 
@@ -44,15 +49,4 @@ def append_stop(run: Path, decision: StopDecision) -> None:
 
 def read_stops(run: Path) -> dict[str, StopDecision]:
     """Reads the decisions by trial; a line that a kill has truncated is skipped."""
-    try:
-        lines = (Path(run) / DECISIONS_FILE).read_bytes().splitlines()
-    except FileNotFoundError:
-        return {}
-    found = {}
-    for line in lines:
-        try:
-            decision = StopDecision(**load_json(line))
-        except (ValueError, TypeError):
-            continue
-        found[decision.trial] = decision
-    return found
+    return {decision.trial: decision for decision in read_lines(Path(run) / DECISIONS_FILE, _DECISION)}

@@ -15,8 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from rlrun.checkpoint.durable import append_line, explained_full_disk, partial_name, put_directory, remove_leftovers
-from rlrun.checkpoint.plain_json import load_json
+from rlrun.checkpoint.plain_json import read_lines
 from rlrun.checkpoint.store import CheckpointStore
 from rlrun.errors import CheckpointError
 
@@ -63,6 +65,9 @@ class Generation:
     population: int
     generation: int
     members: tuple[MemberRecord, ...]
+
+
+_GENERATION = TypeAdapter(Generation)
 
 
 class Lineage:
@@ -124,19 +129,7 @@ class Lineage:
 
 def read_generations(run: Path) -> list[Generation]:
     """Reads the lineage of a run, oldest first; [] without populations. Lines that a kill has truncated are skipped."""
-    try:
-        lines = (Path(run) / LINEAGE_FILE).read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in lines:
-        try:
-            data = load_json(line)
-            members = tuple(MemberRecord(**member) for member in data["members"])
-            found.append(Generation(data["population"], data["generation"], members))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
+    return read_lines(Path(run) / LINEAGE_FILE, _GENERATION)
 
 
 def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int, MemberRecord]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
-from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
@@ -23,7 +23,7 @@ from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
-from rlrun.spec.section import Section, check_section, validate
+from rlrun.spec.section import Section, check_section, concerns, refusals, validate
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.training.policies import Policies
 from rlrun.worlds.make import check_world
@@ -36,10 +36,6 @@ MAX_TOLD = 5
 
 MAX_REFUSED = 100
 """Number of refused draws after which a searcher's spaces are taken to have no valid value."""
-
-
-class UnusableEnv(Mistake):
-    """A valid env that cannot be used here because a package is missing."""
 
 
 def check_entry(
@@ -140,26 +136,20 @@ def env_mistakes(config: EnvConfig) -> list[Mistake]:
 
 
 def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
-    try:
-        check_world(config)
-    except UsageError as error:
-        return [Mistake(location, str(error))]
-    except EnvironmentUnusable as error:
-        return [UnusableEnv(location, str(error))]
-    return []
+    return refusals(location, partial(check_world, config))
 
 
 def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
     if "env" not in data:
         missing = Mistake(("env",), "is missing: add for instance env: CartPole-v1")
-        return Section[EnvConfig](None, {}, [missing])
+        return Section(("env",), EnvConfig, None, None, {}, [missing])
     return _env_section(data["env"], ("env",))
 
 
 def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
     if env is None or (isinstance(env, list | int | float) and not is_search_space(env)):
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
-        return Section[EnvConfig](None, {}, [Mistake(where, wrong)])
+        return Section(where, EnvConfig, env, None, {}, [Mistake(where, wrong)])
     return check_section(EnvConfig, env, where, env_mistakes)
 
 
@@ -225,13 +215,9 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
     unknown = [mistake.location for mistake in mistakes if mistake.at_key]
     spaces = [space for space in spaces if not any(space[: len(key)] == key for key in unknown)]
     message = "a search space is only allowed below config and env, and in the mutations of pbt"
-    return [mistake for mistake in mistakes if not any(_overlap(mistake.location, space) for space in spaces)] + [
+    return [mistake for mistake in mistakes if not concerns(mistake.location, spaces)] + [
         Mistake(space, "write [low, high]" if space[: len(BOUNDS)] == BOUNDS else message) for space in spaces
     ]
-
-
-def _overlap(one: Location, other: Location) -> bool:
-    return one[: len(other)] == other or one == other[: len(one)]
 
 
 def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,11 +245,7 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
     where: Location = ("evaluation", "against")
     if not names_world(env):
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
-    try:
-        ScriptedOpponent(opponent)
-    except UsageError as error:
-        return [Mistake(where, str(error))]
-    return []
+    return refusals(where, partial(ScriptedOpponent, opponent))
 
 
 def _oracle_mistakes(env: Any) -> list[Mistake]:
@@ -274,11 +256,7 @@ def _oracle_mistakes(env: Any) -> list[Mistake]:
     section = check_section(EnvConfig, env, ("env",), env_mistakes)
     if section.value is None or section.mistakes:
         return []
-    try:
-        finite_mdp(section.value)
-    except UsageError as error:
-        return [Mistake(where, str(error))]
-    return []
+    return refusals(where, partial(finite_mdp, section.value))
 
 
 def _is_mutation(location: Location) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 from typing_extensions import override
@@ -387,15 +387,7 @@ class TrialSpec(Learning):
     @property
     def judged_by(self) -> str:
         """The metric by which it, and its checkpoints, are compared."""
-        return judged_by(
-            {
-                "checkpoint": {"best": self.checkpoint.best},
-                "evaluation": None if self.evaluation is None else {"against": self.evaluation.against},
-                "train": self.train,
-                "policies": self.policies,
-                "seats": self.seats,
-            }
-        )
+        return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -422,13 +414,6 @@ class TrialSpec(Learning):
             UsageError: There is no such algorithm.
         """
         return self.from_data({**self.to_data(), **learns.to_data()})
-
-
-class _Varied(NamedTuple):
-    """Varying settings and typed config of a configuration."""
-
-    params: dict[str, Any]
-    learning: dict[str, Any]
 
 
 class Experiment(RunSettings, Learning):
@@ -481,14 +466,15 @@ class Experiment(RunSettings, Learning):
         Raises:
             SpecError: A drawn value is not valid for its field.
         """
+        return list(self._planned_trials())
+
+    def _planned_trials(self) -> Iterator[TrialSpec]:
         names, total, sharing = self.param_names(), self.num_trials, self._trials_by_update()
-        trials: list[TrialSpec] = []
-        varied: tuple[dict[Location, Any], _Varied] | None = None
+        of: Mapping[Location, Any] | None = None
         for planned in self.plan():
-            if varied is None or varied[0] is not planned.values:  # the seeds of a configuration share it
-                varied = planned.values, self._varied(planned.values, names)
-            trials.append(self._trial(planned, varied[1], total, sharing[self._update_of(planned.values)]))
-        return trials
+            if of is not planned.values:  # the seeds of a configuration share it
+                of, varied = planned.values, self._varied(planned.values, names)
+            yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
 
     def first_trial(self) -> TrialSpec:
         """The first trial or, if a searcher creates the trials, an example of them.
@@ -497,9 +483,7 @@ class Experiment(RunSettings, Learning):
             SpecError: No drawn value is valid for its field.
         """
         if not self.searches:
-            planned = next(self.plan())
-            sharing = self._trials_by_update()[self._update_of(planned.values)]
-            return self._trial(planned, self._varied(planned.values, self.param_names()), self.num_trials, sharing)
+            return next(self._planned_trials())
         mistake: SpecError | None = None
         for number, values in enumerate(expand(self.spaces(), self.num_samples, self.seeds[0])):
             try:
@@ -538,12 +522,10 @@ class Experiment(RunSettings, Learning):
             if not any(location[: len(place)] == place for place in scheduled)
         )
 
-    def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> _Varied:
+    def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> dict[str, Any]:
+        """The fields of a trial that depend on its configuration."""
         data = filled(self.template, values)
-        return _Varied(
-            params={name: value_at(data, location) for location, name in names.items()},
-            learning=self._learning(data),
-        )
+        return {"params": {name: value_at(data, location) for location, name in names.items()}, **self._learning(data)}
 
     def _learning(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of `Learning` for a configuration."""
@@ -562,27 +544,22 @@ class Experiment(RunSettings, Learning):
         rest = {"algorithm": self.algorithm, "mapping": self.mapping, "train": self.train}
         return {"env": env, "config": settings, "policies": policies, "seats": seats, "league": league, **rest}
 
-    def _trial(self, planned: PlannedTrial, varied: _Varied, total: int, sharing: int) -> TrialSpec:
+    def _trial(self, planned: PlannedTrial, varied: Mapping[str, Any], total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed
         is_member = self.population is not None
+        shared = RunSettings.model_fields.keys() & TrialSpec.model_fields.keys()
         return TrialSpec(
             name=member_name(index, total, seed, member)
             if is_member
-            else trial_name(index, total, varied.params, seed),
+            else trial_name(index, total, varied["params"], seed),
             index=index,
             seed=member_seed(seed, member) if is_member else seed,
-            params=varied.params,
             experiment=self.name,
-            **varied.learning,
-            stop=self.stop,
-            checkpoint=self.checkpoint,
-            evaluation=self.evaluation,
-            resources=self.resources,
-            expect=self.expect,
+            **varied,
+            **{name: getattr(self, name) for name in shared},
             configuration=planned.configuration,
             population=seed if is_member else None,
             max_restarts=self.failure.max_restarts,
-            loggers=self.loggers,
             trials_sharing_update=sharing,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from pydantic import BaseModel, create_model
@@ -18,12 +18,11 @@ from rlrun.errors import UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
 from rlrun.foreign_names import ours_for, setting_for, unknown_key
 from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm, meant_algorithm
-from rlrun.spec.config_part import ConfigPart
 from rlrun.spec.experiment import RunSettings
 from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
-from rlrun.spec.section import check_section
+from rlrun.spec.section import Section, check_section, refusals
 from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
@@ -59,7 +58,7 @@ class CheckedLearning:
     entry: Mapping[str, Any]
     mistakes: list[Mistake]
     algorithm: str = ""
-    parts: tuple[ConfigPart, ...] = ()
+    parts: tuple[Section[AlgorithmConfig], ...] = ()
     policies: dict[str, PolicySpec] = field(default_factory=dict)
     seats: CheckedSeats = field(default_factory=CheckedSeats)
     learns: Policies | None = None
@@ -68,12 +67,16 @@ class CheckedLearning:
     @property
     def spaces(self) -> dict[Location, SearchSpace]:
         """Search spaces of all settings, by location in the entry."""
-        return {location: space for part in self.parts for location, space in part.spaces.items()} | self.seats.spaces
+        return {where: space for section in self._sections for where, space in section.spaces.items()}
 
     @property
     def models(self) -> dict[Location, type[ConfigModel]]:
         """Config classes of all settings, by location in the entry."""
-        return {**{part.location: part.model for part in self.parts}, **self.seats.models}
+        return {section.location: section.model for section in self._sections}
+
+    @property
+    def _sections(self) -> tuple[Section[ConfigModel], ...]:
+        return (*self.parts, *self.seats.sections)
 
 
 def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
@@ -164,12 +167,11 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         entry = {**entry, "env": with_env} if "env" in entry else entry
     written, wrong = with_run_length(written, entry.get("stop"), algorithm.clock_unit)
     mistakes += wrong
-    config = check_section(model, written, ("config",))
+    config = check_section(model, written, ("config",), algorithm=name)
     mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
-    part = ConfigPart(("config",), name, model, written, config.spaces, config.value)
     learns = Policies.alone(algorithm(config.value or model()))
     entry = {**entry, "config": written}
-    return CheckedLearning(entry, mistakes, name, (part,), learns=learns)
+    return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
 
 
 def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:
@@ -337,7 +339,7 @@ class _CheckedPolicy:
 
     entry: Any
     mistakes: list[Mistake]
-    part: ConfigPart | None = None
+    part: Section[AlgorithmConfig] | None = None
     spec: PolicySpec | None = None
 
 
@@ -369,14 +371,13 @@ def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
     written, wrong = with_run_length(_stated(policy, "config"), stop, algorithm.clock_unit, where)
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
-    config = check_section(model, written, where)
     called = known_algorithm(policy["algorithm"])
+    config = check_section(model, written, where, algorithm=called)
     mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
-    part = ConfigPart(where, called, model, written, config.spaces, config.value)
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None
     spec = PolicySpec(algorithm=called, config=settings, slots=slots)
-    return _CheckedPolicy({**policy, "config": written}, mistakes, part, spec)
+    return _CheckedPolicy({**policy, "config": written}, mistakes, config, spec)
 
 
 def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
@@ -389,10 +390,9 @@ def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
 
 def _check_sampling(
     entry: Mapping[str, Any], models: Mapping[str, type[AlgorithmConfig]]
-) -> tuple[ConfigPart, list[Mistake]]:
+) -> tuple[Section[WorldSamplingSettings], list[Mistake]]:
     """Validates settings of sampling; for settings of learning, the message names the policies that have them."""
-    written = _stated(entry, "config")
-    section = check_section(WorldSamplingSettings, written, ("config",))
+    section = check_section(WorldSamplingSettings, _stated(entry, "config"), ("config",))
     mistakes = []
     for mistake in section.mistakes:
         key = mistake.location[-1]
@@ -403,8 +403,7 @@ def _check_sampling(
         elif mistake.at_key and key in ENTRY_KEYS:
             mistake = replace(mistake, message=f"'{key}' belongs next to config, not in it")
         mistakes.append(mistake)
-    part = ConfigPart(("config",), "", WorldSamplingSettings, written, section.spaces, section.value)
-    return part, mistakes
+    return section, mistakes
 
 
 def _trained(entry: Mapping[str, Any], policies: list[str]) -> list[str]:
@@ -438,10 +437,8 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str])
         message = f"must be patterns of agent ids with their policies, or package.module:function, not {shown(mapping)}"
         mistakes.append(Mistake(("mapping",), message))
     else:
-        try:
-            PolicyMapping(names, mapping)
-        except UsageError as error:
-            mistakes.append(Mistake(("mapping",) if mapping is not None else ("policies",), str(error)))
+        where: Location = ("mapping",) if mapping is not None else ("policies",)
+        mistakes += refusals(where, partial(PolicyMapping, names, mapping))
     return mistakes
 
 

@@ -15,11 +15,12 @@ from rlrun.config import ConfigModel
 from rlrun.errors import EnvironmentUnusable, Problem, SpecError
 from rlrun.explain import dotted, shown
 from rlrun.registry import known_algorithm
-from rlrun.spec.entry import UnusableEnv, check_entry
+from rlrun.spec.entry import check_entry
 from rlrun.spec.experiment import MAX_TRIALS, Experiment
 from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.overrides import apply_overrides
 from rlrun.spec.search_space import find_spaces
+from rlrun.spec.section import UnusableEnv
 from rlrun.spec.yaml_source import Document, read_document
 
 DEFAULT_ENV_STEPS = 100_000

@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from rlrun.config import is_config
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, describe, dotted, is_model, shown, unknown_name
-from rlrun.spec.config_part import ConfigPart
 from rlrun.spec.expansion import filled, is_stated, value_at
 from rlrun.spec.experiment import setting_location
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
-from rlrun.spec.section import check_section
+from rlrun.spec.section import Section, check_section
 
+Part = Section[AlgorithmConfig]
 MUTATIONS: Location = ("scheduler", "pbt", "mutations")
 """Location of search spaces apart from config and env."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
@@ -30,7 +30,7 @@ PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_s
 _PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"
 
 
-def check_mutations(entry: Mapping[str, Any], parts: Sequence[ConfigPart]) -> list[Mistake]:
+def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mistake]:
     """Checks that the settings that a population changes exist, accept drawn values, and start within the search space.
 
     The form of search spaces and ranges is validated by the types of the scheduler's settings.
@@ -71,19 +71,19 @@ def check_mutations(entry: Mapping[str, Any], parts: Sequence[ConfigPart]) -> li
     return mistakes
 
 
-def _part_of(path: str, parts: Sequence[ConfigPart]) -> ConfigPart | None:
+def _part_of(path: str, parts: Sequence[Part]) -> Part | None:
     """The config that contains a path, None if there is none."""
     location = setting_location(path)
     found = (part for part in parts if location[: len(part.location)] == part.location != location)
     return next(found, None)
 
 
-def _within(part: ConfigPart, mutations: Mapping[str, SearchSpace]) -> dict[str, SearchSpace]:
+def _within(part: Part, mutations: Mapping[str, SearchSpace]) -> dict[str, SearchSpace]:
     """The mutations in a config."""
     return {path: space for path, space in mutations.items() if _part_of(path, [part])}
 
 
-def _no_part(path: str, parts: Sequence[ConfigPart]) -> str:
+def _no_part(path: str, parts: Sequence[Part]) -> str:
     """Message on a path that is in no config."""
     places = [f"{dotted(part.location)}." for part in parts if part.location[0] == "policies"]
     if not places:
@@ -115,7 +115,7 @@ def _log_scale_mistakes(logs: Sequence[Any], bounds: Mapping[str, Any], below: L
             yield Mistake((*below, path, 0), message)
 
 
-def _path_mistake(path: str, others: Sequence[str], config: ConfigPart, *, fractions: bool) -> str:
+def _path_mistake(path: str, others: Sequence[str], config: Part, *, fractions: bool) -> str:
     """Message on a setting that cannot be changed, whatever the drawn value; "" if it can.
 
     Args:
@@ -188,7 +188,7 @@ def _takes_fractions(annotation: Any) -> bool:
     return origin in (Union, types.UnionType) and any(map(_takes_fractions, get_args(annotation)))
 
 
-def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], below: Location) -> list[Mistake]:
+def _field_mistakes(config: Part, mutations: Mapping[str, SearchSpace], below: Location) -> list[Mistake]:
     """Checks that settings accept drawn values: both ends of ranges, and rules across fields."""
     if not mutations:
         return []
@@ -206,7 +206,7 @@ def _field_mistakes(config: ConfigPart, mutations: Mapping[str, SearchSpace], be
     return mistakes
 
 
-def _start_mistakes(location: Location, space: SearchSpace, where: Location, config: ConfigPart) -> list[Mistake]:
+def _start_mistakes(location: Location, space: SearchSpace, where: Location, config: Part) -> list[Mistake]:
     """Checks that the initial value of a setting that changes is within its search space."""
     inner = location[len(config.location) :]
     starts = []

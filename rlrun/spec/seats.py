@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig
-from rlrun.errors import CheckpointError, RlrunError, UsageError
+from rlrun.errors import RlrunError
 from rlrun.explain import Location, Mistake, shown, unknown_name
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.league.scripted_opponent import ScriptedOpponent
-from rlrun.spec.search_space import SearchSpace, is_search_space
-from rlrun.spec.section import Section, check_section
+from rlrun.spec.search_space import is_search_space
+from rlrun.spec.section import Section, check_section, refusals
 from rlrun.training.policies import Policies
 from rlrun.training.saved_opponents import read_opponent, saved_spaces
 from rlrun.worlds.make import spaces_of_policies
@@ -31,15 +32,13 @@ class CheckedSeats:
 
     Attributes:
         mistakes: Mistakes, with locations in the entry.
-        spaces: The search spaces, by location in the entry.
-        models: Config classes of each seat and the league, by location in the entry.
+        sections: Each seat and the league as written.
         seats: The seats, with default settings in place of wrong ones.
         league: The league, likewise.
     """
 
     mistakes: list[Mistake] = field(default_factory=list)
-    spaces: dict[Location, SearchSpace] = field(default_factory=dict)
-    models: dict[Location, type[ConfigModel]] = field(default_factory=dict)
+    sections: tuple[Section[ConfigModel], ...] = ()
     seats: dict[str, SeatSettings] = field(default_factory=dict)
     league: LeagueSettings = field(default_factory=LeagueSettings)
 
@@ -69,13 +68,11 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
         if name not in misnamed
     }
     league = check_section(LeagueSettings, entry.get("league", {}), ("league",))
-    models: dict[Location, type[ConfigModel]] = {("seats", name): SeatSettings for name in sections}
-    checked: list[Section[SeatSettings] | Section[LeagueSettings]] = [*sections.values(), league]
+    checked: list[Section[ConfigModel]] = [*sections.values(), *([league] if "league" in entry else [])]
     return CheckedSeats(
         mistakes=[Mistake(("seats", name), wrong, at_key=True) for name, wrong in misnamed.items()]
         + [mistake for section in checked for mistake in section.mistakes],
-        spaces={location: space for section in checked for location, space in section.spaces.items()},
-        models=models | ({("league",): LeagueSettings} if "league" in entry else {}),
+        sections=tuple(checked),
         seats={
             name: SeatSettings(plays_against=trained[0]) if section.value is None or section.mistakes else section.value
             for name, section in sections.items()
@@ -101,15 +98,9 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
         if name not in trained
     ]
     for path in seat.scripted:
-        try:
-            ScriptedOpponent(path)
-        except UsageError as error:
-            mistakes.append(Mistake(("scripted", path), str(error), at_key=True))
+        mistakes += refusals(("scripted", path), partial(ScriptedOpponent, path), at_key=True)
     for path in seat.checkpoints:
-        try:
-            read_opponent(path)
-        except (UsageError, CheckpointError) as error:
-            mistakes.append(Mistake(("checkpoints", path), str(error), at_key=True))
+        mistakes += refusals(("checkpoints", path), partial(read_opponent, path), at_key=True)
     return mistakes
 
 

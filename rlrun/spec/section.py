@@ -13,11 +13,13 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import ValidationError
 
 from rlrun.config import ConfigModel
+from rlrun.errors import CheckpointError, EnvironmentUnusable, UsageError
 from rlrun.explain import Location, Mistake, annotation_at, is_model, shown
 from rlrun.spec.expansion import fill
 from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_space, nearly_a_space
 
 Model = TypeVar("Model", bound=ConfigModel)
+Checked = TypeVar("Checked", bound=ConfigModel, covariant=True)
 
 _WHOLE_KINDS = {
     "uniform": "randint",
@@ -28,19 +30,31 @@ _WHOLE_KINDS = {
 }
 
 
+class UnusableEnv(Mistake):
+    """A valid env that cannot be used here because a package is missing."""
+
+
 @dataclass(frozen=True)
-class Section(Generic[Model]):
-    """Result of validating a part of an experiment.
+class Section(Generic[Checked]):
+    """A part of an experiment, and the result of validating it.
 
     Attributes:
+        location: Its location in the experiment.
+        model: Its config class.
+        data: The part as written.
         value: The typed part, with the first value of every space; None if that is not valid.
-        spaces: Its search spaces by location.
-        mistakes: Its mistakes.
+        spaces: Its search spaces, by location in the experiment.
+        mistakes: Its mistakes, likewise.
+        algorithm: Name of the algorithm that it configures; "" for other parts.
     """
 
-    value: Model | None
+    location: Location
+    model: type[Checked]
+    data: Any
+    value: Checked | None
     spaces: dict[Location, SearchSpace]
     mistakes: list[Mistake]
+    algorithm: str = ""
 
 
 def check_section(
@@ -48,6 +62,8 @@ def check_section(
     data: Any,
     location: Location,
     further: Callable[[Model], list[Mistake]] = lambda value: [],
+    *,
+    algorithm: str = "",
 ) -> Section[Model]:
     """Validates a part of an experiment.
 
@@ -56,6 +72,7 @@ def check_section(
         data: The part as written.
         location: Its location in the experiment, prefixed to the locations of its mistakes and spaces.
         further: A further check for valid parts; its locations are relative to the part.
+        algorithm: Name of the algorithm that it configures; "" for other parts.
     """
     spaces, mistakes = find_spaces(data, location)
     mistakes += _almost_spaces(model, data, location)
@@ -68,7 +85,7 @@ def check_section(
         value, wrong = validate(model, filled)
         wrong = wrong if value is None else further(value)
         wrong = [replace(mistake, location=(*location, *mistake.location)) for mistake in wrong]
-        return value, [mistake for mistake in wrong if not _concerns(mistake.location, misread)]
+        return value, [mistake for mistake in wrong if not concerns(mistake.location, misread)]
 
     value, wrong = check(firsts)
     mistakes += [_at_its_probe(mistake, firsts) for mistake in wrong]
@@ -80,7 +97,18 @@ def check_section(
                 mistakes += [_at_its_probe(mistake, {where: probe}) for mistake in new]
             elif not any(mistake.location[: len(where)] == where for mistake in mistakes):
                 mistakes += [_between_the_ends(mistake, where, space, probe[1]) for mistake in new]
-    return Section(value, spaces, list(dict.fromkeys(mistakes)))
+    return Section(location, model, data, value, spaces, list(dict.fromkeys(mistakes)), algorithm)
+
+
+def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:
+    """The error that a check raises as a mistake at a location; none if it passes."""
+    try:
+        check()
+    except (UsageError, CheckpointError) as error:
+        return [Mistake(location, str(error), at_key)]
+    except EnvironmentUnusable as error:
+        return [UnusableEnv(location, str(error))]
+    return []
 
 
 def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]]:
@@ -91,7 +119,7 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
         return None, model.mistakes(error)
 
 
-def _concerns(location: Location, others: Sequence[Location]) -> bool:
+def concerns(location: Location, others: Sequence[Location]) -> bool:
     """Whether a location contains, or is in, one of others."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 

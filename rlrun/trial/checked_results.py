@@ -73,9 +73,7 @@ def check_results(
     names: dict[str, None] = {}
     broken, above, altered, doubled = [], [], [], []
     last_whole = newest = size = offset = 0
-    digest = _DigestOfRows(record)
     for number, line in enumerate(lines_of(directory), start=1):
-        digest.update(line)
         offset += len(line)
         row = row_in(line)
         if row is None or type(row.get("iteration")) is not int:
@@ -114,7 +112,7 @@ def check_results(
         damage.append(f"{file}: the rows of iterations {lost} are missing, and in no checkpoint")
     if taken:
         damage.append(f"{file}: the rows of iterations {_ranges(taken)} are missing, and taken from checkpoints")
-    if record is not None and record.iteration <= last_iteration and digest.is_wrong and not damage:
+    if rows and not damage and record is not None and record.iteration <= last_iteration and _is_altered(file, record):
         damage.append(f"{file}: a row up to iteration {record.iteration} was altered: trial.json has another sha256")
     return CheckedResults(tuple(rows[iteration] for iteration in sorted(rows)), tuple(damage), tuple(names), size)
 
@@ -173,24 +171,11 @@ def _mend(
     return tuple(damage)
 
 
-class _DigestOfRows:
-    """Compares the digest of result.json's first rows with the one in trial.json."""
-
-    def __init__(self, record: TrialRecord | None) -> None:
-        self._left = 0 if record is None else record.results_bytes
-        self._expected = "" if record is None else record.results_sha256
-        self._digest = hashlib.sha256()
-
-    def update(self, line: bytes) -> None:
-        """Adds the next line."""
-        if self._left:
-            self._digest.update(line[: self._left])
-            self._left -= min(self._left, len(line))
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether the lines so far do not match trial.json; earlier versions stored no digest there."""
-        return self._expected != "" and (self._left > 0 or self._digest.hexdigest() != self._expected)
+def _is_altered(file: Path, record: TrialRecord) -> bool:
+    """Whether the first rows do not match the digest in trial.json; earlier versions stored none there."""
+    with file.open("rb") as rows:
+        digest = hashlib.sha256(rows.read(record.results_bytes)).hexdigest()
+    return record.results_sha256 not in ("", digest)
 
 
 def _reduced(row: Row, metrics: Collection[str] | None) -> Row:

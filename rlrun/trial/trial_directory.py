@@ -18,13 +18,15 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
 from rlrun.checkpoint.durable import remove_leftovers, write_file
 from rlrun.checkpoint.own_digest import json_with_digest, read_unaltered
-from rlrun.checkpoint.plain_json import load_json
+from rlrun.checkpoint.plain_json import first_mistake, load_json
 from rlrun.checkpoint.plain_yaml import dump_plain_yaml, load_plain_yaml
 from rlrun.errors import RunDamaged, UsageError
 from rlrun.trial.results import RETURN
@@ -95,6 +97,9 @@ class TrialRecord:
     notes: list[str] = field(default_factory=list)
 
 
+_RECORD = TypeAdapter(TrialRecord)
+
+
 class TrialDirectory:
     """Reads and writes the files of one trial.
 
@@ -130,11 +135,12 @@ class TrialDirectory:
         """
         path = self.path / TRIAL_FILE
         try:
-            data = load_json(read_unaltered(path))
-            return TrialRecord(**{known.name: data[known.name] for known in fields(TrialRecord) if known.name in data})
+            return _RECORD.validate_python(load_json(read_unaltered(path)))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
+        except ValidationError as error:
+            raise RunDamaged(f"{path}: cannot be understood: {first_mistake(error)}") from error
+        except ValueError as error:
             raise RunDamaged(f"{path}: cannot be understood: {error}") from error
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlrun.replay.replay_shards import ReplayShard, ShardConfig
-
-
-@dataclass(frozen=True)
-class HangingConfig:
-    """A shard's config, and where it is noted that one has hung."""
-
-    shard: ShardConfig
-    note: Path
+from rlrun.replay.replay_buffer import ReplayBuffer
+from rlrun.replay.replay_shards import ReplayShard
 
 
 class HangsOnce(ReplayShard):
     """Does not answer the tenth time that minibatches are asked for, unless another one has hung already."""
 
-    def __init__(self, config: HangingConfig) -> None:
-        super().__init__(config.shard)
-        self.note = config.note
+    def __init__(self, note: Path, make_buffer: Callable[[], ReplayBuffer]) -> None:
+        super().__init__(make_buffer)
+        self.note = note
         self.asked = 0
 
     def sample(self, number: int, minibatch_size: int, env_steps: int, priorities: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stub_shards import HangingConfig, HangsOnce
+from stub_shards import HangsOnce
 from stub_workers import actor_pids
 
 from rlrun import Apex, Training
@@ -113,11 +113,7 @@ def test_a_lost_shard_is_made_anew_and_a_saved_run_goes_on_with_what_the_shards_
 
 
 def test_a_shard_that_does_not_answer_is_replaced_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = ReplayShards._shard_config
-    monkeypatch.setattr(replay_shards, "ReplayShard", HangsOnce)
-    monkeypatch.setattr(
-        ReplayShards, "_shard_config", lambda self, shard: HangingConfig(plain(self, shard), tmp_path / "note")
-    )
+    monkeypatch.setattr(replay_shards, "ReplayShard", partial(HangsOnce, tmp_path / "note"))
     with Training("CartPole-v1", Apex(**CONFIG, worker_timeout_s=8.0), seed=1) as training:
         result = trained_until(training, lambda result: result["replay_shard_restarts"] and result["sgd_steps"] > 60)
     assert result["replay_shard_restarts"] == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 
 from rlrun.config import ConfigModel
 from rlrun.errors import UsageError
+from rlrun.registry import load_object
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.trial.trial_directory import TrialStatus
@@ -61,6 +61,5 @@ def loggers_of(config: LoggersConfig) -> dict[str, Callable[[], TrialLogger]]:
 
 
 def _make(name: str, config: ConfigModel) -> TrialLogger:
-    module, _, attribute = LOGGERS[name].partition(":")
-    logger: TrialLogger = getattr(importlib.import_module(module), attribute)(config)
+    logger: TrialLogger = load_object(LOGGERS[name], "logger")(config)
     return logger

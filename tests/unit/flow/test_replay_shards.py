@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -6,7 +8,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.batch_refs import LeaveOnWorker
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
-from rlrun.replay.replay_shards import ReplayShard, ReplayShards, ShardConfig
+from rlrun.replay.replay_shards import ReplayShard, ReplayShards
 
 SMALL = {
     "num_envs_per_worker": 2,
@@ -42,7 +44,7 @@ def fragments(number):
 def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioritized):
     settings = {"n_step": 3, "gamma": 0.9, "seed": 5}
     config = ReplayConfig(capacity=60, prioritized=prioritized)
-    shard = ReplayShard(ShardConfig(config, num_streams=2, **settings))
+    shard = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **settings))
     replay = ReplayBuffer(config, num_workers=2, **settings)
     new = np.array([3, 4]), np.ones(2, np.float32)
     assert shard.sample(2, 4, 0, new) is None  # priorities of what a shard before it held
@@ -63,7 +65,7 @@ def test_a_shard_draws_what_a_replay_with_its_seed_and_insertions_draws(prioriti
     shard.update_priorities(*new)
     for new_of_one in new_of_each:
         replay.update_priorities(*new_of_one)
-    another = ReplayShard(ShardConfig(config, num_streams=2, **{**settings, "seed": 6}))
+    another = ReplayShard(partial(ReplayBuffer, config, num_workers=2, **{**settings, "seed": 6}))
     another.load_state(shard.state())
     np.testing.assert_array_equal(another.sample(1, 9, 0, None)["indices"][0], replay.sample(9, 0)["indices"])
 
@@ -85,9 +87,10 @@ def test_workers_and_capacity_are_shared_out_to_the_shards():
     }
     shards = ReplayShards(ReplayConfig(capacity=100), 2, (1, 2, 3), **settings)
     assert shards._places == {1: (0, 0), 2: (0, 1), 3: (1, 0)}
-    configs = [shards._shard_config(shard) for shard in range(2)]
-    assert [(own.num_streams, own.replay.capacity) for own in configs] == [(2, 50), (1, 50)]
-    assert configs[0].seed != configs[1].seed
+    new_shard, _ = shards._start.args
+    buffers = [new_shard(shard)()._buffer for shard in range(2)]
+    assert [(own._ring.num_workers, own.config.capacity) for own in buffers] == [(2, 50), (1, 50)]
+    assert len({own._generator.integers(2**60) for own in buffers}) == 2
     assert ReplayShards(ReplayConfig(), 5, (1, 2), **settings).num_shards == 2
 
 

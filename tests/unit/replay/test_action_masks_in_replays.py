@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -18,7 +19,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.weights import Weights
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
-from rlrun.replay.replay_shards import ReplayShard, ShardConfig
+from rlrun.replay.replay_shards import ReplayShard
 from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
@@ -87,7 +88,7 @@ def assert_masks_are_the_grid_s(observations: Any) -> None:
 def test_transitions_hold_the_masks_of_both_their_observations(n_step: int, prioritized: bool) -> None:
     config = ReplayConfig(capacity=300, prioritized=prioritized)
     replay = ReplayBuffer(config, num_workers=1, n_step=n_step, gamma=0.9, seed=0)
-    shard = ReplayShard(ShardConfig(config, num_streams=1, n_step=n_step, gamma=0.9, seed=0))
+    shard = ReplayShard(partial(ReplayBuffer, config, num_workers=1, n_step=n_step, gamma=0.9, seed=0))
     for fragment in fragments_of(GRID, 8):
         replay.add(0, fragment)
         shard.add(0, fragment)

@@ -135,7 +135,8 @@ def test_what_is_damaged_is_told_and_the_rest_is_read(run: RunDirectory) -> None
     assert state.problem.startswith(f"{run.path}/run.json: cannot be understood: ")
     assert state.experiment == ""
     assert [trial.status for trial in state.trials] == ["DAMAGED", "TERMINATED", "PENDING", "PENDING"]
-    assert first(state).error == f"{run.path}/{FIRST}/trial.json: cannot be understood: seed"
+    found = "cannot be understood: seed: Input should be a valid integer, unable to parse string as an integer"
+    assert first(state).error == f"{run.path}/{FIRST}/trial.json: {found}"
     assert state.stop == {}
     assert state.trials[1].best_return == 4.0
 

@@ -1,4 +1,4 @@
-"""Runs a policy for a fixed number of episodes and says how well it did, with an interval."""
+"""Evaluation: returns of a fixed number of episodes, with a confidence interval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.functional.seeding import generator
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 
 ENV_SLOTS = 8
-"""Episodes that run side by side, unless told otherwise."""
+"""Default number of episodes that run in parallel."""
 
 RESAMPLES = 10_000
 """Resamples of the bootstrap."""
@@ -32,28 +32,28 @@ _RESAMPLED_AT_ONCE = 1_000_000
 
 
 class ActsInEnv(Protocol):
-    """What is evaluated; a behavior policy is."""
+    """Interface of a policy in an evaluation, as behavior policies have it."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
+        """Resets recurrent state in env slots [B] whose next observation starts an episode."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each env slot was given in the step that was just taken, [B]."""
+        """Takes the rewards [B] of the last step, for policies that observe them."""
         ...
 
     def actions(self, observations: Any, generator: np.random.Generator | None) -> Any:
-        """Returns actions for the env, [B, ...]: drawn with a generator, the likeliest ones without."""
+        """Returns actions for the env, [B, ...]: sampled with a generator, the most likely ones without."""
         ...
 
 
 STATISTICS = ("mean", "std", "ci95", "min", "max", "len_mean")
-"""What is printed of an evaluation's episodes."""
+"""Printed statistics of an evaluation."""
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What the episodes of an evaluation gave, in their order.
+    """Returns and lengths of an evaluation's episodes, in their order.
 
     Attributes:
         returns: Sum of raw rewards of each episode.
@@ -131,13 +131,13 @@ class EvaluationResult:
 
 
 def column_metric(name: str) -> str:
-    """Returns what the mean sum of a column over an episode is called."""
+    """Returns the metric's name of a column's mean sum over an episode."""
     return f"episode_columns/{name}_mean"
 
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Numbers the episodes over all env slots, so that the same ones are run whatever their number is.
+    """Seeds by an episode's number over all env slots, so that it does not depend on the number of slots.
 
     Attributes:
         num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
@@ -164,24 +164,24 @@ def evaluate(
     explore: bool = False,
     num_envs: int | None = None,
 ) -> EvaluationResult:
-    """Runs exactly so many episodes.
+    """Evaluates a policy over a fixed number of episodes.
 
-    Which env slot runs which episode is fixed beforehand: the first ones to finish would be the short ones. The seed of
+    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of
     an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
     env slots, wherever the env's backend can seed single episodes.
 
     Args:
-        behavior: What acts.
-        env: In which env; its raw rewards count.
-        episodes: How many.
+        behavior: The behavior policy.
+        env: The env, whose raw rewards are summed.
+        episodes: Number of episodes.
         seed: Seed of the episodes and of the actions.
-        explore: Whether actions are drawn instead of the likeliest ones.
+        explore: Whether actions are sampled instead of the most likely ones.
         num_envs: Env slots, 8 by default, never more than episodes.
 
     Raises:
-        UsageError: If there are no episodes to run.
-        EnvError: If the env raises, or an episode does not end.
-        KeyboardInterrupt: If the user has wanted the run to end for `INTERRUPT_S`.
+        UsageError: There are no episodes to run.
+        EnvError: The env raises, or an episode does not end.
+        KeyboardInterrupt: The user has interrupted the run, `INTERRUPT_S` ago.
     """
     slots, seeds = episodes_side_by_side(episodes, seed, num_envs)
     world = make_vector_env(env, slots, seeds)
@@ -196,12 +196,12 @@ def evaluate(
 
 
 def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) -> tuple[int, EvaluationSeeds]:
-    """Returns how many episodes run side by side, and where their seeds come from.
+    """Returns the number of episodes that run in parallel, and their seeds.
 
     Args:
-        episodes: How many there are in all.
+        episodes: Number of all episodes.
         seed: Seed of the evaluation.
-        at_most: Most that run side by side, 8 by default.
+        at_most: Greatest number that runs in parallel, 8 by default.
 
     Raises:
         UsageError: If there are no episodes to run.
@@ -220,7 +220,7 @@ def _run(
     draws: np.random.Generator | None,
     awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
-    """Steps all env slots until each has run its episodes; one that is through goes on, and nobody looks."""
+    """Steps all env slots until each has run its episodes; further episodes of a slot are ignored."""
     slots = world.num_envs
     current = np.arange(slots)
     sums, steps = np.zeros(slots), np.zeros(slots, np.int64)

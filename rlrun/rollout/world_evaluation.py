@@ -1,4 +1,4 @@
-"""Runs the policies of a world for a fixed number of its episodes, and says how well each of them did."""
+"""Evaluation in worlds: returns of each policy's agents over a fixed number of the world's episodes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from rlrun.worlds.world_config import WorldConfig
 
 
 class ActsInWorld(Protocol):
-    """What is evaluated; a behavior policy is."""
+    """Interface of a policy in an evaluation, as behavior policies have it."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
+        """Resets recurrent state in slots [B] whose next observation starts an episode."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each slot was given in the step that was just taken, [B]."""
+        """Takes the rewards [B] of the last step, for policies that observe them."""
         ...
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the world, [B, ...], of the slots that act: drawn, or without a generator the best."""
+        """Returns actions for the world, [B, ...], of the slots that act: sampled, or the best without generator."""
         ...
 
 
@@ -49,18 +49,18 @@ def evaluate_world(
     explore: bool = False,
     draw: Callable[[NDArray[Any] | None], None] | None = None,
 ) -> EvaluationResult:
-    """Runs exactly so many episodes of a world.
+    """Evaluates policies over a fixed number of a world's episodes.
 
-    Which of the worlds side by side runs which episode is fixed beforehand, as the seeds of the episodes are.
+    Episodes are assigned to the parallel worlds beforehand, as their seeds are.
 
     Args:
-        behaviors: What acts, by policy.
-        world: In which world; its raw rewards count.
-        mapping: Which agent is whose.
+        behaviors: Behavior policies by name.
+        world: The world, whose raw rewards are summed.
+        mapping: Mapping of agents to policies.
         slots: Slots of policies in each world, as in training.
-        episodes: How many.
-        seed: Seed of the episodes and of the actions.
-        explore: Whether actions are drawn instead of the likeliest ones.
+        episodes: Number of episodes.
+            seed: Seed of the episodes and of the actions.
+        explore: Whether actions are sampled instead of the most likely ones.
         draw: Called with a picture of the world [height, width, 3] at each of its steps, None where it has none; the
             episodes then run one after the other.
 
@@ -69,9 +69,9 @@ def evaluate_world(
         episodes, in the order of the world's episodes.
 
     Raises:
-        UsageError: If there are no episodes to run.
-        EnvError: If the world raises, or an episode does not end.
-        KeyboardInterrupt: If the user has wanted the run to end for `INTERRUPT_S`.
+        UsageError: There are no episodes to run.
+        EnvError: The world raises, or an episode does not end.
+        KeyboardInterrupt: The user has interrupted the run, `INTERRUPT_S` ago.
     """
     side_by_side, seeds = episodes_side_by_side(episodes, seed, None if draw is None else 1)
     worlds = make_vector_world(world, side_by_side, seeds, mapping, slots)
@@ -94,7 +94,7 @@ def _run(
     draw: Callable[[NDArray[Any] | None], None] | None,
     awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
-    """Steps all worlds until each has run its episodes; one that is through goes on, and nobody looks."""
+    """Steps all worlds until each has run its episodes; further episodes of a world are ignored."""
     number = worlds.num_worlds
     current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
@@ -149,12 +149,12 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
 
 
 class _Lives:
-    """Returns and lengths of the episodes of a policy's agents, and what their columns add up to.
+    """Returns, lengths and sums of columns of the episodes of a policy's agents.
 
     Args:
         slots: B, slots in all worlds.
         width: K, slots in each world.
-        columns: Names of the numbers that are read from agents' infos.
+        columns: Names of numbers in agents' infos that become columns.
     """
 
     def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
@@ -168,7 +168,7 @@ class _Lives:
         self._steps += acts
 
     def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
-        """Adds what a step gave, and notes the agents whose episode ended in an episode of the world that counts."""
+        """Adds a step's rewards, and records agents' episodes that ended in an evaluated episode of the world."""
         self._sums += shown.rewards
         for name, sums in self._columns.items():
             sums += shown.columns[name]
@@ -182,7 +182,7 @@ class _Lives:
                 sums[slot] = 0.0
 
     def result(self) -> EvaluationResult:
-        """Returns what was found, in the order of the world's episodes."""
+        """Returns the recorded episodes, in the order of the world's episodes."""
         found = sorted(self._found, key=lambda life: life[0])
         columns = {name: [life[3][name] for life in found] for name in self._columns}
         return EvaluationResult([life[1] for life in found], [life[2] for life in found], columns=columns)

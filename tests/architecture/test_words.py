@@ -63,7 +63,7 @@ CLEAN = (
     "cli/", "regression/", "report/", "launch/", "tune/", "cluster/",
     "config.py", "registry.py", "explain.py", "metric.py", "errors.py", "signals.py", "process_end.py",
     "waiting_parent.py", "renamed_settings.py", "commented_yaml.py", "foreign_names.py",
-    "nn/",
+    "nn/", "actors/", "rollout/",
 )  # fmt: skip
 """Rooms and files whose docstrings, comments and messages are in the field's words: a room is added once it is."""
 

@@ -59,7 +59,7 @@ def evaluate_world(
         mapping: Mapping of agents to policies.
         slots: Slots of policies in each world, as in training.
         episodes: Number of episodes.
-            seed: Seed of the episodes and of the actions.
+        seed: Seed of the episodes and of the actions.
         explore: Whether actions are sampled instead of the most likely ones.
         draw: Called with a picture of the world [height, width, 3] at each of its steps, None where it has none; the
             episodes then run one after the other.

@@ -21,10 +21,10 @@ class ActingPolicy:
     """A behavior policy of its own with a trainee's present weights and filters.
 
     Args:
-        trainee: Whose policy acts.
+        trainee: The trainee whose policy acts.
 
     Attributes:
-        trainee: Whose policy acts.
+        trainee: The trainee whose policy acts.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -34,7 +34,7 @@ class ActingPolicy:
         self._draws = generator(trainee.seed, "act")
 
     def refresh(self) -> None:
-        """Has the next call load the weights anew, as they were changed by something else than SGD."""
+        """Marks the weights as changed by something else than SGD, so that the next call loads them."""
         self._sgd_steps = -1
 
     def behavior(self) -> BehaviorPolicy:
@@ -48,7 +48,7 @@ class ActingPolicy:
         return self._behavior
 
     def search(self, simulations: int) -> None:
-        """Has it search before it acts from now on.
+        """Enables tree search before each action.
 
         Args:
             simulations: Simulations of each search; 0 for none.
@@ -67,8 +67,8 @@ class ActingPolicy:
         """Returns the action for one observation.
 
         Args:
-            observation: What the env shows.
-            explore: Whether the action is drawn instead of the likeliest one.
+            observation: The env's observation.
+            explore: Whether the action is sampled instead of the most likely one.
             episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
             prev_reward: What the env gave for the action before, which only views show.
         """
@@ -95,8 +95,8 @@ class ActingPolicy:
 
         Args:
             memory: What this returned for the observation before; None at an episode's start.
-            observation: What the env shows.
-            explore: Whether the action is drawn instead of the likeliest one.
+            observation: The env's observation.
+            explore: Whether the action is sampled instead of the most likely one.
             prev_reward: What the env gave for the action before.
             prev_action: What the env was given, if that was not the action that this returned.
         """

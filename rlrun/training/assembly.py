@@ -1,4 +1,4 @@
-"""Puts a training together: trainees, workers, and the dataflow of one trainee or of several in one world."""
+"""Assembly of a training: trainees, workers, and the dataflow of one trainee or of several in one world."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def assemble(
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
 ) -> RunningTraining:
-    """Returns trainees, workers and dataflow.
+    """Makes the trainees, workers and dataflow of a training.
 
     Args:
         env: The environment, or the world of many agents.
-        policies: What learns, and how.
+        policies: The policies, with their algorithms and settings.
         seed: Root seed.
         announce: Called with a sentence when something is about to take long.
         update_executor: How updates are computed.
@@ -122,7 +122,7 @@ def _curriculum(env: EnvConfig | WorldConfig) -> Curriculum | None:
 
 @dataclass(frozen=True)
 class PoliciesInWorld:
-    """What a world says of itself and of its policies.
+    """Spaces, views and agents of the policies in a world.
 
     Attributes:
         spaces: Of each policy's agents.
@@ -150,7 +150,7 @@ def _in_world(
     copied: Mapping[str, SavedOpponent],
     for_plan: bool,
 ) -> RunningTraining:
-    """Returns what trains the policies of a world.
+    """Makes the training of the policies of a world.
 
     Raises:
         UsageError: Algorithms cannot learn side by side, or one that makes its own experience has tasks.
@@ -269,7 +269,7 @@ def _seat(
     making: Mapping[str, _Making],
     saved: Mapping[str, FrozenPolicy],
 ) -> SeatBehavior:
-    """Returns what acts in a seat.
+    """Makes the behavior of a seat.
 
     Raises:
         UsageError: The policies whose selves sit there have other spaces, or other actions than one another.
@@ -320,7 +320,7 @@ def _seed_of(policy: str, policies: Policies, seed: int) -> int:
 
 
 def policies_in_world(env: WorldConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Makes one world, to see what it is."""
+    """Makes one world, and returns its spaces, views and agents."""
     world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
         game = game_of(env)
@@ -377,10 +377,10 @@ def _learning_together(
 
 
 def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
-    """Returns what an algorithm does on the workers.
+    """Returns an algorithm's operators on the workers.
 
     Raises:
-        UsageError: It learns there, or is told how to collect in a way that several policies do not share.
+        UsageError: It learns there, or has settings of collection that several policies cannot share.
     """
     config = algorithm.config
     for name in algorithm.collect_settings:
@@ -400,7 +400,7 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
 
 
 def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
-    """Returns how the fragments of a world are collected that several algorithms learn from.
+    """Returns the rollout mode of several algorithms that share the workers of a world.
 
     Raises:
         UsageError: They do not want the same.
@@ -421,7 +421,7 @@ _MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
 
 
 class _Making:
-    """Makes the trainee of an algorithm, whose learner starts when somebody reads it."""
+    """Maker of an algorithm's trainee, whose learner starts when it is first read."""
 
     def __init__(
         self,
@@ -468,7 +468,7 @@ def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Returns how an algorithm's rewards become those that are learned from."""
+    """Returns the reward transform of an algorithm."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 

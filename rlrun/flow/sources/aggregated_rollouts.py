@@ -1,8 +1,7 @@
-"""Rollouts by way of aggregators: a tree whose leaves are the workers, whose root is the driver.
+"""Rollouts through aggregators: a tree with workers as leaves and the driver as root.
 
-Plain asynchronous rollouts cost the driver an answer, a question and often a message with weights for every fragment.
-With aggregators between them it has those for every batch: fragments travel from a worker to its aggregator and are put
-together there.
+Plain asynchronous rollouts cost the driver a request, an answer and often a message with weights for every fragment.
+With aggregators it has those for every batch: workers send their fragments to an aggregator, which joins them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class AggregatedRollouts(AsyncRollouts):
 
     @override
     def receive_all(self) -> None:
-        """Counts the fragments of the batches that have arrived, and asks those again whose batch is not full yet."""
+        """Counts the fragments of batches that have arrived; aggregators without a full batch are asked again."""
         for joined in self.workers.joined():
             for rollout in joined.fragments:
                 self.workers.counts.count(rollout)
@@ -41,7 +40,7 @@ class AggregatedRollouts(AsyncRollouts):
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives the waiting batches back; those of an aggregator that there is none of any more come from nobody."""
+        """Restores the waiting batches; those of an aggregator that no longer exists have no worker."""
         super().load_state(state)
         known = self.workers.deliverers
         self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)

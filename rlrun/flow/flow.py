@@ -1,8 +1,8 @@
 """Flow: a stream of items through named operators, lazily pulled, printable, timed, checkpointable.
 
-Nothing happens until an item is pulled, and then only what that item needs. Operators without memory are functions, or
-`Operator` objects if they have settings; operators with memory are `StatefulOperator` objects, whose state the flow
-keeps by their path.
+Nothing is computed until an item is pulled. Operators without state are functions, or
+`Operator` objects if they have settings; operators with state are `StatefulOperator` objects, which checkpoints hold
+by their path.
 
 Examples:
     >>> from rlrun.flow.sources.items import from_items
@@ -164,7 +164,7 @@ class OperatorTiming:
         path: Its path in the plan.
         name: Its name.
         kind: Its kind of node, as in `OperatorInfo`.
-        seconds: Time in it, without what is upstream of it.
+        seconds: Time in it, without the nodes upstream.
         items: Number of items processed.
         learns: Whether that time counts as SGD.
         spans: (Start, end) of each call since `keep_spans`, on the clock of `time.perf_counter`.

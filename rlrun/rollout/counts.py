@@ -39,8 +39,8 @@ class RolloutCounts:
     Attributes:
         env_steps: Env steps of all rollouts received.
         agent_steps: Steps of each policy's agents, in worlds of many agents.
-        missing_finals: Agents whose episode was cut off without a final observation.
-        dropped_rewards: Rewards of worlds that no agent earned.
+        missing_finals: Number of agents' episodes truncated without a final observation.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
         sample_s: Seconds of sampling, summed over the workers.
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
         endless: Called after each rollout, to warn if no episode ends; None for no warning.

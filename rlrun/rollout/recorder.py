@@ -31,7 +31,7 @@ class Recorded:
         closing: By policy, rows [N] and slots [N] of final observations that are so far in the closing row alone,
             although rows before that are empty: each has to be copied to the row after its step.
         missing_finals: Number of agents' episodes truncated without a final observation.
-        dropped_rewards: Number of rewards of agents that did not act.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
         env_step_s: Seconds in `step` of the env, or the worlds.
         inference_s: Seconds in calls of behavior policies.
     """

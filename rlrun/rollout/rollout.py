@@ -48,7 +48,7 @@ class Rollout:
         agent_steps: By policy, steps of its agents in it; empty where every env has one agent.
         agent_episodes: By policy, episodes of its agents that ended in it; empty where every env has one agent.
         missing_finals: Number of agents' episodes truncated without a final observation.
-        dropped_rewards: Number of rewards of agents that did not act.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
         filter_deltas: By policy, new statistics of its filters, by name.
         weights_versions: By policy, version of the weights of the behavior policy.
         sample_s: Seconds of its collection.

@@ -1,4 +1,4 @@
-"""Acting and evaluating with the present weights of what is trained."""
+"""Acting and evaluation with the present weights of a training."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class ActingPolicy:
             observation: The env's observation.
             explore: Whether the action is sampled instead of the most likely one.
             episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
-            prev_reward: What the env gave for the action before, which only views show.
+            prev_reward: Reward of the last action, which only views contain.
         """
         batch = batched(self.trainee.spaces.observation, observation)
         behavior = self.behavior()
@@ -88,17 +88,17 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory after it.
+        """Returns the action for one observation, and the memory after it, which the caller keeps for the episode.
 
         The memory is plain data: the recurrent state, and the last observations, actions and rewards that
-        `model.views` show. So any number of episodes can go on side by side.
+        `model.views` show. So any number of episodes can run in parallel.
 
         Args:
-            memory: What this returned for the observation before; None at an episode's start.
+            memory: The memory returned for the last observation; None at an episode's start.
             observation: The env's observation.
             explore: Whether the action is sampled instead of the most likely one.
-            prev_reward: What the env gave for the action before.
-            prev_action: What the env was given, if that was not the action that this returned.
+            prev_reward: Reward of the last action.
+            prev_action: The last action of the env, if it was another than the returned one.
         """
         behavior = self.behavior()
         if memory is not None:

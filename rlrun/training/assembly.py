@@ -68,12 +68,12 @@ def assemble(
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
         announce: Called with a sentence when something is about to take long.
-        update_executor: How updates are computed.
+        update_executor: Executor of updates.
         copied: The opponents from checkpoints that a saved run had copied; others are read where the seats say.
         for_plan: Whether the dataflow is only printed: nothing is started then, but a world that is asked for spaces.
 
     Raises:
-        UsageError: Algorithms that cannot learn side by side.
+        UsageError: Algorithms cannot learn in one world.
     """
     if isinstance(env, WorldConfig):
         return _in_world(
@@ -126,7 +126,7 @@ class PoliciesInWorld:
 
     Attributes:
         spaces: Of each policy's agents.
-        views: What else each policy can be built for.
+        views: View of the world of each policy.
         agents: The possible agents.
     """
 
@@ -153,7 +153,7 @@ def _in_world(
     """Makes the training of the policies of a world.
 
     Raises:
-        UsageError: Algorithms cannot learn side by side, or one that makes its own experience has tasks.
+        UsageError: Algorithms cannot learn in one world, or one that makes its own experience has tasks.
     """
     sampling, mapping = policies.sampling, policies.agent_mapping()
     for policy, algorithm in policies.algorithms.items():
@@ -245,7 +245,7 @@ def _workers_in_world(worker: WorkerConfig, policies: Policies, algorithms: Mapp
 def _saved_opponents(
     seats: Mapping[str, SeatSettings], world: PoliciesInWorld, copied: Mapping[str, SavedOpponent]
 ) -> dict[str, FrozenPolicy]:
-    """Returns the policies of checkpoints that sit in seats, by what the seats call them.
+    """Reads the policies of checkpoints in seats, by their names there.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -272,7 +272,7 @@ def _seat(
     """Makes the behavior of a seat.
 
     Raises:
-        UsageError: The policies whose selves sit there have other spaces, or other actions than one another.
+        UsageError: The policies whose past selves play there have other spaces, or different kinds of actions.
     """
     checkpoints = policies.seats[seat].checkpoints
     behaviors = {name: making[name].start_learner().policy.behavior() for name in policies.seats[seat].selves}

@@ -282,7 +282,7 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
     Args:
         content: The checkpoint.
         path: Its path in messages.
-        trust: Whether it may ask for more than what is known to be harmless.
+        trust: Whether demands beyond the known harmless ones are allowed.
 
     Raises:
         CheckpointRefused: It asks for more, and `trust` is False.

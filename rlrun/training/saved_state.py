@@ -241,7 +241,7 @@ def load_weights(running: RunningTraining, content: Content) -> None:
 
 
 def adopt(running: RunningTraining, content: Content) -> None:
-    """Adopts what another run of the algorithm has learned: weights, optimizer, filters, counters, returns.
+    """Adopts the learned state of another run of the algorithm: weights, optimizer, filters, counters, returns.
 
     Its own envs, random draws, iterations and seconds continue.
 

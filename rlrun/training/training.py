@@ -182,7 +182,7 @@ class Training:
         Args:
             path: The checkpoint's directory.
             trained_by: Required class of its algorithms.
-            trust: Whether it may ask for more than what is known to be harmless.
+            trust: Whether demands beyond the known harmless ones are allowed.
             eager: Whether a run that began with compiled updates may continue without.
             for_training: Whether it is to be trained on or saved; for acting alone no episode is replayed.
             announce: Called with a sentence when something is about to take long.

@@ -1,10 +1,10 @@
-"""Whose a run is, and what a run or checkpoint of somebody else may ask for before anything of it is followed.
+"""Trust in runs and checkpoints: which ones are the user's own, and which contents of others are harmless.
 
-One's own is a run in one's own folder of runs: whatever it names may be imported, and it writes where it says. A
-stranger's may name what is known to be harmless, which runs no code from elsewhere and reads and writes no other file:
+A run is the user's own if it is in the user's folder of runs: it may import any code, and write to any place. Another
+user's may name only objects known as harmless, which run no code from elsewhere and read and write no other file:
 installed algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own
 worlds, and settings that are numbers, truth values and short plain texts. All else only the user can allow.
-`RecordVideo` writes videos, `make` of Gymnasium imports what it is told to, and a text may name a file to read.
+`RecordVideo` writes videos, `make` of Gymnasium imports any named module, and a text may name a file to read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rlrun.errors import CheckpointRefused, RunDamaged, SpecError
 from rlrun.registry import is_installed_algorithm
 
 _PACKAGES = ("gymnasium.envs.", "ale_py.")
-"""What registers harmless ids."""
+"""Packages whose registered envs are harmless."""
 
 _PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
 """Modules of PettingZoo's own envs."""
@@ -41,13 +41,13 @@ _OPPONENT = re.compile(r"(?P<name>[^()]+)(\([A-Za-z0-9_=+., -]{0,80}\))?")
 
 _SHOWN_CHARACTERS = 80
 _SPECS = (f"*/{SPEC_FILE}", f"*/checkpoints/*/{SPEC_FILE}")
-"""Files of a run that say what its trials are, and what its checkpoints are of."""
+"""Files of a run with the specs of its trials and checkpoints."""
 
 _RECORDS = ("run.json", "*/trial.json")
-"""Files of a run that may name a checkpoint to start from, or the place of a copy."""
+"""Files of a run that may name a checkpoint to start from, or the target of an upload."""
 
 _SEARCH = ("searcher", "scheduler")
-"""Sections by which trials come about that are in no file yet."""
+"""Sections of a spec that create trials later, of which there is no file yet."""
 
 
 def why_not_own(run: Path, runs_dir: Path) -> str:
@@ -69,20 +69,20 @@ def why_not_own(run: Path, runs_dir: Path) -> str:
 
 @cache
 def harmless() -> Mapping[str, frozenset[str]]:
-    """Reads what a stranger's spec may name, by kind: envs, worlds, wrappers, tasks, mappings and opponents."""
+    """Reads the list of harmless objects by kind: envs, worlds, wrappers, tasks, mappings and opponents."""
     listed: Mapping[str, list[str]] = yaml.safe_load(Path(__file__).with_name("harmless.yaml").read_text("utf-8"))
     return {kind: frozenset(names) for kind, names in listed.items()}
 
 
 def refuse_demands(demands: Sequence[str], what: str) -> None:
-    """Refuses what asks for something that only the user can allow.
+    """Raises for a run or checkpoint with demands that only the user can allow.
 
     Args:
-        demands: What it asks for, a clause each; nothing is refused where there is none.
-        what: What asks: a path and a noun.
+        demands: Its demands, a clause each; none to accept it.
+        what: Name of the run or checkpoint: a path and a noun.
 
     Raises:
-        CheckpointRefused: With every demand.
+        CheckpointRefused: There are demands, all of which the message names.
     """
     if demands:
         raise CheckpointRefused(
@@ -92,14 +92,14 @@ def refuse_demands(demands: Sequence[str], what: str) -> None:
 
 
 def refuse_demands_of_run(run: Path) -> None:
-    """Refuses to go on with a stranger's run that asks for what only the user can allow; imports nothing.
+    """Raises for another user's run with demands that only the user can allow; imports nothing.
 
     Args:
         run: The run's directory.
 
     Raises:
-        CheckpointRefused: With everything that it asks for.
-        RunDamaged: If a file of it cannot be understood.
+        CheckpointRefused: There are demands, all of which the message names.
+        RunDamaged: A file of it cannot be understood.
     """
     demands: list[str] = []
     try:
@@ -108,7 +108,7 @@ def refuse_demands_of_run(run: Path) -> None:
         for experiment in _mapping(run / SPEC_FILE).values():
             demands += spec_demands(experiment)
             demands += [
-                f"{part} makes trials that nobody can look at beforehand" for part in _SEARCH if experiment.get(part)
+                f"{part} makes trials that cannot be checked beforehand" for part in _SEARCH if experiment.get(part)
             ]
         for file in _files(run, _RECORDS):
             demands += _record_demands(_mapping(file))
@@ -121,15 +121,15 @@ def refuse_demands_of_run(run: Path) -> None:
 
 
 def spec_demands(spec: Mapping[str, Any]) -> list[str]:
-    """Returns what a spec asks for that is not known to be harmless, a clause each.
+    """Returns the demands of a trial's spec that are not known to be harmless, a clause each.
 
     Args:
-        spec: Plain data with `algorithm`, `env` and `config`, and what else a trial's spec says.
+        spec: The spec as plain data, with `algorithm`, `env` and `config`.
 
     Raises:
-        KeyError: If one of those is missing.
-        TypeError: If policies are none.
-        SpecError: If an env is none.
+        KeyError: One of those is missing.
+        TypeError: Policies have a wrong type.
+        SpecError: An env is malformed.
     """
     if policies := spec.get("policies"):
         demands = _policies_demands(policies, spec.get("mapping")) + _seats_demands(spec.get("seats") or {})
@@ -147,11 +147,11 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
 
 
 def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
-    """Returns what one policy asks for.
+    """Returns the demands of one policy.
 
     Args:
         policy: Its `algorithm` and `config`.
-        path: What messages call its config.
+        path: Name of its config in messages.
     """
     return _algorithm_demands(str(policy["algorithm"])) + text_demands(policy.get("config"), path)
 
@@ -161,7 +161,7 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
 
     Args:
         env: The env or the world.
-        path: Where it stands in the spec.
+        path: Its path in the spec.
     """
     demands = []
     if env.has_many_agents:
@@ -184,7 +184,7 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def text_demands(value: Any, path: str) -> list[str]:
-    """Returns which arguments are more than numbers, truth values, short plain texts, and lists and dicts of those.
+    """Returns a clause for each argument that is no number, truth value, short plain text, list or dict of those.
 
     Examples:
         >>> text_demands({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
@@ -200,7 +200,7 @@ def text_demands(value: Any, path: str) -> list[str]:
 
 
 def is_own_opponent(path: str) -> bool:
-    """Whether an opponent comes with rlrun and has plain settings, so that naming it runs no code from elsewhere.
+    """Whether an opponent is part of rlrun and has plain settings, so that it runs no code from elsewhere.
 
     Examples:
         >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
@@ -217,7 +217,7 @@ def _algorithm_demands(algorithm: str) -> list[str]:
 
 
 def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
-    """Returns what the policies of a world ask for, and the function that maps agents to them."""
+    """Returns the demands of the policies of a world, and of the function that maps agents to them."""
     demands = []
     for name, policy in policies.items():
         demands += policy_demands(policy, f"policies.{name!s:.40}.config")
@@ -227,7 +227,7 @@ def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -
 
 
 def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns what the seats of a league ask for: the code of scripted opponents, and the files of saved ones."""
+    """Returns the demands of the seats of a league: code of scripted opponents, and files of saved ones."""
     code = [
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
         for seat, settings in seats.items()
@@ -265,7 +265,7 @@ def _task_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a world's arguments without those that name a harmless env of rlrun's own, as `SearchedEnv` takes."""
+    """Returns a world's arguments without names of harmless envs of rlrun's own, which `SearchedEnv` takes."""
     own = harmless()["envs"]
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
 
@@ -298,10 +298,10 @@ def _files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    """Returns what a file of a run says.
+    """Reads a file of a run, as a mapping.
 
     Raises:
-        RunDamaged: If it was altered or is no mapping.
+        RunDamaged: It was altered, or is no mapping.
     """
     load = load_json if file.suffix == ".json" else load_plain_yaml
     try:
@@ -316,7 +316,7 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def _record_demands(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what run.json or a trial.json asks for."""
+    """Yields the demands of run.json or a trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
         yield f"from_checkpoint {start!s:.80} is a file to read"
     if (copy := record.get("copy")) is not None:

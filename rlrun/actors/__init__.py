@@ -1,1 +1,1 @@
-"""Objects in Ray actors: the shell around one, the supervision of many, a Ray of one's own."""
+"""Objects in Ray actors: the shell around each, supervision and restarts, a private Ray."""

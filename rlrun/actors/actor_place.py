@@ -1,4 +1,4 @@
-"""One actor's place under supervision: the questions to it, and when it is late."""
+"""State of one supervised actor: its pending calls, restarts and deadlines."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 @dataclass(eq=False)
 class Call:
-    """A question to one actor.
+    """A method call to one actor.
 
     Attributes:
         actor: Index of the actor.
         method: Name of its object's method.
         arguments: The method's arguments.
-        allowed_s: Seconds for the answer.
-        reference: Ray's reference to the answer, while one is under way.
-        done: Whether the answer is there.
+        allowed_s: Timeout of the answer in seconds.
+        reference: Ray's reference to the answer, while the call runs.
+        done: Whether the answer has arrived.
         answer: The answer.
-        inbox: Where the call is put once it is done, for whoever asks many at a time; None for nowhere.
+        inbox: Queue that gets the call once it is done, for callers with many calls at a time; None for none.
     """
 
     actor: int
@@ -33,7 +33,7 @@ class Call:
     inbox: deque[Call] | None = None
 
     def take(self, answer: Any) -> None:
-        """Takes the answer."""
+        """Stores the answer, and appends the call to its inbox."""
         self.done, self.answer, self.reference = True, answer, None
         if self.inbox is not None:
             self.inbox.append(self)
@@ -41,16 +41,16 @@ class Call:
 
 @dataclass(eq=False)
 class ActorPlace:
-    """One actor's place, which outlives the actors in it.
+    """State of one supervised actor, kept over its restarts.
 
     Attributes:
         index: The actor's index.
         shell: Ray's handle, None between a failure and the restart.
-        ready: Reference that says that the object is made, None once it is.
-        calls: Questions without an answer, in their order.
-        since: When it began to work on the first of them, or was started.
-        failures: Failures in a row.
-        restart_at: When to start it again.
+        ready: Reference that is ready once the object is made; None after that.
+        calls: Unanswered calls, in their order.
+        since: Start of the first of them, or of the actor, on the clock of `time.monotonic`.
+        failures: Consecutive failures.
+        restart_at: Time of the next start, on the same clock.
     """
 
     index: int
@@ -63,14 +63,14 @@ class ActorPlace:
 
     @property
     def references(self) -> list[Any]:
-        """What to watch: its start, and its first unanswered question."""
+        """References to wait for: its start, and its first unanswered call."""
         watched = [self.ready] if self.ready is not None else []
         if self.calls and self.calls[0].reference is not None:
             watched.append(self.calls[0].reference)
         return watched
 
     def deadline(self, start_timeout_s: float) -> float:
-        """Returns when to look at an actor that has not answered, on the clock of `time.monotonic`."""
+        """Returns when the actor is late, or is started again, on the clock of `time.monotonic`."""
         if self.shell is None:
             return self.restart_at
         if not self.calls:

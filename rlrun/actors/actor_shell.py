@@ -1,7 +1,7 @@
-"""The Ray actor that every remote part of rlrun runs in: a thin shell around a plain object.
+"""The one class of Ray actors in rlrun: a thin shell around a plain object.
 
-The shell imports neither ray, torch nor gymnasium; what the object needs is imported where it is made, in the actor.
-What the object raises is answered as a `Failure` and raised again by the driver as it was, without Ray's wrapping.
+The shell imports neither ray, torch nor gymnasium; the object's imports happen where it is made, in the actor.
+An exception of the object is returned as a `Failure`. The driver raises it again as it was, without Ray's wrapping.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from rlrun.errors import RlrunError, TrainingFailed
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-"""What BLAS libraries read when they are loaded: with an actor per core, threads of their own only get in the way."""
+"""Variables that BLAS libraries read at their start: with an actor per core, further threads only slow it down."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What an object in an actor raised.
+    """An exception of an object in an actor.
 
     Attributes:
         module: Module of the exception's class.
@@ -43,7 +43,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describes an exception that was caught."""
+        """Makes the failure of a caught exception."""
         attributes = dict(vars(error))
         try:
             pickle.dumps(attributes)
@@ -60,39 +60,39 @@ class Failure:
         )
 
     def error(self, where: str) -> RlrunError:
-        """Returns what the driver raises: rlrun's own exception as it was, any other with its traceback as the message.
+        """Returns the driver's exception: rlrun's own as it was, any other with its traceback as the message.
 
         Args:
-            where: Which actor it was, such as "rollout worker 2".
+            where: Name of the actor, such as "rollout worker 2".
         """
         kind = self._own_class() if self.is_ours else None
         if kind is None:
             return TrainingFailed(f"{where} failed:\n{self.trace}")
-        error = kind.__new__(kind, self.message)  # its constructor may want other arguments than the text
+        error = kind.__new__(kind, self.message)  # its constructor may have other arguments than the text
         vars(error).update(self.attributes)
         return error
 
     def _own_class(self) -> type[RlrunError] | None:
         found: Any = importlib.import_module(self.module)
         for part in self.name.split("."):
-            if part not in vars(found):  # defined inside a function: not to be had by name
+            if part not in vars(found):  # defined inside a function, so that it has no name in the module
                 return None
             found = vars(found)[part]
         return found if isinstance(found, type) and issubclass(found, RlrunError) else None
 
 
 class ActorShell:
-    """Holds an object, calls its methods, and answers with what they return or with a `Failure`.
+    """Holds an object and calls its methods; an exception is returned as a `Failure`.
 
-    An actor works on one call at a time, in the order in which they were made. A failed `tell`, which nobody waits for,
-    is answered at the next `ask`.
+    An actor works on one call at a time, in the order in which they were made. A failed `tell`, which has no
+    answer, is returned by the next `ask`.
     """
 
     def __init__(self, make: bytes, import_paths: Sequence[str]) -> None:
-        """Makes the object; a failure to do so is the answer to whatever is asked.
+        """Makes the object; if that fails, the failure is the answer to every call.
 
         Args:
-            make: What makes the object when it is called, pickled, since unpickling it may need the import paths.
+            make: Pickled factory of the object; pickled, since unpickling it may need the import paths.
             import_paths: Folders of the driver's `sys.path`, where a user's own modules may lie.
         """
         for variable in THREAD_VARIABLES:
@@ -106,11 +106,11 @@ class ActorShell:
             self._failure = Failure.of(error)
 
     def ready(self) -> Failure | None:
-        """Returns once the object is made, with the failure if it could not be."""
+        """Returns the failure to make the object, or None; an answer means that the actor has started."""
         return self._failure
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Returns what a method of the object returns, or a `Failure`."""
+        """Calls a method of the object and returns its result, or a `Failure`."""
         if self._failure is not None:
             return self._failure
         try:
@@ -125,7 +125,7 @@ class ActorShell:
         exit_actor()
 
     def tell(self, method: str, *arguments: Any) -> None:
-        """Calls a method of the object and keeps what it raises for the next answer."""
+        """Calls a method of the object without an answer; a failure is returned by the next `ask`."""
         answer = self.ask(method, *arguments)
         if isinstance(answer, Failure):
             self._failure = answer

@@ -1,4 +1,4 @@
-"""Batches that stay in the object store of the machine they were made on, while only references to them travel."""
+"""References to batches that stay in the object store of the machine where they were collected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlrun.data.sample_batch import SampleBatch
 
 @dataclass(frozen=True)
 class BatchRef:
-    """A fragment that stays in the object store of its worker's machine until somebody fetches it.
+    """Reference to a fragment that stays in the object store of its worker's machine until it is fetched.
 
     Attributes:
         reference: Ray's reference to it.

@@ -1,4 +1,4 @@
-"""Starts a Ray of one's own on this machine: no telemetry, no dashboard, reachable from this machine and user alone."""
+"""A private Ray on this machine: no telemetry, no dashboard, reachable from this machine and user alone."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 from rlrun.errors import EnvironmentUnusable
 
 START_ATTEMPTS = 3
-"""How often Ray is started before it is given up; each time it has 30 seconds, which a busy machine may exceed."""
+"""Attempts to start Ray; each may take 30 seconds, which a busy machine may exceed."""
 
 OBJECT_STORE_BYTES = 256 * 2**20
-"""Fragments pass through the object store a few at a time; Ray's default is 30 % of the memory."""
+"""Size of the object store, which holds a few fragments at a time; Ray's default is 30 % of the memory."""
 
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""By "0" Ray is told to be no part of a cluster, whatever the system: it then has the address 127.0.0.1."""
+"""With "0", Ray is no part of a cluster on any operating system: its address is then 127.0.0.1."""
 
 _folder: tempfile.TemporaryDirectory[str] | None = None
-"""Sockets and logs of the Ray that was started here; nobody else may look in. Ray wants a short path to it."""
+"""Folder of the private Ray's sockets and logs, closed to other users. Ray needs a short path to it."""
 
 
 def start_unless_running(num_cpus: int) -> bool:
-    """Starts Ray for remote workers that are used from Python, outside of any run, unless it runs already.
+    """Starts a private Ray for remote workers in a Python session, unless Ray runs already.
 
     Args:
-        num_cpus: CPUs that it is to believe in; cores are shared if there are fewer.
+        num_cpus: CPUs that Ray counts; cores are shared if there are fewer.
 
     Returns:
         Whether it was started here.
@@ -44,13 +44,13 @@ def start_unless_running(num_cpus: int) -> bool:
 
 
 def prepare_environment(*, loopback: bool) -> None:
-    """Says what Ray reads when it is imported: nothing is sent home, and its token is on.
+    """Sets the environment variables that Ray reads at its import: no telemetry, authentication by token.
 
-    Ray reads its mode of authentication once: set later, the driver and its workers would disagree; left alone, Ray
-    turns its token on by itself for what it starts. What the user has set is left.
+    Ray reads its mode of authentication once: set later, the driver and its workers would disagree. Variables that the
+    user has set are kept.
 
     Args:
-        loopback: Whether it is for this machine alone: Ray then listens on the loopback interface, and else on all.
+        loopback: Whether Ray is for this machine alone: it then listens on the loopback interface, and else on all.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray keeps a record of every call for its dashboard, which is never started here; a long sweep makes very many.
@@ -62,14 +62,14 @@ def prepare_environment(*, loopback: bool) -> None:
 
 
 def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[[str], object] = warnings.warn) -> None:
-    """Starts Ray in this process's name; where it does not come up in its time, again.
+    """Starts Ray for this process, with further attempts where it does not come up in time.
 
-    What an attempt that failed has left running ends with this process, by Ray's own doing.
+    Processes of failed attempts end with this process; Ray sees to that.
 
     Args:
-        num_cpus: CPUs that it is to believe in.
+        num_cpus: CPUs that Ray counts.
         object_store_bytes: Size of its object store.
-        quiet: Whether its processes' output is thrown away instead of going where this process's goes.
+        quiet: Whether its processes' output is dropped instead of forwarded to this process's output.
         say: Called with a sentence before each further attempt.
 
     Raises:
@@ -81,7 +81,7 @@ def start(num_cpus: int, object_store_bytes: int, *, quiet: bool, say: Callable[
             return
         except Exception as error:
             if type(error) is not Exception and not isinstance(error, ConnectionError | TimeoutError):
-                raise  # a full disk, say; of a node that is late Ray tells by an Exception of no class of its own
+                raise  # a full disk, for example; for a node that is late Ray raises a plain Exception
             stop()
             told = f"Ray did not come up on this machine ({str(error).strip().partition('. ')[0]})"
             if attempt == START_ATTEMPTS:
@@ -96,13 +96,13 @@ def _start(num_cpus: int, object_store_bytes: int, *, quiet: bool) -> None:
     import ray
 
     if not has_token():
-        # A token in the environment reaches Ray's processes and nobody else's, and writes nothing into the user's home.
+        # A token in the environment reaches Ray's processes alone, and writes nothing into the user's home.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     global _folder
     _folder = tempfile.TemporaryDirectory(prefix="rlrun-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
     ray.init(
         address="local",
-        _temp_dir=f"{_folder.name}/ray",  # which Ray opens to everyone
+        _temp_dir=f"{_folder.name}/ray",  # this folder Ray opens to all users
         num_cpus=num_cpus,
         include_dashboard=False,
         object_store_memory=object_store_bytes,
@@ -123,7 +123,7 @@ def stop() -> None:
 
 
 def is_bound_to_this_machine() -> bool:
-    """Whether Ray was imported for this machine alone, which a process cannot take back."""
+    """Whether Ray was imported for this machine alone, which a process cannot change any more."""
     return "ray" in sys.modules and os.environ.get(LOOPBACK_VARIABLE) == "0"
 
 

@@ -1,4 +1,4 @@
-"""Remote objects under one supervision: whoever dies or hangs is made anew, told what it must know, and asked again."""
+"""Supervision of actors: one that dies or hangs is restarted, with its last orders and unanswered calls sent again."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from rlrun.actors.actor_shell import ActorShell, Failure
 from rlrun.errors import TrainingFailed
 
 START_TIMEOUT_S = 300.0
-"""Seconds for an actor's start: its place in the cluster, its imports, its envs."""
+"""Timeout of an actor's start: its scheduling in the cluster, its imports, its envs."""
 
 LONGEST_BACK_OFF_S = 30.0
-"""Seconds between an actor's failures in a row and its next start grow up to this."""
+"""Longest exponential back-off between an actor's consecutive failures and its next start."""
 
 CLOSE_TIMEOUT_S = 5.0
-"""Seconds for all actors together to close what they hold."""
+"""Timeout for all actors together to release their resources."""
 
 
 def unknown(index: int) -> str:
-    """Knows nothing of what an object was at work on when its actor ended."""
+    """Default of `ended_in`: no word about the object's last work."""
     return ""
 
 
 class SupervisedActors:
-    """A number of actors, each a shell around an object of the same kind; Ray must run before one is made.
+    """Supervised actors, each a shell around an object of the same kind; Ray must run before.
 
-    What a look at them costs grows with the answers that are there, and hardly with the number of actors: what to watch
-    is kept up to date with every question and answer, and deadlines are gone through when the next of them has come.
-    Making them starts all actors at once and waits for none.
+    The cost of `attend` grows with the number of new answers, and hardly with the number of actors: watched references
+    are updated at each call and answer, and deadlines are checked when the next one has passed. The constructor starts
+    all actors at once and waits for none.
 
     Args:
-        make: Gives for an index what makes the object when it is called in the actor; asked again for each restart.
+        make: Returns the picklable factory of the object of an index; called again for each restart.
         indices: The actors' indices.
-        what: What the object is, for messages: "rollout worker".
-        num_cpus: CPUs that the cluster sets aside for each actor.
-        timeout_s: Seconds after which an answer is given up and its actor is killed.
-        max_restarts: Restarts in all before the failure becomes the run's.
-        num_gpus: GPUs that the cluster sets aside for each actor.
-        max_concurrency: Calls that an actor works on at a time; with several, in any order.
-        without_it: What is said of an actor that no restart is left for; None for a word about the restarts.
-        ended_in: Gives for an index what its object was at work on when the actor ended, "" where nobody knows.
+        what: Kind of the object in messages: "rollout worker".
+        num_cpus: CPUs that Ray reserves for each actor.
+        timeout_s: Timeout of an answer, after which its actor is killed.
+        max_restarts: Restarts of all actors together; with one more failure the run fails.
+        num_gpus: GPUs that Ray reserves for each actor.
+        max_concurrency: Calls that an actor executes at a time; with several, in any order.
+        without_it: End of the message when no restart is left; None for a clause about `max_worker_restarts`.
+        ended_in: Returns, for messages, the last work of the object of an index; "" where it is unknown.
 
     Attributes:
         indices: The actors' indices.
-        restarts: How many actors were made anew.
+        restarts: Number of restarts so far.
     """
 
     def __init__(
@@ -86,22 +86,22 @@ class SupervisedActors:
         self._without_it = without_it or (allowed if max_restarts else "max_worker_restarts allows no restart")
         self._ended_in = ended_in
         self.restarts = 0
-        # By method and what about: a value and its reference.
+        # By (method, about): the value of the last `tell` and its reference.
         self._told: dict[tuple[str, Hashable], tuple[Any, Any]] = {}
         self._places = {index: ActorPlace(index) for index in indices}
-        self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered question, by reference
+        self._watched: dict[Any, ActorPlace] = {}  # each actor's start and its first unanswered call, by reference
         self._look_at = math.inf  # no deadline is before this
         for place in self._places.values():
             self._start(place)
 
     def ask(self, actor: int, method: str, *arguments: Any, may_take_long: bool = False) -> Call:
-        """Asks one actor; the answer is in the call once it is done.
+        """Calls a method of one object; the answer is in the returned call once it is done.
 
         Args:
             actor: Its index.
             method: Name of its object's method.
             arguments: The method's arguments.
-            may_take_long: Whether the answer may take as long as a start, such as returning to where an env was.
+            may_take_long: Whether the answer may take as long as a start, such as a replay of episodes.
         """
         call = Call(actor, method, arguments, self._start_timeout_s if may_take_long else self._timeout_s)
         place = self._places[actor]
@@ -113,11 +113,11 @@ class SupervisedActors:
         return call
 
     def post(self, actor: int, method: str, *arguments: Any) -> None:
-        """Calls a method of one object, which nobody waits for; it is lost with the actor, and while there is none.
+        """Calls a method of one object without an answer; the call is lost if the actor is or gets lost.
 
         Args:
             actor: Its index.
-            method: Name of its object's method; what that raises is the answer to the next question.
+            method: Name of its object's method; its failure is the answer to the next call.
             arguments: The method's arguments.
         """
         shell = self._places[actor].shell
@@ -125,15 +125,15 @@ class SupervisedActors:
             shell.tell.options(num_returns=0).remote(method, *arguments)
 
     def tell(self, method: str, value: Any, only: int | None = None, about: Hashable = None) -> None:
-        """Calls a method of all objects, or of one, with a value that is put into the object store once.
+        """Calls a method of all objects, or of one, with a value that is stored in the object store once.
 
-        An actor that is made anew is told the last value of each method again, or the last ones about different things.
+        An actor that is restarted gets the last value for each pair of `method` and `about` again.
 
         Args:
             method: Its name.
-            value: What it is called with.
+            value: Its argument.
             only: The index of the one object; None for all.
-            about: What the value is about, where the values of one method do not replace one another.
+            about: Topic of the value: a new value replaces only the last one of the same topic.
         """
         key = method, about
         if key not in self._told or self._told[key][0] is not value:
@@ -144,27 +144,27 @@ class SupervisedActors:
             self._tell(self._places[index], key)
 
     def attend(self) -> None:
-        """Takes in the answers that are there, and makes anew who died or is late; never waits.
+        """Collects the answers that have arrived, and restarts actors that died or are late; never waits.
 
         Raises:
-            RlrunError: What an object raised, as it was.
-            TrainingFailed: If an object raised something else, the restarts are used up, or the cluster has become too
-                small.
+            RlrunError: An object raised it.
+            TrainingFailed: An object raised another exception, the restarts are used up, or the cluster has become
+                too small.
         """
         for reference, answer in self._arrived():
             place = self._watched.pop(reference, None)
-            if place is not None:  # its actor was not made anew meanwhile
+            if place is not None:  # its actor was not restarted meanwhile
                 self._take(place, reference, answer)
         if time.monotonic() >= self._look_at:
             self._look_for_late()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the references of which one has to be ready, or else the deadline over, before there is news."""
+        """Returns the references to wait for, of which one is enough, and the deadline of that wait."""
         is_asked = any(place.calls for place in self._places.values())
         return tuple(self._watched), self._look_at if is_asked else math.inf
 
     def wait(self, until: float = math.inf) -> None:
-        """Waits for news, or for a moment on the clock of `time.monotonic`."""
+        """Waits for the next answer or deadline, at most until a moment on the clock of `time.monotonic`."""
         import ray
 
         references, deadline = self.awaited()
@@ -188,7 +188,7 @@ class SupervisedActors:
             self.wait()
 
     def answers_of_all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Calls a method of every object with its own arguments, however long that takes, and returns the answers.
+        """Calls a method of every object with its own arguments, with the timeout of a start, and returns the answers.
 
         Raises:
             RlrunError: As `attend`.
@@ -197,18 +197,18 @@ class SupervisedActors:
         return self.answers([self.ask(index, method, *own, may_take_long=True) for index, own in asked])
 
     def shells(self) -> list[Any]:
-        """Returns Ray's handles of the actors, in their order, for those that are to call them directly."""
+        """Returns Ray's handles of the actors, in their order, for direct calls."""
         return [place.shell for place in self._places.values()]
 
     def forget(self) -> None:
-        """Drops all questions; what is under way for them is wasted."""
+        """Drops all unanswered calls; their answers are ignored."""
         for place in self._places.values():
             self._unwatch(place)
             place.calls.clear()
             self._watch(place)
 
     def close(self) -> None:
-        """Lets the objects close what they hold, and ends the actors."""
+        """Calls `close` of the objects, and ends the actors."""
         import ray
 
         if not ray.is_initialized():
@@ -218,7 +218,7 @@ class SupervisedActors:
         if closed:
             ray.wait(closed, num_returns=len(closed), timeout=CLOSE_TIMEOUT_S)
         for shell in shells:
-            # Ray may lose a kill where a process has the port of one before it; the actor would keep its CPUs for ever.
+            # Ray may lose a kill if a process got the port of a former one; the actor would then keep its CPUs forever.
             shell.leave.options(num_returns=0).remote()
         for shell in shells:
             ray.kill(shell)
@@ -247,7 +247,7 @@ class SupervisedActors:
             place.shell.tell.options(num_returns=0).remote(key[0], self._told[key][1])
 
     def _watch(self, place: ActorPlace) -> None:
-        """Has an actor's next answer noticed, and its being late."""
+        """Adds an actor's references and deadline to the watched ones."""
         self._watched.update(dict.fromkeys(place.references, place))
         self._look_at = min(self._look_at, place.deadline(self._start_timeout_s))
 
@@ -256,7 +256,7 @@ class SupervisedActors:
             self._watched.pop(reference, None)
 
     def _arrived(self) -> list[tuple[Any, Any]]:
-        """Returns the references that are ready, with what they hold or the RayError that they end in."""
+        """Returns the references that are ready, with their values, or the RayErrors that they raise."""
         import ray
         from ray.exceptions import RayError
 
@@ -269,7 +269,7 @@ class SupervisedActors:
             return [(reference, _held(reference)) for reference in ready]
 
     def _take(self, place: ActorPlace, reference: Any, answer: Any) -> None:
-        """Takes an answer; if the actor died instead, that is dealt with."""
+        """Stores an answer, or restarts the actor if it died instead."""
         from ray.exceptions import RayError, RayTaskError
 
         if isinstance(answer, RayTaskError):
@@ -288,7 +288,7 @@ class SupervisedActors:
         self._watch(place)
 
     def _look_for_late(self) -> None:
-        """Starts who has waited long enough after a failure, and makes anew who is late."""
+        """Starts actors whose back-off is over, and restarts those that are late."""
         self._look_at = math.inf
         for place in self._places.values():
             if time.monotonic() >= place.deadline(self._start_timeout_s):
@@ -310,7 +310,7 @@ class SupervisedActors:
             self._renew(place, f"did not start within {self._start_timeout_s:g} s, perhaps for want of CPUs,")
 
     def _renew(self, place: ActorPlace, reason: str) -> None:
-        """Ends an actor and has it started again, at once after its first failure and later after each one more."""
+        """Restarts an actor: at once after a first failure, with exponential back-off after further ones."""
         import ray
 
         self._unwatch(place)
@@ -344,7 +344,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _held(reference: Any) -> Any:
-    """Returns what a reference holds, or the RayError that it ends in."""
+    """Returns a reference's value, or the RayError that it raises."""
     import ray
     from ray.exceptions import RayError
 

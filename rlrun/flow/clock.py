@@ -1,4 +1,4 @@
-"""The clock of a trainee: how far learning has come, and the settings that follow it."""
+"""Clock of a trainee: its counter of steps, and the scheduled settings that follow it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
 
 ClockUnit = Literal["env_steps", "sgd_steps"]
-"""What a clock counts: steps of the world, or minibatches where experience is not collected but given."""
+"""Unit of a clock: env steps, or SGD steps where experience is not collected but given."""
 
 
 class Clock:
-    """Scheduled settings and the counter that they and the iterations follow.
+    """Step counter of a trainee, and settings scheduled by it.
 
     Args:
-        schedules: Settings that change over a run, by name; learning rates among them.
-        counts: Where env steps are counted.
-        start_learner: Returns the learner whose minibatches count.
+        schedules: Schedules by setting; learning rates among them.
+        counts: Counter of env steps.
+        start_learner: Returns the learner, whose SGD steps count.
         unit: The counter that schedules and iterations follow.
-        fixed: Settings that others schedule and that have one value here, by name.
+        fixed: Constant settings that other trainings schedule, by name.
 
     Attributes:
-        schedules: Settings that change over a run, by name; they may be replaced between two updates.
-        fixed: Settings that others schedule and that have one value here, by name.
+        schedules: Schedules by setting, which may be replaced between two updates.
+        fixed: Constant settings that other trainings schedule, by name.
         unit: The counter that schedules and iterations follow.
     """
 
@@ -48,7 +48,7 @@ class Clock:
         self._began_at = self._env_steps_began_at = 0
 
     def begin_iteration(self) -> None:
-        """Notes that an iteration begins now."""
+        """Begins an iteration: counters of the iteration start at 0."""
         self._began_at, self._env_steps_began_at = self.steps, self.env_steps
 
     @property
@@ -76,5 +76,5 @@ class Clock:
         return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:
-        """Returns the present values of all scheduled settings by name, and of those that are fixed here."""
+        """Returns the present values of all scheduled and fixed settings by name."""
         return values_at({**self.fixed, **self.schedules}, self.steps)

@@ -1,4 +1,4 @@
-"""What dataflows know of the rollout workers; see `rlrun.rollout.worker_set.WorkerSet`."""
+"""Interface of the rollout workers in dataflows; see `rlrun.rollout.worker_set.WorkerSet`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CollectedSteps(Protocol):
-    """What the fragments that were received amount to; who receives one counts it."""
+    """Counts of the received fragments; the receiver of a fragment counts it."""
 
     env_steps: int
 
@@ -22,7 +22,7 @@ class CollectedSteps(Protocol):
         ...
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
-        """Returns what a policy's filters have seen since the last call, by name."""
+        """Returns the new statistics of a policy's filters since the last call, by name."""
         ...
 
 
@@ -32,7 +32,7 @@ class CollectingWorkers(Protocol):
     Attributes:
         num_workers: Remote workers; 0 for the local one alone.
         indices: The workers' indices: 0 for the local one, else from 1.
-        deliverers: Indices of who is asked for fragments: the workers, or aggregators, from 1.
+        deliverers: Indices of the recipients of requests: the workers, or aggregators, from 1.
     """
 
     num_workers: int
@@ -41,27 +41,27 @@ class CollectingWorkers(Protocol):
 
     @property
     def counts(self) -> CollectedSteps:
-        """What was received so far."""
+        """Counts of the fragments received so far."""
         ...
 
     def postprocess(self, policy: str, operators: OperatorChain) -> None:
-        """Has a policy's batches pass operators on the workers; to be said before the workers start."""
+        """Sets operators that the workers apply to a policy's batches; to be called before the workers start."""
         ...
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Gathers the remote workers behind aggregators; to be said before they start."""
+        """Assigns the remote workers to aggregators; to be called before they start."""
         ...
 
     def keep_states(self) -> None:
-        """Has each fragment tell where its worker is, so that a lost one is made again just there."""
+        """Has each fragment hold its worker's state, from which a lost worker is restarted exactly."""
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Gives all deliverers, or one, orders; the same object given several times is stored once."""
+        """Sends orders to all deliverers, or to one; the same object sent several times is stored once."""
         ...
 
     def request(self, deliverer: int) -> None:
-        """Asks one deliverer for a fragment or a batch."""
+        """Requests a fragment or a batch of one deliverer."""
         ...
 
     def arrived(self) -> list[Rollout]:
@@ -73,5 +73,5 @@ class CollectingWorkers(Protocol):
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
         ...

@@ -1,4 +1,4 @@
-"""Runs flows side by side in one thread."""
+"""Concurrent flows in one thread, pulled in weighted turns."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ def concurrently(
 ) -> Flow[Any]:
     """Pulls several flows in turns, each item from one of them.
 
-    A branch in which nothing is ready forfeits the rest of its turn, so that no branch holds up another. Only a
-    barrier, such as a synchronous source's, is waited for: how its branch alternates with the others never depends on
-    how fast the workers are.
+    A branch in which nothing is ready loses the rest of its turn, so that no branch blocks another. Only a barrier,
+    such as a synchronous source's, is waited for: the order of its turns never depends on the speed of workers.
 
     Args:
         flows: The branches, in the order of their turns.
         weights: Items pulled from each branch in its turn, 1 by default.
-        output: The branch or branches whose items the joined flow delivers, all by default; the items of the others
-            have done their work when they arrive here and are dropped.
+        output: The branch or branches whose items the joined flow delivers, all by default; items of the others are
+            dropped.
 
     Raises:
-        UsageError: If the weights or the output do not fit the flows.
+        UsageError: The weights or the output do not fit the flows.
 
     Examples:
         >>> from rlrun.flow.sources.items import from_items
@@ -78,8 +77,8 @@ class Concurrently(Node):
     def poll(self) -> Polled:
         """Returns the next item of an output branch; meanwhile the other branches take their turns as well.
 
-        After a round of turns without such an item it returns, so that what polls it can have other branches go on: an
-        output branch may wait for one of those, and a branch beside it never run dry.
+        It returns `Pending` after a round of turns without such an item, so that the caller can poll other branches. An
+        output branch may wait for one of those, while a branch next to it always has items.
         """
         missing: list[Pending] = []
         went_on, turns = False, 0
@@ -116,12 +115,12 @@ class Concurrently(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: whose turn it is."""
+        """Always: the state is the branch whose turn it is."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns whose turn it is and how much of it is over."""
+        """Returns the branch whose turn it is, and the items pulled in that turn."""
         return {"branch": self._branch, "taken": self._taken}
 
     @override

@@ -1,4 +1,4 @@
-"""The running moments of a policy, which go out with its weights."""
+"""Running moments of a policy's filters, which are broadcast with its weights."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Filters:
     """Running moments by name: `observations/<part>` for the observation filter, `returns` for reward scaling.
 
     Attributes:
-        moments: The moments of everything seen so far, by name.
+        moments: The moments of all data so far, by name.
     """
 
     def __init__(self) -> None:
         self.moments: dict[str, Moments] = {}
 
     def merge(self, deltas: Mapping[str, Moments]) -> None:
-        """Adds what workers have seen since the last time."""
+        """Merges new moments of the workers."""
         for name, delta in deltas.items():
             self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
 
@@ -28,5 +28,5 @@ class Filters:
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Loads what `state` returned."""
+        """Restores `state()`."""
         self.moments = {name: Moments.from_state(moments) for name, moments in state.items()}

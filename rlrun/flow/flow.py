@@ -1,8 +1,8 @@
-"""A stream of items through named operators: lazily pulled, printable, timed, checkpointable.
+"""Flow: a stream of items through named operators, lazily pulled, printable, timed, checkpointable.
 
-Nothing happens until an item is pulled, and then only what that item needs. Operators without memory are functions, or
-`Operator` objects if they have settings; operators with memory are `StatefulOperator` objects, whose state the flow
-keeps by their path.
+Nothing is computed until an item is pulled. Operators without state are functions, or
+`Operator` objects if they have settings; operators with state are `StatefulOperator` objects, which checkpoints hold
+by their path.
 
 Examples:
     >>> from rlrun.flow.sources.items import from_items
@@ -52,66 +52,66 @@ R = TypeVar("R")
 
 
 class FlowStalled(TrainingFailed):
-    """No branch of a flow can go on, and nothing is under way that would change it."""
+    """No branch of a flow can continue, and no request is pending that would change that."""
 
 
 class Operator(ABC):
     """A callable with settings, printed in a plan as `Name(setting=value)`.
 
     Attributes:
-        learns: Whether its time is that of the learner's SGD, for a profile.
+        learns: Whether its time counts as SGD in profiles.
     """
 
     learns: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, item: Any) -> Any:
-        """Works on one item."""
+        """Processes one item, and returns the item for the next operator."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows of it, none by default."""
+        """Returns its settings for the printed plan, none by default."""
         return {}
 
     @property
     def declared_metrics(self) -> Sequence[Metric]:
-        """What `metrics` returns, declared: none by default."""
+        """Declarations of the metrics that `metrics` returns, none by default."""
         return ()
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the result of an iteration reports of it, none by default."""
+        """Returns its metrics for the result of an iteration, none by default."""
         return {}
 
     @property
     def unsaved(self) -> str:
-        """What a checkpoint made now lacks of it, so that a run goes on otherwise; "" as by default if nothing."""
+        """Reason why a run does not resume exactly from a checkpoint made now; "", the default, if it does."""
         return ""
 
     def pending(self) -> Pending | None:
-        """Returns what has to happen before an item is worth pulling for it; None, as by default, if nothing has."""
+        """Returns the condition to wait for before the next item is pulled for it; None, the default, for none."""
         return None
 
     def close(self) -> None:
-        """Frees what it holds, such as processes that it has started; nothing by default."""
+        """Releases its resources, such as processes that it has started; does nothing by default."""
         return
 
 
 class StatefulOperator(Operator):
-    """An operator that remembers something between items, which a checkpoint has to keep."""
+    """An operator with state between items, which checkpoints hold."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Returns what it remembers: dicts, lists, texts, numbers, None and NumPy arrays."""
+        """Returns its state: dicts, lists, texts, numbers, None and NumPy arrays."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
 
 
 class WorkerOperator(Operator):
-    """An operator for workers that is to know which worker it serves or with which weights that one acts."""
+    """An operator on workers that depends on the worker's index or on the weights of the behavior policy."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
-        """Returns what is sent to a worker in place of this operator, when the worker is started or made anew.
+        """Returns the operator for one worker, when that is started or restarted; this one by default.
 
         Args:
             worker: The worker's index; 0 is the trial's own process.
@@ -119,31 +119,31 @@ class WorkerOperator(Operator):
         return self
 
     def begin(self) -> None:
-        """Is called on the worker while it starts, which may take longer than a fragment."""
+        """Initialises the operator on the worker, before the first fragment."""
         return
 
     def set_weights(self, weights: Weights) -> None:
-        """Is called on the worker with the weights that act from its next fragment on."""
+        """Takes the weights of the worker's behavior policy from its next fragment on."""
         return
 
     @override
     def close(self) -> None:
-        """Frees what the operator holds, first on its worker and then in the trial's process."""
+        """Releases its resources; called on its worker, and in the trial's process after that."""
         return
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """One step of a flow's plan.
+    """One operator or source in a flow's plan.
 
     Attributes:
-        path: Where it stands, unique in the plan: its name, after the numbers of the branches that lead to it.
+        path: Its unique path in the plan: its name, after the numbers of the branches that lead to it.
         name: The operator's name.
-        kind: How it deals with items: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
+        kind: Its kind of node: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
             followed_by or concurrently.
-        settings: What to print of it.
-        stateful: Whether a checkpoint holds something of it.
-        on_workers: Name and settings of the operators that a source has applied on the workers.
+        settings: Its settings for the printed plan.
+        stateful: Whether checkpoints hold a state of it.
+        on_workers: Name and settings of a source's operators on the workers.
         branches: The plans that it joins, for `concurrently` and `followed_by`.
     """
 
@@ -158,16 +158,16 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class OperatorTiming:
-    """What an operator has cost so far.
+    """Time spent in an operator so far.
 
     Attributes:
         path: Its path in the plan.
         name: Its name.
-        kind: How it deals with items, as in `OperatorInfo`.
-        seconds: Time in it, without what is upstream of it.
-        items: Items it has worked on.
-        learns: Whether that is the learner's SGD.
-        spans: When it worked since they were asked for, on the clock of `time.perf_counter`.
+        kind: Its kind of node, as in `OperatorInfo`.
+        seconds: Time in it, without the nodes upstream.
+        items: Number of items processed.
+        learns: Whether that time counts as SGD.
+        spans: (Start, end) of each call since `keep_spans`, on the clock of `time.perf_counter`.
     """
 
     path: str
@@ -183,11 +183,11 @@ class Flow(Iterator[T_co]):
     """A stream of items; pull it with `next`, a loop, or `take`.
 
     Args:
-        node: The last step; sources, such as `PolicyWorkers.rollouts`, begin flows.
+        node: The last node; flows begin with sources, such as `PolicyWorkers.rollouts`.
 
     Attributes:
         waited_s: Seconds for which pulling this flow waited because nothing in it was ready.
-        waits: When that was, on the clock of `time.perf_counter`; None where nobody wants to know.
+        waits: (Start, end) of each wait, on the clock of `time.perf_counter`; None without `keep_spans`.
     """
 
     def __init__(self, node: Node) -> None:
@@ -196,11 +196,11 @@ class Flow(Iterator[T_co]):
         self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
-        """Passes each item through an operator."""
+        """Applies an operator to each item."""
         return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
-        """Passes each item to an operator that returns none, one or several."""
+        """Applies an operator that returns none, one or several items for each item."""
         return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
@@ -208,10 +208,10 @@ class Flow(Iterator[T_co]):
         return _flow_through(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
 
     def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
-        """Returns flows that each deliver every item of this one; the items are the same objects.
+        """Returns several flows that each deliver every item of this one; the items are the same objects.
 
         Args:
-            copies: How many flows.
+            copies: Number of flows.
             lead: Items by which one copy may be ahead of the slowest; beyond that it waits.
         """
         duplicate = Duplicate(self.node, copies, lead)
@@ -222,9 +222,9 @@ class Flow(Iterator[T_co]):
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
-        """Delivers these items, each after another flow was pulled for as long as it had something ready.
+        """Delivers these items, each after the other flow has processed everything that is ready.
 
-        What the other flow delivers has done its work by then and is dropped.
+        The other flow's items are dropped.
 
         Examples:
             >>> from rlrun.flow.sources.items import from_items
@@ -236,13 +236,13 @@ class Flow(Iterator[T_co]):
         return Flow(FollowedBy(self.node, other.node))
 
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
-        """Returns this flow with an operator more, for each item that its one operator of a kind delivers.
+        """Returns this flow with a further operator after its only operator of a kind.
 
-        Who puts a training together so adds to a dataflow that an algorithm has written.
+        With it the assembly of a training extends the dataflow of an algorithm.
 
         Args:
-            kind: The kind of the operator in front.
-            operator: The operator that follows it.
+            kind: Class of the operator before it.
+            operator: The operator to insert.
 
         Returns:
             The flow; None if it has no operator of that kind, or several.
@@ -261,7 +261,7 @@ class Flow(Iterator[T_co]):
 
         Raises:
             StopIteration: At the end of a finite stream.
-            FlowStalled: If every branch waits for another one.
+            FlowStalled: Every branch waits for another one.
         """
         items_before = -1
         while True:
@@ -274,7 +274,7 @@ class Flow(Iterator[T_co]):
                 continue
             items = sum(node.items for node in self._places()) if not _is_awaitable(polled) else -1
             if items == items_before >= 0:
-                raise FlowStalled(f"the flow cannot go on: {'; '.join(polled.reasons) or 'every branch waits'}")
+                raise FlowStalled(f"the flow cannot continue: {'; '.join(polled.reasons) or 'every branch waits'}")
             items_before = items
             self._wait(polled)
 
@@ -283,7 +283,7 @@ class Flow(Iterator[T_co]):
         return [item for _, item in zip(range(number), self, strict=False)]
 
     def state(self, *, without: Sequence[Flow[Any]] = ()) -> dict[str, Any]:
-        """Returns what all operators remember, by path, and the items that wait between them.
+        """Returns the states of all nodes by path, with the items that wait in them.
 
         Args:
             without: Flows that lead into this one, whose state is kept elsewhere.
@@ -295,10 +295,10 @@ class Flow(Iterator[T_co]):
         }
 
     def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
-        """Goes on with what `state` of the same plan returned, with the same flows left out.
+        """Restores `state()` of the same plan, with the same flows left out.
 
         Raises:
-            CheckpointError: If it was saved by another plan.
+            CheckpointError: It was saved by another plan.
         """
         places = self._places(without)
         saved, own = list(state["plan"]), list(places.values())
@@ -311,27 +311,27 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def unsaved(self) -> list[str]:
-        """Returns what a state made now lacks: a run that goes on from it does not do so bit for bit."""
+        """Returns the reasons why a run does not resume bit for bit from a state made now."""
         return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the operators have results report of them."""
+        """Returns the metrics of all operators, for the result of an iteration."""
         return {
             name: value for node in self._places() if (own := _operator(node)) for name, value in own.metrics().items()
         }
 
     def declared_metrics(self) -> list[Metric]:
-        """Returns what the operators declare of what they have results report, each once."""
+        """Returns the declarations of the operators' metrics, each once."""
         declared = (metric for node in self._places() if (own := _operator(node)) for metric in own.declared_metrics)
         return list(dict.fromkeys(declared))
 
     def close(self) -> None:
-        """Ends what steps have started, such as actors that keep a replay; workers are not among it."""
+        """Closes all operators, which end actors of a replay, for example; rollout workers are closed elsewhere."""
         for node in self._places():
             (_operator(node) or node).close()
 
     def timings(self) -> list[OperatorTiming]:
-        """Returns what each operator has cost so far, in the order of the plan."""
+        """Returns the time spent in each operator so far, in the order of the plan."""
         return [
             OperatorTiming(
                 path,
@@ -346,27 +346,27 @@ class Flow(Iterator[T_co]):
         ]
 
     def keep_spans(self) -> None:
-        """Notes from now on when each operator works and when the flow waits, which `timings` and `waits` tell.
+        """Records from now on when each operator works and when the flow waits, for `timings` and `waits`.
 
-        A long run would fill the memory: an operator's span takes some 120 bytes.
+        Not for long runs: each span takes about 120 bytes.
         """
         for node in self._places():
             node.spans = []
         self.waits = []
 
     def describe(self) -> tuple[OperatorInfo, ...]:
-        """Returns the plan: the steps from the source to the end."""
+        """Returns the plan: the nodes from the source to the end."""
         return _described(self.node, self._places())
 
     def _places(self, without: Sequence[Flow[Any]] = ()) -> dict[Node, str]:
-        """Returns the path of every node, the ones upstream first, but of those of some flows that lead into it."""
+        """Returns the path of every node, upstream first, without the nodes of some flows that lead into it."""
         places: dict[Node, str] = {}
         _locate(self.node, "", places)
         apart = {node for flow in without for node in flow._places()}
         return {node: path for node, path in places.items() if node not in apart}
 
     def _wait(self, pending: Pending) -> None:
-        """Waits until one of the references is ready or the deadline has come."""
+        """Waits until one of the references is ready or the deadline has passed."""
         began = time.perf_counter()
         timeout = None if math.isinf(pending.deadline) else max(pending.deadline - time.monotonic(), 0.0)
         if pending.references:
@@ -390,7 +390,7 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
 
 
 def learns(operator: Callable[..., Any]) -> bool:
-    """Whether an operator's time is that of SGD."""
+    """Whether an operator's time counts as SGD."""
     return isinstance(operator, Operator) and operator.learns
 
 
@@ -407,7 +407,7 @@ def _memory(operator: Callable[..., Any]) -> StatefulOperator | None:
 
 
 def _operator(node: Node) -> Operator | None:
-    """Returns a step's operator if it says more of itself than a function does."""
+    """Returns a node's operator if it is an `Operator`, not a plain function."""
     return node.operator if isinstance(node, OperatorNode) and isinstance(node.operator, Operator) else None
 
 

@@ -1,8 +1,7 @@
-"""The machine behind a Flow: nodes that are polled, and PENDING. Known inside `flow/` only.
+"""Nodes of a flow, which are polled for items; used inside `flow/` only.
 
-A node is asked for its next item with `poll()` and never waits. It answers `Delivered`, `ENDED`, or `Pending`: nothing
-is ready, and these are the Ray references and the moment that may change it. Whoever pulls the whole flow (its root)
-waits, once, for all of them.
+`poll()` returns a node's next item, and never waits. The result is `Delivered`, `ENDED`, or `Pending` if no item is
+ready, with the Ray references and the deadline to wait for. The flow waits for those of all nodes together.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing_extensions import override
 from rlrun.data.sample_batch import SampleBatch
 
 DUPLICATE_LEAD = 8
-"""Items by which one copy of a duplicated stream may run ahead of another, unless something else is said."""
+"""Default number of items by which one copy of a duplicated stream may be ahead of another."""
 
 
 class Delivered(NamedTuple):
@@ -32,14 +31,14 @@ class Delivered(NamedTuple):
 
 @dataclass(frozen=True)
 class Pending:
-    """Nothing is ready.
+    """No item is ready.
 
     Attributes:
-        references: Ray references one of which must be ready before it is worth polling again.
-        deadline: When to poll again at the latest, on the clock of `time.monotonic`.
-        barrier: Whether the flow has to wait for it, where another branch might go on otherwise.
-        reasons: What is missing, for a flow in which nothing can ever go on.
-        went_on: Whether another branch went on meanwhile, so that it is polled again without waiting.
+        references: Ray references to wait for, of which one is enough.
+        deadline: Latest time of the next poll, on the clock of `time.monotonic`.
+        barrier: Whether the whole flow has to wait for it, although other branches could continue.
+        reasons: Missing conditions, for the message if the flow can never continue.
+        went_on: Whether another branch processed items meanwhile, so that the next poll needs no wait.
     """
 
     references: tuple[Any, ...] = ()
@@ -49,7 +48,7 @@ class Pending:
     went_on: bool = False
 
     def joined(self, other: Pending) -> Pending:
-        """Returns what two branches wait for together."""
+        """Returns the union of the conditions of two branches."""
         return Pending(
             self.references + other.references,
             min(self.deadline, other.deadline),
@@ -68,35 +67,35 @@ Polled = Delivered | Pending | Ended
 
 
 class Memory(Protocol):
-    """The part of an operator that a checkpoint keeps."""
+    """Interface of an operator's state in checkpoints."""
 
     @property
     def unsaved(self) -> str:
-        """What a checkpoint made now lacks of it; "" if nothing."""
+        """Reason why a run does not resume exactly from a checkpoint made now; "" if it does."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns it."""
+        """Returns the state."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         ...
 
 
 class Node(ABC):
-    """One step of a flow.
+    """A node of a flow: a source, an operator, or a join of several flows.
 
     Attributes:
-        kind: How the step deals with items, for the printed plan.
+        kind: Kind of the node, for the printed plan.
         name: Name of its operator.
         settings: The operator's settings, for the printed plan.
-        inputs: The nodes it pulls from.
+        inputs: The nodes from which it pulls items.
         seconds: Time spent in it, without the nodes upstream.
-        items: Items it has worked on.
-        learns: Whether its time is that of SGD.
-        spans: When it worked, on the clock of `time.perf_counter`; None where nobody wants to know.
-        on_workers: Name and settings of the operators that a source has applied on the workers.
+        items: Number of items processed.
+        learns: Whether its time counts as SGD.
+        spans: (Start, end) of its calls, on the clock of `time.perf_counter`; None if they are not recorded.
+        on_workers: Name and settings of a source's operators on the workers.
     """
 
     kind = ""
@@ -112,11 +111,11 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Takes another node for one of its inputs, if it pulls from that one."""
+        """Replaces an input by another node, if it is one of its inputs."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float) -> None:
-        """Counts the time from a moment until now as spent here."""
+        """Adds the time since `began` to the seconds of this node."""
         ended = time.perf_counter()
         self.seconds += ended - began
         if self.spans is not None:
@@ -124,39 +123,39 @@ class Node(ABC):
 
     @abstractmethod
     def poll(self) -> Polled:
-        """Returns the next item if it can be had without waiting."""
+        """Returns the next item, if there is one without waiting."""
 
     @property
     def stateful(self) -> bool:
-        """Whether a checkpoint holds something of this node."""
+        """Whether checkpoints hold a state of this node."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps of it."""
+        """Returns its state for checkpoints."""
         return {}
 
     @property
     def unsaved(self) -> str:
-        """What a checkpoint made now lacks of it; "" if nothing."""
+        """Reason why a run does not resume exactly from a checkpoint made now; "" if it does."""
         return ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned; there is nothing to go on with by default."""
+        """Restores `state()`; does nothing by default."""
         return
 
     def close(self) -> None:
-        """Ends what it has started, nothing by default."""
+        """Releases its resources; does nothing by default."""
         return
 
 
 class Source(Node):
-    """Where items come from; a subclass says how in `next_item`."""
+    """A node without inputs, whose subclasses define `next_item`."""
 
     kind = "source"
 
     @abstractmethod
     def next_item(self) -> Polled:
-        """Returns the next item if it can be had without waiting."""
+        """Returns the next item, if there is one without waiting."""
 
     @override
     def poll(self) -> Polled:
@@ -175,9 +174,9 @@ class OperatorNode(Node):
 
     Attributes:
         operator: The operator.
-        memory: The part of it that a checkpoint keeps, None if there is none.
-        apply: What is called on an item.
-        pending: What the operator has to wait for before an item is pulled for it; None if it never has to.
+        memory: Its state in checkpoints, None if it has none.
+        apply: The function that is called with each item.
+        pending: Returns the condition to wait for before an item is pulled; None if there is never one.
     """
 
     pending: Callable[[], Pending | None] | None = None
@@ -198,7 +197,7 @@ class OperatorNode(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Whether the operator has a memory."""
+        """Whether the operator has state."""
         return self.memory is not None
 
     @override
@@ -216,13 +215,13 @@ class OperatorNode(Node):
             self.memory.load_state(state["operator"])
 
     def pull(self) -> Polled:
-        """Returns the next item for the operator, or what it has to wait for."""
+        """Returns the next item for the operator, or the condition to wait for."""
         if self.pending is not None and (pending := self.pending()) is not None:
             return pending
         return self.inputs[0].poll()
 
     def call(self, item: Any) -> Any:
-        """Calls the operator, takes the time, and names the operator in what it raises."""
+        """Calls the operator, measures its time, and adds its name to exceptions."""
         began = time.perf_counter()
         try:
             return self.apply(item)
@@ -237,7 +236,7 @@ class OperatorNode(Node):
 
 
 class ForEach(OperatorNode):
-    """Item -> item."""
+    """Maps each item to an item."""
 
     kind = "for_each"
 
@@ -248,13 +247,13 @@ class ForEach(OperatorNode):
 
 
 class Filter(OperatorNode):
-    """Item -> the same item or none."""
+    """Keeps items for which a predicate holds."""
 
     kind = "filter"
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item that passes."""
+        """Returns the next item for which the predicate holds."""
         while isinstance(polled := self.pull(), Delivered):
             if self.call(polled.value):
                 return polled
@@ -262,7 +261,7 @@ class Filter(OperatorNode):
 
 
 class Combine(OperatorNode):
-    """Item -> several or none; what has not been pulled yet belongs to its state."""
+    """Maps each item to several or none; those that are not pulled yet are part of its state."""
 
     kind = "combine"
 
@@ -275,12 +274,12 @@ class Combine(OperatorNode):
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(upstream, operator, memory, name, settings)
-        self.apply = lambda item: list(operator(item))  # a generator's work is the operator's, and takes its time here
+        self.apply = lambda item: list(operator(item))  # so that a generator's time is measured here
         self._ready: deque[Delivered] = deque()
 
     @override
     def poll(self) -> Polled:
-        """Returns the next of the items that the operator made."""
+        """Returns the next item of the operator's outputs."""
         while not self._ready:
             polled = self.pull()
             if not isinstance(polled, Delivered):
@@ -291,12 +290,12 @@ class Combine(OperatorNode):
     @property
     @override
     def stateful(self) -> bool:
-        """Always, because of the items that wait."""
+        """Always: the items that wait are part of its state."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the operator's memory and the items that wait."""
+        """Returns the operator's state and the items that wait."""
         return {**super().state(), "ready": saved_items(self._ready)}
 
     @override
@@ -306,7 +305,7 @@ class Combine(OperatorNode):
 
 
 class ZipWithWorker(Node):
-    """Item -> (index of the worker it comes from, item)."""
+    """Pairs each item with the index of the worker that delivered it."""
 
     kind = "zip_with_worker"
 
@@ -324,7 +323,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Item -> the same item, once another stream has nothing ready any more."""
+    """Delivers each item after another stream has processed everything that is ready."""
 
     kind = "followed_by"
 
@@ -333,7 +332,7 @@ class FollowedBy(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item after everything that it made possible."""
+        """Returns the next item, after the other stream has processed everything that is ready."""
         polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
@@ -347,7 +346,7 @@ class FollowedBy(Node):
 
 
 class Duplicate(Node):
-    """Keeps for each copy of a stream the items that it has not pulled yet."""
+    """Queues of a duplicated stream: for each copy the items that it has not pulled yet."""
 
     kind = "duplicate"
 
@@ -359,11 +358,11 @@ class Duplicate(Node):
 
     @override
     def poll(self) -> Polled:
-        """Is not pulled itself; its copies are."""
+        """Raises: only its copies are polled."""
         raise AssertionError("a duplicate is pulled through its copies")
 
     def poll_copy(self, copy: int) -> Polled:
-        """Returns the next item of one copy; a copy too far ahead of another has to wait for it."""
+        """Returns the next item of one copy; a copy `lead` items ahead of another has to wait."""
         own = self._waiting[copy]
         if own:
             return own.popleft()
@@ -380,7 +379,7 @@ class Duplicate(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always, because of the items that wait."""
+        """Always: the items that wait are part of its state."""
         return True
 
     @override
@@ -411,9 +410,9 @@ class Copy(Node):
 
 
 def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
-    """Returns plain data for items that wait in a flow while it is saved.
+    """Converts items that wait in a flow to plain data for checkpoints.
 
-    Items are batches, or whatever a checkpoint can hold as it is; the checkpoint refuses the rest and says where it is.
+    Items are batches, or data that a checkpoint can hold as it is; the checkpoint refuses others with their path.
     """
     return [
         {
@@ -427,7 +426,7 @@ def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
 
 
 def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
-    """Returns the items that `saved_items` was given."""
+    """Restores items from the data of `saved_items`."""
     return [
         Delivered(
             SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved.get("batches", ())),
@@ -441,7 +440,7 @@ _Path = tuple[int | str, ...]
 
 
 def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
-    """Yields where batches are within tuples, lists and dicts: a checkpoint holds each as a plain dict."""
+    """Yields the paths of batches within tuples, lists and dicts: a checkpoint holds each as a plain dict."""
     if isinstance(value, SampleBatch):
         if path:
             yield path
@@ -451,7 +450,7 @@ def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
 
 
 def _with_batches(value: Any, batches: Collection[_Path], path: _Path = ()) -> Any:
-    """Returns an item in which the dicts at the given paths are batches again; earlier checkpoints give no paths."""
+    """Returns an item with the dicts at the given paths as batches; checkpoints of older versions have no paths."""
     if path in batches:
         return SampleBatch(value)
     if not batches or not isinstance(value, dict | list | tuple):

@@ -1,4 +1,4 @@
-"""Prints the plan of a flow: as text that reads like the algorithm, and as a Mermaid flowchart."""
+"""Printed plans of flows, as text and as Mermaid flowcharts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHAPES = {
 
 
 def plan_text(plan: Plan) -> str:
-    """Returns a plan as text, an operator a line; what `concurrently` joins stands indented below it.
+    """Returns a plan as text, one operator per line; branches of `concurrently` are indented below it.
 
     Args:
-        plan: What `Flow.describe` returned.
+        plan: A plan from `Flow.describe`.
 
     Examples:
         >>> from rlrun.flow.concurrently import concurrently
@@ -43,10 +43,10 @@ def plan_text(plan: Plan) -> str:
 
 
 def plan_mermaid(plan: Plan) -> str:
-    """Returns a plan as a Mermaid flowchart; branches whose items go no further end in dotted arrows.
+    """Returns a plan as a Mermaid flowchart; branches whose items are dropped end in dotted arrows.
 
     Args:
-        plan: What `Flow.describe` returned.
+        plan: A plan from `Flow.describe`.
 
     Examples:
         >>> from rlrun.flow.sources.items import from_items
@@ -62,7 +62,7 @@ def plan_mermaid(plan: Plan) -> str:
 
 
 def _lines(plan: Plan, duplicates: dict[str, str]) -> Iterator[str]:
-    """Yields the lines of a chain; a duplicated stream is printed where it is first met and has a number after that."""
+    """Yields the lines of a chain; a duplicated stream is printed once, and by its number after that."""
     met = max((step for step, info in enumerate(plan) if info.path in duplicates), default=None)
     first = 0
     if met is not None:
@@ -103,7 +103,7 @@ def _named(name: str, settings: Mapping[str, Any]) -> str:
 
 
 class _Flowchart:
-    """The lines of a Mermaid flowchart, the nodes upstream first; a stream that several branches copy is there once.
+    """A Mermaid flowchart, with upstream nodes first; a stream that several branches copy is drawn once.
 
     Attributes:
         lines: The lines, without the first one, which names the kind of chart.
@@ -115,7 +115,7 @@ class _Flowchart:
         self._by_path: dict[str, str] = {}
 
     def add_chain(self, plan: Plan) -> str:
-        """Adds a chain and what joins at its head; returns its last node."""
+        """Adds a chain and the branches that join at its head; returns its last node."""
         last = ""
         for info in plan:
             if info.path not in self._by_path:
@@ -128,7 +128,7 @@ class _Flowchart:
         return last
 
     def _add_step(self, info: OperatorInfo, arrows: Mapping[str, str]) -> str:
-        """Adds an operator, after those that it has applied on the workers; returns its node."""
+        """Adds an operator, after a source's operators on the workers; returns its node."""
         if info.on_workers:
             self.lines.append(f'subgraph workers_n{self._nodes + len(info.on_workers)}["on each worker"]')
             for operator in info.on_workers:
@@ -146,6 +146,6 @@ class _Flowchart:
 
 
 def _escaped(text: str) -> str:
-    """Escapes what Mermaid takes for something else in a quoted text: quotes, entities, tags, Markdown."""
+    """Escapes characters with a meaning in Mermaid's quoted text: quotes, entities, tags, Markdown."""
     codes = {character: f"#{ord(character)};" for character in '#"<>&`'}
     return "<br/>".join("".join(codes.get(character, character) for character in line) for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""How old the weights were that collected what is learned from."""
+"""Policy lag: versions between the learner's weights and those that collected a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class PolicyLag:
-    """Counts, for all steps learned from, the batches by which the learner was ahead of the weights that acted."""
+    """Mean and maximum policy lag over all steps learned from."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -18,11 +18,11 @@ class PolicyLag:
         self._max = 0
 
     def add(self, version: int, versions: NDArray[Any]) -> None:
-        """Counts a batch.
+        """Adds the lags of a batch's steps.
 
         Args:
-            version: The learner's weights, before it learns from the batch.
-            versions: The weights that acted in its steps, of any shape.
+            version: Version of the learner's weights, before it learns from the batch.
+            versions: Versions of the behavior weights of its steps, of any shape.
         """
         lags = version - np.asarray(versions)
         self._sum += float(lags.sum())
@@ -30,7 +30,7 @@ class PolicyLag:
         self._max = max(self._max, int(lags.max(initial=0)))
 
     def take(self) -> Mapping[str, float | None]:
-        """Returns mean and maximum since the last call, None if nothing was learned, and starts afresh."""
+        """Returns mean and maximum since the last call, None if there was no step, and resets them."""
         taken = {
             "policy_lag_mean": self._sum / self._steps if self._steps else None,
             "policy_lag_max": self._max if self._steps else None,

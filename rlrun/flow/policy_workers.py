@@ -1,4 +1,4 @@
-"""The rollout workers as one trainee sees them: the only door from a dataflow to its workers."""
+"""The rollout workers of one trainee: a dataflow's only access to its workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
 
 Delivery = Literal["batches", "references"]
-"""Whether fragments travel to this process, or large ones stay where they were collected and references travel."""
+"""Whether all fragments are sent to this process, or large ones as references to the machine that collected them."""
 
 
 class PolicyWorkers:
@@ -29,8 +29,8 @@ class PolicyWorkers:
         policy: The name of the policy whose batches are delivered and whose weights are sent.
 
     Attributes:
-        learns_on_workers: Whether an operator on the workers learns, and so needs all of the learner's parameters.
-        sendings: How often weights have been sent.
+        learns_on_workers: Whether an operator on the workers learns, and needs all of the learner's parameters.
+        sendings: Number of broadcasts of weights so far.
         has_source: Whether fragments are delivered to a stream.
     """
 
@@ -61,23 +61,23 @@ class PolicyWorkers:
         aggregators: int = 0,
         batch_size: int = 0,
     ) -> Flow[Any]:
-        """Delivers the policy's fragments [T, B] of all workers, with the version of the weights that acted in each.
+        """Stream of the policy's fragments [T, B] of all workers, with the version of the behavior weights in each.
 
-        With `sync` every worker is asked for one fragment, all of them are waited for, and the fragments come in the
-        order of the workers. The next round is asked for when it is pulled, so that whatever ran downstream (a
-        broadcast) came before it. A worker that is lost is made anew where it stood and makes the same fragment, unless
-        it learns. With `async` fragments come as they are ready, and a worker that has delivered is
-        asked again when the next item is pulled.
+        With `sync`, one fragment is requested of every worker, and all are delivered in the order of the workers once
+        the last one is ready. The next round is requested when it is pulled, after downstream operators such as a
+        broadcast. A lost worker is restarted from its last state and collects the same fragment again, unless it
+        learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is requested when
+        the next item is pulled.
 
-        Aggregators are actors that put whole batches together, each from the fragments of its share of the workers. The
-        worker of such a batch, for operators such as `SendWeights`, is the aggregator: weights that are sent to it go
-        on to all of its workers. A lost aggregator is made anew with its workers; what it had not delivered is lost.
+        Aggregators are actors that join whole batches, each from the fragments of its share of the workers. For
+        operators such as `SendWeights` the aggregator is the worker of such a batch: it passes weights to all of its
+        workers. A lost aggregator is restarted with its workers, without the fragments that it had not delivered.
 
         Args:
-            on_worker: What each fragment passes on its worker, before it travels.
-            mode: Whether a round is a barrier.
+            on_worker: Operators that the worker applies to each fragment.
+            mode: Whether fragments are delivered in synchronous rounds.
             in_flight: Requests that an asynchronous worker has at a time.
-            deliver: Whether fragments of remote workers travel, or stay there if they are large.
+            deliver: Whether large fragments of remote workers are sent, or references to them.
             aggregators: Aggregators between asynchronous remote workers and this process, at most one for each worker.
             batch_size: Steps [T * B], valid or not, that fill an aggregator's batch.
 
@@ -86,7 +86,7 @@ class PolicyWorkers:
         """
         if self.has_source:
             raise UsageError(
-                f"the fragments of policy {self.policy!r} go to one stream already: a second one would share them out. "
+                f"the fragments of policy {self.policy!r} go to one stream already: a second one would get a share. "
                 "Call duplicate() on the first to have every item in several places"
             )
         self.has_source = True
@@ -98,7 +98,7 @@ class PolicyWorkers:
         if operators:
             self._workers.postprocess(self.policy, chain)
         if mode == "sync":
-            if not self.learns_on_workers:  # what it remembers would be as large as the learner, in every fragment
+            if not self.learns_on_workers:  # its state would be as large as the learner, in every fragment
                 self._workers.keep_states()
             return Flow(SyncRollouts(self._workers, self.policy, chain.described()))
         used = min(aggregators, self.num_workers)
@@ -111,12 +111,12 @@ class PolicyWorkers:
     def joint_rollouts(
         self, others: Sequence[PolicyWorkers], on_worker: Sequence[Sequence[Callable[[Any], Any]]], mode: RolloutMode
     ) -> Flow[dict[str, Any]]:
-        """Delivers the fragments of several policies of one world together, in a dict by policy.
+        """Stream of the fragments of several policies of one world, in a dict by policy.
 
         Args:
             others: The views of the other policies on the same workers.
-            on_worker: What the fragments of each policy pass on their worker, this one's first.
-            mode: Whether a round is a barrier, as in `rollouts`.
+            on_worker: Operators on the workers for each policy, this one's first.
+            mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
         """
         views = [self, *others]
         chains = [OperatorChain(operators) for operators in on_worker]
@@ -132,12 +132,12 @@ class PolicyWorkers:
         return Flow(AsyncRollouts(self._workers, policies, described, in_flight=2))
 
     def send(self, weights: Weights, worker: int | None = None) -> None:
-        """Gives all workers, or one, new weights; they hold from the next request on."""
+        """Sends new weights to all workers, or to one; they take effect from the next request on."""
         self.sendings += 1
         if self._orders.weights.get(self.policy) is not weights:
             self._orders = Orders({self.policy: weights})  # one object for all workers: it is stored once
         self._workers.order(self._orders, worker)
 
     def take_filter_deltas(self) -> dict[str, Moments]:
-        """Returns what the policy's filters have seen since the last call, by name."""
+        """Returns the new statistics of the policy's filters since the last call, by name."""
         return self._workers.counts.take_filter_deltas(self.policy)

@@ -1,4 +1,4 @@
-"""What one learner trains: the thing that the operators of a dataflow work on."""
+"""Trainee: a policy in training, on which the operators of a dataflow work."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 class Trainee:
     """A policy in training: its learner, the workers that collect for it, its statistics and its clock.
 
-    All of it can be read where a dataflow is only printed; `learner`, `policy` and `spaces` come into being when they
-    are first read, so operators read them when they are pulled.
+    `learner`, `policy` and `spaces` are made when they are first read. So that a dataflow can be printed without them,
+    operators read them when they are pulled.
 
     Attributes:
         name: Its name, unique in its training.
-        policy_names: The policies that act for it.
+        policy_names: Names of its behavior policies in the workers.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
         learner_factory: Picklable learner factory, for processes of their own and for workers that learn.
         start_learner: Returns the learner, which is started at the first call.
         get_spaces: Returns observation and action space.
-        workers: Who collects for it.
+        workers: The workers that collect its experience.
         clock: Its counters and schedules.
         filters: Its running statistics, of observations and returns.
-        lag: How old the weights were that collected what it learned from.
-        is_sparse: Whether its fragments may have many empty rows, of slots that no agent owns: they are left out of
-            minibatches.
-        world: What its world is, where there are many agents.
+        lag: Policy lag of the steps that it learned from.
+        is_sparse: Whether its fragments may have many empty rows, in slots that no agent owns; minibatches leave them
+            out.
+        world: View of its world, where there are many agents.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Trainee:
 
     @property
     def learner(self) -> Learner:
-        """Its parameters under the optimizer."""
+        """The learner: parameters and their optimizers."""
         return self.start_learner()
 
     @property
@@ -73,10 +73,10 @@ class Trainee:
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:
-        """Returns what acts, and learns on the workers, as of now.
+        """Returns the present weights for the workers: acting ones, and all parameters if workers learn.
 
         Args:
-            optimizer: Whether those who learn on the workers are to go on from the present optimizer as well.
+            optimizer: Whether learners on the workers continue from the present optimizer state as well.
         """
         learner = self.learner
         learning = None

@@ -108,7 +108,7 @@ class ModelConfig(ConfigModel):
     and the last four observations. Of action masks there is the present one alone."""
     encoders: dict[str, str] = Field(default_factory=dict)
     """Custom encoders for parts of an observation, by key as in `observations`, each as `package.module:Class`:
-    an nn.Module made from the part's space that returns features [N, D] of float32 for what the env shows, [N, ...]."""
+    an nn.Module made from the part's space that returns features [N, D] of float32 for observations [N, ...]."""
     conv: Conv | None = None
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
     null takes `impala` for images of less than 36 pixels along a side, else `nature`."""

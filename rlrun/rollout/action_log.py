@@ -1,4 +1,4 @@
-"""The recent actions of a worker's env slots, from which a checkpoint replays the present episodes."""
+"""Log of the recent actions in a worker's env slots, with which a resumed run replays the present episodes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class LogTail:
-    """The newest rows of a log, of which whoever is told has the rows before.
+    """The newest rows of a log, for a receiver that has the earlier ones.
 
     Attributes:
         rows: The newest rows.
-        length: How many rows the log has with those before.
+        length: Number of rows of the whole log.
     """
 
     rows: NDArray[Any]
@@ -24,11 +24,11 @@ class LogTail:
 
 
 def with_logs_joined(place: Any, before: Any) -> Any:
-    """Returns a worker's state: its place, with every `LogTail` in it put behind the log of the state before.
+    """Returns a worker's full state: each `LogTail` in `place` is appended to the log of the previous state.
 
     Args:
-        place: Mappings and lists down to plain values and tails.
-        before: The worker's state at its place before, None if there was none.
+        place: The worker's state with tails of logs: nested mappings and lists of plain values and tails.
+        before: The worker's previous full state, None if there was none.
     """
     if isinstance(place, LogTail):
         rows = place.rows if before is None else np.concatenate([before, place.rows])
@@ -42,10 +42,10 @@ def with_logs_joined(place: Any, before: Any) -> Any:
 
 
 class ActionLog:
-    """Keeps fragments of actions back to the reset of the oldest present episode, and at most as many again.
+    """Log of actions back to the reset of the longest present episode, and at most as many rows again.
 
-    How long the present episodes are is asked only when so many actions have come together, since that costs a call
-    for every env slot.
+    The log is trimmed only when it has doubled, since the lengths of the present episodes cost a call for every env
+    slot.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class ActionLog:
         self._rows = self._rows_to_trim_at = 0
 
     def append(self, actions: NDArray[Any]) -> None:
-        """Adds a fragment of actions [T, B, ...], which nobody may change afterwards."""
+        """Adds a fragment of actions [T, B, ...], which must not be changed afterwards."""
         self._fragments.append(actions)
         self._rows += len(actions)
 
@@ -63,7 +63,7 @@ class ActionLog:
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:
-        """Drops the fragments from before the longest present episode, which has so many actions."""
+        """Drops fragments from before the longest present episode, of `longest` actions."""
         unneeded = 0
         while self._rows - len(self._fragments[unneeded]) >= max(longest, 1):
             self._rows -= len(self._fragments[unneeded])
@@ -72,7 +72,7 @@ class ActionLog:
         self._rows_to_trim_at = 2 * self._rows
 
     def latest(self, lengths: Sequence[int]) -> list[NDArray[Any]]:
-        """Returns the latest actions of each env slot, `lengths[slot]` of them."""
+        """Returns the last `lengths[slot]` actions of each env slot."""
         actions = np.concatenate(self._fragments)
         return [actions[len(actions) - length :, slot].copy() for slot, length in enumerate(lengths)]
 
@@ -83,7 +83,7 @@ class ActionLog:
         return [LogTail(newest[first:, slot].copy(), lengths[slot]) for slot, first in enumerate(firsts)]
 
     def load(self, actions: Sequence[NDArray[Any]]) -> None:
-        """Goes on with what `latest` returned."""
+        """Restores the actions that `latest` returned."""
         longest = max(len(own) for own in actions)
         rows = np.zeros((longest, len(actions), *actions[0].shape[1:]), actions[0].dtype)
         for slot, own in enumerate(actions):

@@ -1,4 +1,4 @@
-"""Rollout workers behind aggregators: actors that each ask and supervise a share of them and deliver whole batches."""
+"""Rollout workers of aggregators: actors that each supervise a share of the workers and deliver whole batches."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from rlrun.rollout.worker import Orders
 
 ANSWERS_WITHIN_S = 1.0
-"""An aggregator whose batch is not full by then says so, and is asked again: it is alive, and hears of new weights."""
+"""Longest wait of an aggregator for a full batch; without one it answers so, and can receive new weights."""
 
 
 class AggregatedWorkers:
-    """Has aggregators start the workers; who is asked, sent weights and waited for is an aggregator.
+    """Remote workers in shares, each with an aggregator; requests and weights go to the aggregators.
 
-    Making them starts all and waits for none. Ray must run before.
+    The constructor starts all of them and waits for none. Ray must run before.
 
     Args:
-        make_workers: Makes the workers of a share from their `indices` and `due`.
+        make_workers: Factory of the workers of a share, from their `indices` and `due`.
         indices: The workers' indices.
-        aggregation: What the aggregators do.
-        timeout_s: Seconds after which a batch is given up and its aggregator made anew.
-        max_restarts: Workers and aggregators made anew before the failure becomes the trial's.
+        aggregation: Settings of the aggregators.
+        timeout_s: Timeout of an answer, after which its aggregator is restarted.
+        max_restarts: Restarts of workers and aggregators together; with one more failure the trial fails.
     """
 
     def __init__(
@@ -64,23 +64,23 @@ class AggregatedWorkers:
 
     @property
     def restarts(self) -> int:
-        """How many workers and aggregators were made anew."""
+        """Number of restarts of workers and aggregators."""
         return self._restarts_of_workers + self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Gives all aggregators, or one, orders, which go on to the workers between two batches."""
+        """Sends orders to all aggregators, or to one; they pass them to their workers between two batches."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Asks an aggregator for a batch."""
+        """Requests a batch of an aggregator."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[JoinedRollouts]:
         """Returns the batches that are ready, without waiting for others.
 
         Raises:
-            RlrunError: What a worker raised, as it was.
-            TrainingFailed: If more workers or aggregators died than may be made anew.
+            RlrunError: A worker raised it.
+            TrainingFailed: More workers or aggregators died than may be restarted.
         """
         self._actors.attend()
         arrived: list[JoinedRollouts] = [call.answer for call in self._inbox]
@@ -89,33 +89,33 @@ class AggregatedWorkers:
         self._restarts_of_workers += sum(joined.worker_restarts for joined in arrived)
         if self.restarts > self._max_restarts:
             raise TrainingFailed(
-                f"{self.restarts} rollout workers and aggregators had to be made anew, and max_worker_restarts "
+                f"{self.restarts} rollout workers and aggregators had to be restarted, and max_worker_restarts "
                 f"allows {self._max_restarts}"
             )
         return arrived
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
-        """Returns the numbers with which the workers' undelivered fragments begin."""
+        """Returns the number of each worker's first undelivered fragment."""
         return [self._due[worker] for worker in self._indices]
 
     def states(self) -> list[Any]:
-        """Returns where the workers are, in their order, whatever aggregators they have."""
+        """Returns the states of the workers, in their order, whatever aggregators they have."""
         answers = self._actors.answers_of_all("states", [()] * len(self._shares))
         return [state for states in answers for state in states]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Brings the workers back to where they were; requests, and what waits at the aggregators, are dropped.
+        """Restores the workers' states; requests, and fragments that wait at the aggregators, are dropped.
 
         Args:
-            states: What `states` returned.
-            due: What `due` returned.
+            states: States from `states`.
+            due: Numbers from `due`.
 
         Returns:
-            The number of env slots that could not be brought back exactly.
+            The number of env slots that could not be restored exactly.
         """
         self._inbox.clear()
         self._actors.forget()
@@ -127,12 +127,12 @@ class AggregatedWorkers:
         self._actors.close()
 
     def _note(self, arrived: Iterable[JoinedRollouts]) -> None:
-        """Notes which fragments were delivered."""
+        """Updates the numbers of the next fragments by the delivered ones."""
         for joined in arrived:
             self._due.update((rollout.worker_index, rollout.fragment + 1) for rollout in joined.fragments)
 
     def _aggregator(self, index: int) -> partial[Aggregator]:
-        """Returns what makes an aggregator, at its start and at each restart."""
+        """Returns the factory of an aggregator, for its start and each restart."""
         self._note(call.answer for call in self._inbox)
         own = self._indices[self._shares[index - 1]]
         config = AggregatorConfig(
@@ -145,7 +145,7 @@ class AggregatedWorkers:
 
 
 def shares(workers: int, aggregators: int) -> list[slice]:
-    """Returns which of the workers stand behind each aggregator: neighbours, in shares that differ by one at most."""
+    """Splits the workers among the aggregators: consecutive ones, in shares that differ by one at most."""
     return [
         slice(aggregator * workers // aggregators, (aggregator + 1) * workers // aggregators)
         for aggregator in range(aggregators)

@@ -1,8 +1,8 @@
-"""Puts the fragments of a share of the workers together into batches, in an actor between them and the driver.
+"""Aggregator: an actor between a share of the workers and the driver that joins their fragments into batches.
 
-The driver then has one answer to take for each batch instead of one for each fragment, and no arrays to put together.
-The aggregator supervises its workers as the driver would. What it delivers tells of every fragment in the batch, so
-that the driver counts the same as without it.
+The driver then receives one answer per batch instead of one per fragment, and concatenates no arrays. The aggregator
+supervises its workers as the driver would. Each batch comes with the counts of its fragments, so the driver counts the
+same as without aggregators.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What the aggregators of a worker set do.
+    """Settings of the aggregators of a worker set.
 
     Attributes:
-        aggregators: How many there are, at most one for each worker.
+        aggregators: Number of aggregators, at most one for each worker.
         batch_size: Steps [T * B] that fill a batch.
         in_flight: Requests that each worker has at a time.
-        policy: Whose batches.
+        policy: Name of the policy whose batches are joined.
     """
 
     aggregators: int
@@ -41,12 +41,12 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class AggregatorConfig:
-    """What an aggregator is made from; picklable.
+    """Config of an aggregator; picklable.
 
     Attributes:
         index: Its index.
-        workers: What starts its workers.
-        aggregation: What it does.
+        workers: Factory that starts its workers.
+        aggregation: Settings of all aggregators.
         answers_within_s: Seconds after which it answers without a full batch.
     """
 
@@ -57,10 +57,10 @@ class AggregatorConfig:
 
 
 class Aggregator:
-    """Asks and supervises its workers, and hands over what they deliver batch by batch.
+    """Supervises its workers, and joins their fragments into batches.
 
-    A worker is asked again once its fragment is here, which happens only while a batch is asked for. So at most one
-    batch and `in_flight` fragments of each worker wait here. Making one starts the workers and waits for none.
+    A worker is asked again once its fragment has arrived, which happens only while a batch is requested. So at most
+    one batch and `in_flight` fragments of each worker wait here. The constructor starts the workers and waits for none.
     """
 
     def __init__(self, config: AggregatorConfig) -> None:
@@ -72,15 +72,15 @@ class Aggregator:
         self._told_restarts = 0
 
     def follow(self, orders: Orders) -> None:
-        """Gives all workers orders, which they follow from their next request on."""
+        """Sends orders to all workers, which follow them from their next fragment on."""
         self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
-        """Returns the next full batch, or that there is none yet.
+        """Returns the next full batch, or a `JoinedRollouts` without one if it is not full in time.
 
         Raises:
-            RlrunError: What a worker raised, as it was.
-            TrainingFailed: If more workers died than may be made anew.
+            RlrunError: A worker raised it.
+            TrainingFailed: More workers died than may be restarted.
         """
         deadline = time.monotonic() + self.config.answers_within_s
         if not self._is_asking:
@@ -97,7 +97,7 @@ class Aggregator:
         return self._delivered(concatenated(parts), taken)
 
     def _receive(self) -> bool:
-        """Takes in the fragments that have arrived, and asks for others; returns whether there were any."""
+        """Receives the fragments that have arrived, and requests others; returns whether there were any."""
         arrived = self.workers.arrived()
         for rollout in arrived:
             self.workers.request(rollout.worker_index)
@@ -106,7 +106,7 @@ class Aggregator:
         return bool(arrived)
 
     def _taken(self) -> list[Rollout]:
-        """Returns the oldest fragments that fill a batch."""
+        """Removes and returns the oldest fragments, as many as fill a batch."""
         taken: list[Rollout] = []
         rows = 0
         while rows < self.config.aggregation.batch_size:
@@ -126,18 +126,18 @@ class Aggregator:
         return JoinedRollouts(self.config.index, batch, told, restarts)
 
     def states(self) -> list[Any]:
-        """Returns where the workers are, in their order; what waits here or is under way is not in it."""
+        """Returns the states of the workers, in their order, without fragments that wait here or are requested."""
         return self.workers.states()
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Brings the workers back to where they were; what waits here or is under way is dropped.
+        """Restores the workers' states; fragments that wait here or are requested are dropped.
 
         Args:
-            states: What `states` returned.
-            due: The numbers with which the workers' undelivered fragments begin.
+            states: States from `states`.
+            due: Number of each worker's first undelivered fragment.
 
         Returns:
-            The number of env slots that could not be brought back exactly.
+            The number of env slots that could not be restored exactly.
         """
         self._here.clear()
         self._rows, self._is_asking = 0, False

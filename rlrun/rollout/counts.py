@@ -1,4 +1,4 @@
-"""What rollouts amount to, counted as they arrive."""
+"""Counts of env steps, episodes and filter statistics of the rollouts received."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rlrun.rollout.rollout import Episode, Rollout
 
 @dataclass(frozen=True)
 class MeasuredFragment:
-    """A fragment with what its time went into.
+    """Timing of a received fragment.
 
     Attributes:
-        worker: Who made it.
+        worker: Index of the worker that collected it.
         env_steps: Its env steps.
-        times: What the worker measured.
-        received: When it was counted here, on the clock of `time.perf_counter`.
+        times: The worker's measurements.
+        received: When it was received here, on the clock of `time.perf_counter`.
     """
 
     worker: int
@@ -34,17 +34,17 @@ class MeasuredFragment:
 
 
 class RolloutCounts:
-    """Counts rollouts, and holds what else they tell until somebody takes it.
+    """Counts of rollouts, with their episodes and filter statistics until these are taken.
 
     Attributes:
-        env_steps: Env steps of all rollouts that were counted.
+        env_steps: Env steps of all rollouts received.
         agent_steps: Steps of each policy's agents, in worlds of many agents.
-        missing_finals: Agents whose episode was cut off without a final observation.
-        dropped_rewards: Rewards of worlds that no agent earned.
-        sample_s: Seconds that the workers took for them, added up.
-        env_slots_restarted: Env slots of workers made anew that began a new episode, in this session.
-        endless: Is shown what was counted, to say that no episode ends; None where nobody listens.
-        measured: The fragments with their times, in the order of their arrival; None where nobody looks at them.
+        missing_finals: Number of agents' episodes truncated without a final observation.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        sample_s: Seconds of sampling, summed over the workers.
+        env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
+        endless: Called after each rollout, to warn if no episode ends; None for no warning.
+        measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
     """
 
     def __init__(self) -> None:
@@ -86,20 +86,20 @@ class RolloutCounts:
             )
 
     def take_episodes(self) -> list[Episode]:
-        """Returns the finished episodes that were counted since the last call."""
+        """Returns the finished episodes that arrived since the last call."""
         taken, self._episodes = self._episodes, []
         return taken
 
     def take_agent_episodes(self, policy: str) -> list[Episode]:
-        """Returns the finished episodes of a policy's agents that were counted since the last call."""
+        """Returns the finished episodes of a policy's agents that arrived since the last call."""
         return self._agent_episodes.pop(policy, [])
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
-        """Returns what a policy's filters have seen since the last call, by name."""
+        """Returns the new statistics of a policy's filters since the last call, by name."""
         return self._filter_deltas.pop(policy, {})
 
     def state(self) -> dict[str, Any]:
-        """Returns what was counted and what nobody has taken yet, for a checkpoint."""
+        """Returns the counts, and the episodes and statistics not yet taken, for a checkpoint."""
         return {**self._of_episodes(), **(self._of_agents() if self.agent_steps else {})}
 
     def _of_episodes(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class RolloutCounts:
         }
 
     def _of_agents(self) -> dict[str, Any]:
-        """Returns what was counted of the agents of worlds."""
+        """Returns the counts of agents in worlds."""
         return {
             "agent_steps": dict(self.agent_steps),
             "missing_finals": self.missing_finals,
@@ -125,7 +125,7 @@ class RolloutCounts:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self.env_steps = as_count(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self.load_agent_steps(state)
@@ -139,7 +139,7 @@ class RolloutCounts:
         }
 
     def load_agent_steps(self, state: Mapping[str, Any]) -> None:
-        """Goes on counting agents where `state` was returned; nothing is said of them without any."""
+        """Restores the counts of agents of `state()`, which are left out where there are none."""
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))
         self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

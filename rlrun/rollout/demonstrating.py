@@ -1,4 +1,4 @@
-"""Records what a policy does in an env as demonstrations."""
+"""Recording of a policy's episodes as demonstrations."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from rlrun.errors import UsageError
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 
 Acts = Callable[[Any, bool, float], Any]
-"""From an observation, whether an episode begins with it, and the reward before it to the action for the env."""
+"""A policy as a function of an observation, whether it starts an episode, and the last reward; returns the action."""
 
 _DEMONSTRATION_STREAM = 2
 
 
 def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[Demonstrations, list[float]]:
-    """Runs exactly so many episodes one after another and records them.
+    """Runs a fixed number of episodes in sequence and records them.
 
     Args:
-        acts: What acts.
-        env: In which env.
-        episodes: How many, at least 1.
+        acts: The policy.
+        env: The env.
+        episodes: Number of episodes, at least 1.
         seed: Seed of the episodes.
 
     Returns:
         The demonstrations, and the return of each episode.
 
     Raises:
-        UsageError: If actions are not single numbers or vectors.
+        UsageError: Actions are not single numbers or vectors.
         EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
     world = make_env(env, seed=seed)
@@ -70,7 +70,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
                 rows.append((observation, action, 0.0, False, False, False))
                 returns.append(total)
     finally:
-        close_or_warn(world.close, env.id, "behind all episodes")
+        close_or_warn(world.close, env.id, "after all episodes")
     observations, actions, rewards, terminateds, truncateds, valid = zip(*rows, strict=True)
     if isinstance(actions[0], dict | tuple):
         raise UsageError(f"env {env.id}: demonstrations hold no nested actions")
@@ -89,6 +89,6 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
 
 
 def _refuse_bad(env_id: str, space: gymnasium.Space[Any], observation: Any, place: EpisodePlace) -> None:
-    """Raises for an observation that nobody can learn from."""
+    """Raises for an observation with NaN or infinite numbers, or outside its space."""
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[None], batched(space, observation))):
         raise EnvError(f"env {env_id}: {place}: {bad[1]}")

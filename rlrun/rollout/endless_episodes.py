@@ -1,4 +1,4 @@
-"""Episodes that do not end: said while they are waited for, and ended when the user wants the run to end."""
+"""Endless episodes: warnings while their ends are awaited, and the end of the wait at an interrupt."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from rlrun.envs.env_watch import interrupt_wanted
 from rlrun.envs.vector_env import EnvError
 
 EPISODELESS_STEPS = 5_000
-"""Steps of each env slot after which an episode should have ended in one of them."""
+"""Steps per env slot after which a warning is due if no episode has ended."""
 
 FEW_STEPS = 500
-"""Steps of each env slot below which it means nothing that no episode has ended, however short the run."""
+"""Steps per env slot below which there is no such warning, even in a short run."""
 
 LONG_EPISODE = 20_000
-"""Steps after which it is said that an episode has not ended which something waits for."""
+"""Length of an awaited episode at which a warning is due."""
 
 LONGEST_EPISODE = 200_000
-"""Steps after which such an episode is held to be endless, unless the env's own limit is higher."""
+"""Length of an awaited episode that is an error, unless the env's own limit is higher."""
 
 
 class EndlessEpisodes:
-    """Announces once that no episode has ended, while experience is collected.
+    """Warns once if no episode ends while experience is collected.
 
     Args:
-        announce: Called with a sentence.
+        announce: Called with the warning.
         env_slots: Envs, or worlds, of all workers together.
 
     Attributes:
-        is_told: Whether that was announced.
+        is_told: Whether the warning was given.
     """
 
     def __init__(self, announce: Callable[[str], None], env_slots: int) -> None:
@@ -42,17 +42,17 @@ class EndlessEpisodes:
         self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
-        """Is told whether episodes have ended before, as in a run that is resumed."""
+        """Begins a session of a run in which episodes have or have not ended before."""
         self.is_told = self.is_told and not has_episodes
         self._looks = not (has_episodes or self.is_told)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
-        """Looks at what was collected.
+        """Warns if no episode has ended after `EPISODELESS_STEPS` steps per env slot.
 
         Args:
             env_steps: Env steps so far.
-            has_episodes: Whether an episode has ended among those that were collected last.
-            has_agent_episodes: Whether one of an agent has, in a world of many.
+            has_episodes: Whether an episode has ended in the last fragments.
+            has_agent_episodes: Whether an episode of an agent has, in a world of many.
         """
         self._agents_end |= has_agent_episodes
         if has_episodes:
@@ -61,7 +61,7 @@ class EndlessEpisodes:
             self._tell(env_steps)
 
     def look_halfway(self, env_steps: int) -> None:
-        """Looks at a run half of which is over, and which may be short.
+        """Warns if no episode has ended in the first half of a run, which may be short.
 
         Args:
             env_steps: Env steps so far.
@@ -87,12 +87,12 @@ class EndlessEpisodes:
 
 
 class AwaitedEpisodes:
-    """Watches over episodes whose ends are waited for: says that one takes long, and gives up on one without an end.
+    """Watch over episodes whose ends are awaited: a warning for a long one, an error for an endless one.
 
     Args:
-        name: What messages call it: the env, and what waits.
+        name: Name in messages: the env, and the activity that waits.
         limit: The env's own `max_episode_steps`; None if it sets none.
-        grace_s: Seconds for which their ends are waited for once the user wants the run to end.
+        grace_s: Seconds for which their ends are awaited after an interrupt.
     """
 
     def __init__(self, name: str, limit: int | None, grace_s: float = math.inf) -> None:
@@ -102,14 +102,14 @@ class AwaitedEpisodes:
         self._wished = math.inf
 
     def look(self, length: int) -> None:
-        """Looks at them after each step.
+        """Checks the length of the longest episode; called after each step.
 
         Args:
             length: Steps of the longest of them so far.
 
         Raises:
-            EnvError: It has more than `LONGEST_EPISODE`.
-            KeyboardInterrupt: The user wants the end, and the grace is over or the episode is a long one.
+            EnvError: It is longer than `LONGEST_EPISODE` and the env's own limit.
+            KeyboardInterrupt: The user has interrupted the run, and the grace is over or the episode is a long one.
         """
         if interrupt_wanted.is_set():
             now = time.monotonic()
@@ -130,7 +130,7 @@ def _not_ended(steps: int) -> str:
 
 
 def end_if_wanted(length: int) -> None:
-    """Ends an iteration that waits for the end of an episode, if the user wants that and it may never come.
+    """Interrupts an iteration that awaits the end of a long episode, if the user has asked for the end.
 
     Args:
         length: Steps of the longest episode so far.

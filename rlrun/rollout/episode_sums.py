@@ -1,4 +1,4 @@
-"""Returns and lengths of the episodes that go on from fragment to fragment."""
+"""Returns and lengths of episodes that span several fragments."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LastInfos = Mapping[tuple[int, int], dict[str, Any]]
 NOBODY: Mapping[tuple[int, int], str] = {}
 
 MOST_INFO_NUMBERS = 1000
-"""Numbers of infos that become metrics: each is a column of every row of results."""
+"""Greatest number of an info's entries that become metrics: each is a column of all results."""
 
 
 class EpisodeSums:
-    """Adds up raw rewards and steps of each env slot's present episode.
+    """Running return and length of the present episode in each env slot.
 
     Attributes:
         returns: Sum of its raw rewards, [B].
         lengths: Its steps, [B].
-        columns: Sums of further numbers of its steps, by name, each [B].
+        columns: Sums of further numbers per step, by name, each [B].
     """
 
     def __init__(self, slots: int, columns: Iterable[str] = ()) -> None:
@@ -39,7 +39,7 @@ class EpisodeSums:
         self.columns = {name: np.zeros(slots) for name in columns}
 
     def of(self, slot: int) -> dict[str, Any]:
-        """Returns the sums of a slot as plain data."""
+        """Returns a slot's sums as plain data."""
         return {
             "episode_return": float(self.returns[slot]),
             "episode_length": int(self.lengths[slot]),
@@ -47,18 +47,18 @@ class EpisodeSums:
         }
 
     def load(self, saved: Sequence[Mapping[str, Any]], kept: NDArray[np.bool_]) -> None:
-        """Goes on with what `of` returned of each slot.
+        """Restores the sums of `of` in each slot.
 
         Args:
-            saved: It, by slot.
-            kept: Which slots' episodes go on, [B]; in the others new ones begin.
+            saved: Results of `of`, by slot.
+            kept: Whether a slot's episode continues, [B]; in the others new ones begin.
 
         Raises:
             ValueError: A length is no number of steps.
         """
         self.returns = np.where(kept, [float(own["episode_return"]) for own in saved], 0.0)
         self.lengths = np.where(kept, [as_count(own["episode_length"]) for own in saved], 0)
-        for name, sums in self.columns.items():  # of a column that was not recorded then nothing is known
+        for name, sums in self.columns.items():  # 0 for a column that was not recorded then
             earlier = [float(own.get("episode_columns", {}).get(name, 0.0)) for own in saved]
             sums[:] = np.where(kept, earlier, 0.0)
 
@@ -74,11 +74,11 @@ class EpisodeSums:
         """Adds a fragment, and returns the episodes that ended in it, in the order of their ends.
 
         Args:
-            rewards: Raw rewards, [T, B]; 0 where there is none.
+            rewards: Raw rewards, [T, B]; 0 where no step was taken.
             ends: Whether the slot's episode ended, [T, B].
             steps: Whether a step was taken, [T, B].
-            infos: What the ends have to say.
-            agents: Whose episodes they ended, by (t, slot); nobody's where every env has one agent.
+            infos: Infos of the steps that ended episodes.
+            agents: Agents whose episodes ended, by (t, slot); empty where every env has one agent.
             columns: Further numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
@@ -114,12 +114,12 @@ class EpisodeSums:
 def sums_within_episodes(
     numbers: NDArray[np.float64], ends: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the sum over the steps of each episode at its end, 0 elsewhere, [T, B], and that after the last end, [B].
+    """Returns the sum over each episode at its end, 0 elsewhere, [T, B], and the sum after the last end, [B].
 
-    A difference of sums over the whole fragment would lose the digits that a huge number of an earlier episode took.
+    A difference of cumulative sums would lose digits after a huge number in an earlier episode.
 
     Args:
-        numbers: What is added up, [T, B].
+        numbers: Summands, [T, B].
         ends: Whether the slot's episode ended, [T, B].
 
     Examples:
@@ -136,9 +136,9 @@ def sums_within_episodes(
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the finite numbers at the top of an info, which become metrics; a key that is no text becomes one.
+    """Returns the finite numbers at the top level of an info, which become metrics; keys become text.
 
-    Of more than `MOST_INFO_NUMBERS` only one more is returned, by which whoever makes metrics of them sees it.
+    At most `MOST_INFO_NUMBERS` + 1 are returned: by the last one the caller sees that there are too many.
 
     Examples:
         >>> numbers_in({"x": 1, 3: 2.5, "name": "a", "huge": 10**400})

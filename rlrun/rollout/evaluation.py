@@ -26,7 +26,7 @@ from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import SlotRows, VectorWorld, place_of
 
 ENV_SLOTS = 8
-"""Episodes that run side by side, unless told otherwise."""
+"""Default number of episodes that run in parallel."""
 
 RESAMPLES = 10_000
 """Resamples of the bootstrap."""
@@ -55,12 +55,12 @@ class ActsInWorld(Protocol):
 
 
 STATISTICS = ("mean", "std", "ci95", "min", "max", "len_mean")
-"""What is printed of an evaluation's episodes."""
+"""Printed statistics of an evaluation."""
 
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What the episodes of an evaluation gave, in their order.
+    """Returns and lengths of an evaluation's episodes, in their order.
 
     Attributes:
         returns: Sum of raw rewards of each episode.
@@ -138,13 +138,13 @@ class EvaluationResult:
 
 
 def column_metric(name: str) -> str:
-    """Returns what the mean sum of a column over an episode is called."""
+    """Returns the metric's name of a column's mean sum over an episode."""
     return f"episode_columns/{name}_mean"
 
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Numbers the episodes over all env slots, so that the same ones are run whatever their number is.
+    """Seeds by an episode's number over all env slots, so that it does not depend on the number of slots.
 
     Attributes:
         num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
@@ -177,7 +177,7 @@ def evaluate(
 ) -> EvaluationResult:
     """Runs an exact number of episodes.
 
-    Which env slot runs which episode is fixed beforehand: the first ones to finish would be the short ones. The seed of
+    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of
     an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
     env slots, wherever the env's backend can seed single episodes.
 
@@ -198,9 +198,9 @@ def evaluate(
         agents, in the order of the world's episodes.
 
     Raises:
-        UsageError: If there are no episodes to run.
-        EnvError: If the env raises, or an episode does not end.
-        KeyboardInterrupt: If the user has wanted the run to end for `INTERRUPT_S`.
+        UsageError: There are no episodes to run.
+        EnvError: The env raises, or an episode does not end.
+        KeyboardInterrupt: The user has interrupted the run, `INTERRUPT_S` ago.
     """
     side_by_side, seeds = episodes_side_by_side(episodes, seed, num_envs if draw is None else 1)
     worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
@@ -223,9 +223,9 @@ def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) 
     """Returns the number of episodes side by side, and the source of their seeds.
 
     Args:
-        episodes: How many there are in all.
+        episodes: Number of all episodes.
         seed: Seed of the evaluation.
-        at_most: Most that run side by side, 8 by default.
+        at_most: Greatest number that runs in parallel, 8 by default.
 
     Raises:
         UsageError: If there are no episodes to run.

@@ -1,4 +1,4 @@
-"""The exploration noise of whole fragments."""
+"""Exploration noise, drawn for whole fragments."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rlrun.rollout.worker_behavior import WorkerBehavior
 Floats = NDArray[np.float32]
 
 DRAWN_TOGETHER = 32
-"""Steps, over all env slots, for which short fragments draw their noise together: a generator of its own for each would
-take longer than the steps."""
+"""Steps, over all env slots, for which short fragments draw their noise together: a generator per fragment would take
+longer than the steps."""
 
 
 class FragmentNoise:
-    """Draws the noise of a policy's fragments, which depends on their number alone.
+    """Exploration noise of a policy's fragments, a function of the fragment's number and the seed.
 
-    Noise of the network that stays for some steps does so across fragments. It is that of an earlier fragment then,
-    drawn once more where a run goes on from a checkpoint.
+    The network's own noise (gSDE) may be held for some steps, also across fragments. It is then that of an earlier
+    fragment, which a resumed run draws once more.
 
     Args:
-        behavior: Whose noise.
+        behavior: The policy that draws the noise.
         seed: Root seed of the trial.
         worker_index: Index of the worker.
         length: T, steps in a fragment.
@@ -55,14 +55,14 @@ class FragmentNoise:
         return self._drawn[1][first : first + self._length]
 
     def _draw(self, block: int) -> Floats:
-        """Draws the noise of a block of fragments, in which the network's own begins with the first step."""
+        """Draws the noise of a block of fragments; the network's own is held from its first step on."""
         draws = generator(self._seed, self._purpose, self._worker_index, block)
         return self._behavior.noise(draws, self._block_length, self._slots)
 
     def _hold(self, block: int, noise: Floats, every: int) -> None:
-        """Moves the network's own noise, in place, to steps that are multiples of `every` from the first fragment on.
+        """Holds the network's own noise, in place, between steps that are multiples of `every` over all fragments.
 
-        It is numbered from there. The i-th that begins in a block is the i-th drawn for it.
+        Draws are numbered from the first fragment on. The i-th that begins in a block is the i-th drawn for that block.
         """
         own = noise[..., : self._behavior.network_noise]
         first = block * self._block_length
@@ -75,7 +75,7 @@ class FragmentNoise:
         self._held = int(numbers[-1]), moved[-1]
 
     def _begun_before(self, number: int, every: int) -> Floats:
-        """Returns the network's own noise of a number, [B, ...]."""
+        """Returns the network's own noise [B, ...] of a draw that began in an earlier block."""
         if self._held is None or self._held[0] != number:
             block = number * every // self._block_length
             place = number - -(-block * self._block_length // every)

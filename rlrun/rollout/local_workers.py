@@ -1,4 +1,4 @@
-"""The one rollout worker of a trial without remote ones, in the trial's own process."""
+"""The local rollout worker, in the trial's own process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class LocalWorkers:
-    """Samples in this process, a fragment for each request, when `arrived` is called; ray is never imported.
+    """A worker in this process that samples a fragment for each request, in `arrived`; ray is never imported.
 
     Args:
-        factory: `module:Name` of what makes the worker from its config.
+        factory: `module:Name` of the worker's class, made from its config.
         config: The worker's config.
-        operators: What batches pass on the worker, by policy.
+        operators: Operators on the worker, by policy.
 
     Attributes:
         sampler: The worker with its operators.
-        restarts: How many workers were made anew: never any.
+        restarts: Restarts of workers: always 0.
     """
 
     restarts = 0
@@ -37,15 +37,15 @@ class LocalWorkers:
         self._due = 0
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Gives the worker orders."""
+        """Passes orders to the worker."""
         self.sampler.follow(orders)
 
     def request(self, deliverer: int) -> None:
-        """Asks for a fragment."""
+        """Requests a fragment."""
         self._requests += 1
 
     def arrived(self) -> list[Rollout]:
-        """Makes the next fragment that was asked for."""
+        """Collects the next requested fragment."""
         if not self._requests:
             return []
         self._requests -= 1
@@ -54,19 +54,19 @@ class LocalWorkers:
         return [rollout]
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns that there is nothing to wait for."""
+        """Returns no references and no deadline: fragments are collected in `arrived`."""
         return (), math.inf
 
     def due(self) -> list[int]:
-        """Returns the number with which the worker's undelivered fragments begin."""
+        """Returns the number of the worker's first undelivered fragment."""
         return [self._due]
 
     def states(self) -> list[Any]:
-        """Returns where the worker is."""
+        """Returns the worker's state."""
         return [self.sampler.state()]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Brings the worker back to where it was; requests are dropped."""
+        """Restores the worker's state; requests are dropped."""
         self._requests = 0
         self._due, state = as_count(due[0]), states[0]
         return self.sampler.load_state(state)

@@ -1,6 +1,6 @@
-"""Records fragments in lockstep: at each env step one row for all env slots, which one policy acts in.
+"""Lockstep recorder: fragments of one policy with a row for all env slots at each env step.
 
-It keeps the books of the episodes, and knows where its env slots are and how to return there.
+It sums the episodes' rewards, and saves and replays the places of its env slots.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rlrun.rollout.worker_behavior import WorkerBehavior
 
 
 class LockstepRecorder:
-    """Steps a vector env, and asks the behavior policy once per step for all env slots.
+    """Steps a vector env, with one call of the behavior policy per step for all env slots.
 
     Args:
         env: The envs; they are reset when the first fragment is recorded.
-        seeds: Where their episodes' seeds come from.
-        env_name: What messages call them: the env's id and the worker.
+        seeds: Seeds of their episodes.
+        env_name: Name in messages: the env's id and the worker.
         policy: Name of the policy.
-        behavior: What acts.
+        behavior: The behavior policy.
         length: T, steps in a fragment.
-        max_replay_s: Seconds that a return to saved places may take.
+        max_replay_s: Timeout of the replay of episodes at a resume.
 
     Attributes:
         slots: B, env slots in a batch, by policy.
@@ -66,10 +66,10 @@ class LockstepRecorder:
         self._filled = np.ones((length, env.num_envs), np.bool_)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Begins chosen episodes in all env slots; those that went on there count nowhere.
+        """Starts episodes with given seeds in all env slots; the present ones are dropped without a result.
 
         Args:
-            seeds: Of each env slot's episode, [B].
+            seeds: Seed of each env slot's episode, [B].
 
         Raises:
             UsageError: Single env slots cannot be seeded here.
@@ -118,7 +118,7 @@ class LockstepRecorder:
             record_row(recorded, t + 1, observations)
             for column, latest in read:
                 column[t] = latest
-            # The row behind an end holds the episode's final observation, the one behind that a first one.
+            # The row after an end holds the episode's final observation, the one after that a first one.
             starts, finals = finals, terminateds[t] | truncateds[t]
             if infos:
                 last_infos.update({(t, slot): info for slot, info in infos.items()})
@@ -147,13 +147,13 @@ class LockstepRecorder:
         )
 
     def _log(self, actions: NDArray[Any]) -> None:
-        """Keeps a fragment's actions for a return to the places of its end."""
+        """Logs a fragment's actions, with which its last places can be replayed."""
         self._actions.append(actions)
         if self._actions.is_full:
             self._actions.trim(max(place.length for place in self._env.places()))
 
     def state(self) -> list[dict[str, Any]]:
-        """Returns where each env slot is, as (episode, seed, actions since its reset), and its sums.
+        """Returns the place of each env slot, as (episode, seed, actions since its reset), and its sums.
 
         It is empty before the first fragment.
         """
@@ -163,7 +163,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 
@@ -183,16 +183,16 @@ class LockstepRecorder:
         ]
 
     def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
-        """Returns to where a recorder was, by replaying its episodes.
+        """Restores `state()` by replaying the present episodes.
 
         Args:
-            slots: What `state` returned.
+            slots: State of each env slot.
 
         Returns:
-            By policy, which env slots could not be brought back exactly and began a new episode instead, [B].
+            By policy, mask [B] of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: If this is no state of so many env slots.
+            ValueError: It is no state of this number of env slots.
         """
         if not slots:
             return {self._policy: np.zeros(self._env.num_envs, np.bool_)}
@@ -221,5 +221,5 @@ class LockstepRecorder:
         return {self._policy: ~kept}
 
     def close(self) -> None:
-        """Frees what the envs hold."""
+        """Closes the envs."""
         self._env.close()

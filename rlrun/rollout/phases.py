@@ -1,4 +1,4 @@
-"""What the time of a fragment goes into, as its worker measures it."""
+"""Phases of a worker's time per fragment: env steps, inference, recording, postprocessing, SGD."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SGD = "sgd"
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class FragmentTimes:
-    """When a fragment was made, and what that took.
+    """Start, end and phases of a fragment's collection.
 
     Attributes:
-        clock: Which machine's clock the moments are on; those on other clocks cannot be compared with them.
-        began: When the worker began with it, in seconds on the clock of `time.perf_counter`.
-        ended: When it was done, operators on the worker included.
-        seconds: By phase; they add up to the time between the two.
+        clock: Name of the machine's clock; moments on different clocks cannot be compared.
+        began: Its start, in seconds on the clock of `time.perf_counter`.
+        ended: Its end, operators on the worker included.
+        seconds: Seconds by phase, which sum to the time between the two.
     """
 
     clock: str
@@ -33,10 +33,10 @@ class FragmentTimes:
     seconds: dict[str, float]
 
     def extended(self, sgd_s: float) -> FragmentTimes:
-        """Returns the times of a fragment that operators on the worker have worked on until now.
+        """Returns the times with those of the operators on the worker, which end now.
 
         Args:
-            sgd_s: Seconds of that in which they learned; the rest is postprocessing.
+            sgd_s: Their seconds of SGD; the rest is postprocessing.
         """
         now = time.perf_counter()
         seconds = dict(self.seconds)
@@ -48,7 +48,7 @@ class FragmentTimes:
 
 @cache
 def machine_clock() -> str:
-    """Names the clock of this machine: the processes that find the same name can compare their moments."""
+    """Returns the name of this machine's clock: processes with the same name can compare their moments."""
     boot = Path("/proc/sys/kernel/random/boot_id")  # the monotonic clock of Linux begins with it
     try:
         return boot.read_text().strip()

@@ -1,7 +1,6 @@
-"""What a recorder is: it decides who acts when and which row that fills, steps the env or the worlds, and keeps books.
+"""Interface of recorders: they step envs or worlds with behavior policies, and write rows, returns and lengths.
 
-What is the same whoever writes the rows stands around it, in `RolloutWorker`: noise, rewards to learn from, statistics,
-phases, weights.
+`RolloutWorker` does what all recorders share: noise, transformed rewards, statistics, phases, weights.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from rlrun.rollout.rollout import Episode
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded in one fragment.
+    """The recorded experience of one fragment.
 
     Attributes:
-        batches: By policy, what acting recorded, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
+        batches: By policy, the columns of the behavior policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
-        filled: By policy, whether a row holds an observation, a step's or an episode's final one, [T, B].
+        filled: By policy, mask [T, B] of entries with an observation, a step's or an episode's final one.
         episodes: Episodes of the env, or the worlds, that ended in it, in the order of their ends.
         env_steps: Steps that envs or worlds took in it.
         agent_episodes: By policy, episodes of its agents that ended in it; none where every env has one agent.
-        closing: By policy, the row and slot of each final observation that stands in the closing row although rows
-            before that one are empty, two [N]: it has to stand behind the step that it follows as well.
-        missing_finals: Agents whose episode was cut off without a final observation.
-        dropped_rewards: Rewards that no agent earned.
-        env_step_s: Seconds in steps of the env, or the worlds.
-        inference_s: Seconds in which behavior policies acted.
+        closing: By policy, rows [N] and slots [N] of final observations that are so far in the closing row alone,
+            although rows before that are empty: each has to be copied to the row after its step.
+        missing_finals: Number of agents' episodes truncated without a final observation.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        env_step_s: Seconds in `step` of the env, or the worlds.
+        inference_s: Seconds in calls of behavior policies.
     """
 
     batches: dict[str, SampleBatch]
@@ -50,10 +49,10 @@ class Recorded:
 
 
 class Recorder(Protocol):
-    """Records fragments, one after the other.
+    """Collects fragments, one after the other.
 
     Attributes:
-        slots: By policy, B, slots in a batch.
+        slots: B, slots in a batch, by policy.
     """
 
     slots: Mapping[str, int]
@@ -70,26 +69,26 @@ class Recorder(Protocol):
         ...
 
     def state(self) -> Any:
-        """Returns where it is, as plain data; empty before the first fragment."""
+        """Returns its place as plain data, from which episodes can be replayed; empty before the first fragment."""
         ...
 
     def place(self) -> Any:
-        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
-        """Returns to where a recorder was, by replaying its episodes.
+        """Restores `state()` by replaying the present episodes.
 
         Returns:
-            By policy, which slots could not be brought back exactly and began a new episode instead, [B].
+            By policy, mask [B] of slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: If this is no state of so many slots.
+            ValueError: It is no state of this number of slots.
         """
         ...
 
     def close(self) -> None:
-        """Frees what the env or the worlds hold."""
+        """Closes the env or the worlds."""
         ...
 
 
@@ -106,12 +105,12 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 
 
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations, and what the network makes of them, from the closing row to behind their steps.
+    """Copies final observations, and the network's values of them, from the closing row to the rows after their steps.
 
     Args:
         batch: The fragment, in place.
-        rows: Where each stands, [N].
-        slots: In which slot, [N].
+        rows: Target row of each, [N].
+        slots: Slot of each, [N].
     """
     for name in CLOSING_COLUMNS:
         if name in batch:

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class RemoteWorkers:
-    """Samples in one actor for each worker; making them starts all and waits for none. Ray must run before.
+    """Rollout workers in supervised Ray actors; Ray must run before.
 
-    They are supervised: whoever dies or hangs is made anew with the fragment that is due. Where workers tell their
-    places it goes on from the last one, and makes the fragment that was lost.
+    The constructor starts all of them and waits for none. A worker that dies or hangs is restarted with its next
+    undelivered fragment. With `tell_places` it resumes from its last place, and collects the same fragment again.
 
     Args:
-        factory: `module:Name` of what makes a worker from its config.
-        config: What all workers share.
-        operators: What batches pass on the workers, by policy.
+        factory: `module:Name` of the workers' class, made from their config.
+        config: Config that all workers share.
+        operators: Operators on the workers, by policy.
         indices: The workers' indices.
-        due: By worker, the number of its first fragment where that is not 0.
-        tell_places: Whether each fragment tells where its worker is then.
-        marks: Where workers note what they step, None for nowhere.
-        num_cpus: CPUs that the cluster sets aside for each worker.
-        timeout_s: Seconds after which a fragment is given up and its worker made anew.
-        max_restarts: Workers made anew before the failure becomes the trial's.
+        due: Number of a worker's first fragment, by worker, where that is not 0.
+        tell_places: Whether each fragment holds its worker's state after it.
+        marks: Folder in which workers mark the env that they step, None for none.
+        num_cpus: CPUs that Ray reserves for each worker.
+        timeout_s: Timeout of a fragment, after which its worker is restarted.
+        max_restarts: Restarts of all workers together; with one more failure the trial fails.
 
     Attributes:
         indices: The workers' indices.
@@ -76,23 +76,23 @@ class RemoteWorkers:
 
     @property
     def restarts(self) -> int:
-        """How many workers were made anew."""
+        """Number of restarts."""
         return self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Gives all workers, or one, orders; the same object given several times is stored once."""
+        """Sends orders to all workers, or to one; the same object sent several times is stored once."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
-        """Asks a worker for a fragment."""
+        """Requests a fragment of a worker."""
         self._actors.ask(deliverer, "sample").inbox = self._inbox
 
     def arrived(self) -> list[Rollout]:
         """Returns the fragments that are ready, without waiting for others.
 
         Raises:
-            RlrunError: What a worker raised, as it was.
-            TrainingFailed: If more workers died than may be made anew.
+            RlrunError: A worker raised it.
+            TrainingFailed: More workers died than may be restarted.
         """
         self._actors.attend()
         self._take_in()
@@ -100,30 +100,30 @@ class RemoteWorkers:
         return arrived
 
     def wait(self, until: float) -> None:
-        """Waits until there may be news of a request, or for a moment on the clock of `time.monotonic`."""
+        """Waits for the next answer, at most until a moment on the clock of `time.monotonic`."""
         self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
         return self._actors.awaited()
 
     def due(self) -> list[int]:
-        """Returns the numbers with which the workers' undelivered fragments begin."""
+        """Returns the number of each worker's first undelivered fragment."""
         return [self._due[worker] for worker in self.indices]
 
     def states(self) -> list[Any]:
-        """Returns where the workers are, in their order."""
+        """Returns the states of the workers, in their order."""
         return self._actors.answers_of_all("state", [()] * len(self.indices))
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Brings the workers back to where they were; requests are dropped.
+        """Restores the workers' states; requests are dropped.
 
         Args:
-            states: What `states` returned.
-            due: What `due` returned.
+            states: States from `states`.
+            due: Numbers from `due`.
 
         Returns:
-            The number of env slots that could not be brought back exactly.
+            The number of env slots that could not be restored exactly.
         """
         self._inbox.clear()
         self._here.clear()
@@ -138,7 +138,7 @@ class RemoteWorkers:
         self._actors.close()
 
     def _take_in(self) -> None:
-        """Notes of each fragment that has come, once, that it was delivered and where its worker is since."""
+        """Receives the fragments that have arrived, with the number of the next one and the worker's state."""
         while self._inbox:
             rollout: Rollout = self._inbox.popleft().answer
             worker = rollout.worker_index
@@ -148,12 +148,12 @@ class RemoteWorkers:
             self._here.append(rollout)
 
     def _sampler_of(self, worker: int) -> partial[Sampler]:
-        """Returns what makes a worker's sampler, at its start and at each restart."""
+        """Returns the factory of a worker's sampler, for its start and each restart."""
         self._take_in()
         own = {policy: chain.for_worker(worker) for policy, chain in self._operators.items()}
         return partial(self._make, worker, operators=own, due=self._due[worker], state=self._states.get(worker))
 
     def _ended_in(self, worker: int) -> str:
-        """Returns which env a worker stepped when it ended, "" if that is unknown."""
+        """Returns a clause that names the env slot a worker stepped last, "" if that is unknown."""
         stepped = None if self._marks is None else stepped_env(self._marks.directory, worker)
         return "" if stepped is None else f" in {stepped}"

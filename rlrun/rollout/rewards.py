@@ -1,4 +1,4 @@
-"""From the env's rewards to those that are learned from."""
+"""Reward transforms: clipping, or scaling by the standard deviation of discounted returns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CLIP = 10.0
 
 @dataclass(frozen=True)
 class RewardSettings:
-    """How a policy's rewards are transformed.
+    """Settings of a policy's reward transform.
 
     Attributes:
-        gamma: Discount of the returns by whose spread rewards are scaled.
+        gamma: Discount of the returns whose standard deviation scales rewards.
         clip: Bound of a raw reward, or None.
         scale: Whether rewards are divided by the standard deviation of discounted returns.
     """
@@ -34,13 +34,14 @@ class RewardSettings:
 
 
 class RewardTransform:
-    """Clips rewards, or divides them by the standard deviation of discounted returns, or leaves them.
+    """Reward clipping, or scaling by the running standard deviation of discounted returns.
 
-    The statistics are a policy's, kept with its weights; an env slot's running return is the worker's.
+    The statistics belong to the policy and are broadcast with its weights; running returns per slot belong to the
+    worker.
 
     Args:
         slots: B, slots.
-        settings: How rewards are transformed.
+        settings: The transform.
     """
 
     def __init__(self, slots: int, settings: RewardSettings) -> None:
@@ -56,10 +57,10 @@ class RewardTransform:
         Args:
             rewards: Raw rewards, [T, B].
             ends: Whether the episode ended at the step, [T, B].
-            valid: Whether the row holds a step, [T, B]; rewards and ends of the others are garbage that counts nowhere.
+            valid: Whether the entry is a step, [T, B]; rewards and ends of the others are ignored.
 
         Returns:
-            The rewards to learn from, [T, B], and the statistics of the fragment by name.
+            The transformed rewards [T, B], and the fragment's new statistics by name.
         """
         rewards, ends = np.where(valid, rewards, 0.0), ends & valid
         clip = self.settings.clip
@@ -74,16 +75,16 @@ class RewardTransform:
         return (rewards / standard_deviation).clip(-CLIP, CLIP).astype(np.float32), {RETURNS: delta}
 
     def state(self) -> dict[str, Any]:
-        """Returns the env slots' running returns."""
+        """Returns the slots' running returns."""
         return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
         if returns.shape != self._returns.shape:
             raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")
         self._returns = returns
 
     def begin_anew(self, slots: NDArray[np.bool_]) -> None:
-        """Forgets the running returns of env slots whose episode was dropped, [B]."""
+        """Resets the running returns of slots [B] whose episode was dropped."""
         self._returns[slots] = 0.0

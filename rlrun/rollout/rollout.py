@@ -1,4 +1,4 @@
-"""What a rollout worker delivers."""
+"""Rollouts: fragments of experience, as rollout workers deliver them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Episode:
         episode_return: Sum of its raw rewards.
         length: Its steps.
         info: Numbers in the info of its last step, by name.
-        agent: Whose it was; "" of an env with one agent, and of a world as a whole.
-        columns: Sums of the columns that the env's config names, by name.
+        agent: Name of its agent; "" in an env with one agent, and for a world as a whole.
+        columns: Sums over the episode of the columns that the env's config names, by name.
     """
 
     episode_return: float
@@ -39,22 +39,22 @@ class Rollout:
     """One fragment of experience.
 
     Attributes:
-        worker_index: Which worker made it; 0 is the trial's own process.
-        fragment: Its number in that worker, from 0.
-        batches: Columns [T, B] by policy, or what operators on the worker made of them; a worker of another kind may
-            deliver anything that can be pickled.
-        env_steps: Steps that envs or worlds took in it (rows that only began an episode do not count).
+        worker_index: Index of the worker that collected it; 0 is the trial's own process.
+        fragment: Its number among those of the worker, from 0.
+        batches: Batches [T, B] by policy, or the outputs of operators on the worker; a custom worker may deliver
+            anything that can be pickled.
+        env_steps: Steps of envs or worlds in it (resets do not count).
         episodes: Episodes that ended in it, in the order of their ends.
         agent_steps: By policy, steps of its agents in it; empty where every env has one agent.
         agent_episodes: By policy, episodes of its agents that ended in it; empty where every env has one agent.
-        missing_finals: Agents whose episode was cut off without a final observation.
-        dropped_rewards: Rewards that no agent earned.
-        filter_deltas: By policy, statistics of what it saw, by name.
-        weights_versions: By policy, version of the weights that acted.
-        sample_s: Seconds it took.
-        times: What they went into; None from a worker that does not measure it.
-        place: Where its sampler stands behind it, if that is to be told: one that is made anew goes on from there.
-        env_slots_restarted: Env slots of a sampler made anew that began a new episode instead.
+        missing_finals: Number of agents' episodes truncated without a final observation.
+        dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        filter_deltas: By policy, new statistics of its filters, by name.
+        weights_versions: By policy, version of the weights of the behavior policy.
+        sample_s: Seconds of its collection.
+        times: Phases of those seconds; None from a worker that does not measure them.
+        place: State of its sampler after it, from which a restarted one resumes; None if that is not requested.
+        env_slots_restarted: Env slots of a restarted sampler that began a new episode instead of resuming.
     """
 
     worker_index: int
@@ -76,14 +76,14 @@ class Rollout:
 
 @dataclass(frozen=True)
 class JoinedRollouts:
-    """What an aggregator delivers.
+    """A batch of an aggregator: joined fragments of its workers.
 
     Attributes:
         aggregator: Its index.
-        batch: Columns [T, B1 + B2 + ...], with the versions of the weights that acted in `weights_version`; None if no
-            batch is full.
+        batch: The fragments, concatenated to [T, B1 + B2 + ...], with the version of the behavior weights in
+            `weights_version`; None if no batch is full.
         fragments: The rollouts in it, in their order, without their batches.
-        worker_restarts: How many of its workers were made anew since its last answer.
+        worker_restarts: Restarts of its workers since its last answer.
     """
 
     aggregator: int
@@ -93,7 +93,7 @@ class JoinedRollouts:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Returns a batch [T, B] with a column that says which weights acted in it, unless it has one."""
+    """Returns a batch [T, B] with a column `weights_version` of the behavior weights, unless it has one."""
     if "weights_version" in batch:
         return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

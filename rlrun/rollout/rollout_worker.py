@@ -32,11 +32,11 @@ from rlrun.worlds.make import make_vector_world
 
 
 class RolloutWorker:
-    """Has a recorder step the envs, and makes of what it recorded what is learned from.
+    """Rollout worker: steps envs with behavior policies, by a recorder, and postprocesses the fragments.
 
     Attributes:
-        config: What it was made from.
-        behaviors: What acts, by policy.
+        config: Its config.
+        behaviors: Behavior policies by name.
     """
 
     def __init__(self, config: WorkerConfig) -> None:
@@ -60,7 +60,7 @@ class RolloutWorker:
             )
 
     def follow(self, orders: Orders) -> None:
-        """Takes over weights and filter statistics by policy, and what a curriculum says."""
+        """Loads new weights and filter statistics by policy, and env arguments of a curriculum."""
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, Moments.empty(()))
@@ -68,10 +68,10 @@ class RolloutWorker:
             self._lessons.latest = dict(orders.env_kwargs)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Begins chosen episodes in all slots of an env with one agent, for the next fragment.
+        """Starts episodes with given seeds in all slots of an env with one agent, for the next fragment.
 
         Args:
-            seeds: Of each env slot's episode, [B].
+            seeds: Seed of each env slot's episode, [B].
 
         Raises:
             UsageError: Single env slots cannot be seeded here.
@@ -121,9 +121,9 @@ class RolloutWorker:
         return rollout
 
     def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
-        """Makes of a recorded batch what is learned from, in place, and returns the statistics of it by name.
+        """Postprocesses a recorded batch in place: rewards, columns of the policy; returns its statistics by name.
 
-        It is cheaper for all steps of the fragment at once.
+        All steps of the fragment are processed at once, which is cheaper than in each step.
         """
         behavior, batch = self.behaviors[policy], recorded.batches[policy]
         seen = behavior.observation_moments(map_tree(lambda leaf: leaf[:-1], batch["obs"]), recorded.filled[policy])
@@ -135,11 +135,11 @@ class RolloutWorker:
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:
-        """Returns where the worker is: its fragment, its env slots, and what its policies remember."""
+        """Returns the worker's state: its fragment's number, its env slots, and the recurrent state of its policies."""
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:
@@ -152,13 +152,13 @@ class RolloutWorker:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Returns to where a worker was, by replaying its episodes.
+        """Restores `state()` by replaying the present episodes.
 
         Args:
-            state: What `state` returned.
+            state: State from `state`.
 
         Returns:
-            The number of env slots that could not be brought back exactly and began a new episode instead.
+            The number of env slots that could not be restored exactly and began a new episode instead.
         """
         self._fragment = as_count(state["fragment"])
         for policy, behavior in self.behaviors.items():
@@ -173,12 +173,12 @@ class RolloutWorker:
         return sum(int(slots.sum()) for slots in began_anew.values())
 
     def close(self) -> None:
-        """Frees what the envs hold."""
+        """Closes the envs."""
         self._recorder.close()
 
 
 def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Recorder, Watched]:
-    """Returns the recorder for an env, or for worlds of many agents, and the watch over what it steps."""
+    """Returns the recorder for an env, or for worlds of many agents, and the watch over its steps."""
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length

@@ -1,4 +1,4 @@
-"""A rollout worker with the operators that its batches pass before they leave it."""
+"""Sampler: a rollout worker with the operators that it applies to its batches."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ if TYPE_CHECKING:
 
 
 class Postprocessing(Protocol):
-    """What one policy's batches pass on the worker."""
+    """Operators that a worker applies to one policy's batches."""
 
     def __call__(self, item: SampleBatch) -> Any:
-        """Returns the batch, or what was made of it, as it leaves the worker."""
+        """Applies the operators, and returns the item that the worker delivers."""
         ...
 
     def for_worker(self, worker: int) -> Postprocessing:
-        """Returns what is sent to a worker when it is made, or made anew."""
+        """Returns the operators for one worker, at its start and each restart."""
         ...
 
     def begin(self) -> None:
-        """Prepares itself on the worker."""
+        """Initialises the operators on the worker."""
         ...
 
     def set_weights(self, weights: Weights) -> None:
-        """Is told on the worker which weights act from now on."""
+        """Takes the new weights of the behavior policy, on the worker."""
         ...
 
     def take_sgd_s(self) -> float:
-        """Returns the seconds in which it learned on the worker since the last call."""
+        """Returns the seconds of SGD on the worker since the last call."""
         ...
 
     def close(self) -> None:
-        """Frees what it holds, first on the worker and then on the driver."""
+        """Releases its resources; called on the worker, and on the driver after that."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns what it remembers."""
+        """Returns the state of the stateful operators."""
         ...
 
     def unsaved(self) -> list[str]:
-        """Returns what a state of now lacks, so that a run goes on otherwise."""
+        """Returns reasons why a run that resumes from the present state would not continue exactly."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         ...
 
 
 class Sampler:
-    """Samples fragments, and applies the operators; runs in the trial's own process or inside an actor.
+    """Collects fragments and applies operators, in the trial's own process or in an actor.
 
-    Making one makes the worker and has the operators prepare themselves.
+    The constructor makes the worker and initialises the operators.
 
     Args:
         worker: The worker's index.
-        factory: `module:Name` of what makes the `Worker` from its config.
-        config: What all workers are made from.
-        operators: What the batches pass on this worker, by policy.
+        factory: `module:Name` of the class of the `Worker`, made from its config.
+        config: Config that all workers share.
+        operators: Operators on this worker, by policy.
         due: Number of its first fragment.
-        tells_place: Whether each rollout tells where it is then.
-        marks: Where it notes which env slot it steps, None for nowhere else than its process does.
-        state: Where it goes on; None at its beginning.
+        tells_place: Whether each rollout holds the sampler's state after it.
+        marks: Folder in which it marks the env slot that it steps; None to keep that of its process.
+        state: State from which it resumes; None for a new one.
 
     Attributes:
         worker: The worker.
@@ -97,7 +97,7 @@ class Sampler:
         self._restarted = 0 if state is None else self.load_state(state)
 
     def follow(self, orders: Orders) -> None:
-        """Gives the worker its orders, and the operators the weights of their policies."""
+        """Passes orders to the worker, and new weights to the operators of their policies."""
         self.worker.follow(orders)
         for policy, latest in orders.weights.items():
             if policy in self._operators:
@@ -120,7 +120,7 @@ class Sampler:
         return dataclasses.replace(rollout, batches={**rollout.batches, **processed}, times=times)
 
     def state(self) -> dict[str, Any]:
-        """Returns where the worker is, what its operators remember, and what is lacking of that."""
+        """Returns the states of the worker and of its operators, and reasons why they are not exact."""
         return self._state(self.worker.state())
 
     def _state(self, worker: Any) -> dict[str, Any]:
@@ -129,23 +129,23 @@ class Sampler:
         return {"worker": worker, "postprocessing": remembered, "unsaved": unsaved}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Returns to where it was, and returns how many env slots could not be brought back exactly."""
+        """Restores `state()`; returns the number of env slots that could not be restored exactly."""
         for policy, chain in self._operators.items():
             chain.load_state(state["postprocessing"][policy])
         return self.worker.load_state(state["worker"])
 
     def close(self) -> None:
-        """Frees what the operators and the worker hold."""
+        """Closes the operators and the worker."""
         for chain in self._operators.values():
             chain.close()
         self.worker.close()
 
 
 def _worker(factory: str, config: Any) -> Worker:
-    """Makes a worker.
+    """Makes a worker from the path of its class.
 
     Raises:
-        UsageError: It has former methods in place of `follow`.
+        UsageError: It has no `follow`, as workers written for former versions.
     """
     module, _, name = factory.partition(":")
     made: Worker = getattr(importlib.import_module(module), name)(config)
@@ -153,6 +153,6 @@ def _worker(factory: str, config: Any) -> Worker:
         raise UsageError(
             f"the worker {factory} lacks follow(self, orders: Orders) -> None, which takes the place of set_weights, "
             "set_env_kwargs and measure_phases: orders.weights holds new weights by policy (none if they stay), "
-            "orders.env_kwargs what a curriculum gives the envs; see rlrun.rollout.worker and docs/upgrading.md"
+            "orders.env_kwargs the env arguments of a curriculum; see rlrun.rollout.worker and docs/upgrading.md"
         )
     return made

@@ -1,9 +1,9 @@
-"""A fragment of one policy's slots, from its first row to its closing one: which row a step fills, and what closes it.
+"""A fragment of one policy's slots in worlds, while it is recorded: rows per world step, or per decision of an agent.
 
 With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
-has a cursor, and a step stays open until its agent is shown the next observation or ends. What it is given until then
-is its reward. A step that is still open at the end of a fragment is carried into the next one, with what was recorded
-of it and the version of the weights that chose it.
+has a cursor, and a step is open until its agent's next observation, or the end of its episode. Its reward is the sum
+until then. A step that is still open at the end of a fragment is carried into the next one, with its recorded columns
+and the version of the weights that chose its action.
 
 A fragment takes T steps of the worlds with either clock, so that no slot has more than T rows.
 """
@@ -32,18 +32,18 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 Closed = tuple[SampleBatch, Flags, tuple[Indices, Indices]]
-"""The batch of a fragment, which of its rows are filled, and rows and slots of observations to be placed again."""
+"""A closed fragment: its batch, mask [T, B] of filled rows, and (rows, slots) of final observations to copy there."""
 
 NO_ROW = -1
 
 
 @dataclass(frozen=True)
 class CarriedSteps:
-    """Steps that were open when their fragment closed.
+    """Steps that were open at the end of their fragment.
 
     Attributes:
-        slots: In which slots, [B].
-        columns: All that was recorded of each, by name, leaves [N, ...].
+        slots: Mask [B] of their slots.
+        columns: Their recorded columns by name, leaves [N, ...].
     """
 
     slots: Flags
@@ -51,27 +51,27 @@ class CarriedSteps:
 
     @classmethod
     def none(cls, slots: int) -> CarriedSteps:
-        """Returns that no step is open in any of B slots."""
+        """Returns no open steps in B slots."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
 class SlotFragment(ABC):
-    """One fragment while it is recorded.
+    """One fragment of a policy while it is recorded.
 
     Args:
-        form: What its rows are like.
-        owners: Whose episodes go on in the slots.
-        states: States of the worlds at its beginning, [W, ...], where worlds have states.
-        carried: The steps that the last fragment left open.
+        form: Form of its rows.
+        owners: Owners of the slots.
+            states: States of the worlds at its beginning, [W, ...], where worlds have states.
+        carried: Open steps of the last fragment.
 
     Attributes:
-        owners: Whose episodes go on in the slots.
-        acted: In which steps of the worlds each slot's agent acted, [T, B].
-        rewards: What it was given in each, [T, B].
-        columns: Numbers of its infos in each, by name, [T, B].
-        closes: Which slots have an observation in the closing row, [B].
-        carried: The steps that the last fragment left open; once this one is closed, those that it leaves open.
-        inference_s: Seconds in which the policy acted.
+        owners: Owners of the slots.
+            acted: Mask [T, B] of world steps in which a slot's agent acted.
+        rewards: Rewards by world step, [T, B].
+        columns: Numbers of infos by world step, by name, [T, B].
+        closes: Mask [B] of slots with an observation in the closing row.
+        carried: Open steps of the last fragment; once this one is closed, those at its end.
+        inference_s: Seconds in calls of the behavior policy.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
@@ -91,19 +91,19 @@ class SlotFragment(ABC):
 
     @property
     def ends(self) -> Flags:
-        """In which steps each slot's episode ended, [T, B]."""
+        """Mask [T, B] of world steps that ended a slot's episode."""
         ended: Flags = self._terminateds | self._truncateds
         return ended
 
     @abstractmethod
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
-        """Acts, and records the step; returns actions for the worlds, [B, ...].
+        """Records a step of the behavior policy; returns actions for the worlds, [B, ...].
 
-        The policy is asked about final observations too: what it makes of them closes the steps before.
+        The policy is evaluated at final observations too: their values bootstrap the steps before.
         """
 
     def take(self, t: int, rows: SlotRows) -> bool:
-        """Takes what a step gave; returns whether it ended somebody's episode."""
+        """Records the result of a world step; returns whether it ended an agent's episode."""
         self.rewards[t], self._terminateds[t], self._truncateds[t] = rows.rewards, rows.terminateds, rows.truncateds
         for name, column in self.columns.items():
             column[t] = rows.columns[name]
@@ -114,27 +114,27 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def step_of(self, row: int, slot: int) -> int:
-        """Returns how many steps the worlds had taken in this fragment when a slot's row was shown."""
+        """Returns the world step of the observation in a slot's row, from 0 at the fragment's beginning."""
 
     @abstractmethod
     def actions_by_step(self) -> NDArray[Any]:
-        """Returns the actions by the steps of the worlds in which they were taken, [T, B, ...]."""
+        """Returns the actions by world step, [T, B, ...]."""
 
     @abstractmethod
     def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
         """Closes the fragment.
 
         Args:
-            rows: What the slots show after its last step.
+            rows: Rows of the slots after its last step.
             states: The states of the worlds then, [W, ...].
 
         Returns:
-            The batch, which rows are filled [T, B], and the rows and slots of final observations that are in the
-            closing row alone.
+            The batch, mask [T, B] of filled rows, and the rows and slots of final observations that are in the closing
+            row alone.
         """
 
     def _show_closing_row(self, rows: SlotRows, states: NDArray[Any] | None) -> Flags:
-        """Records what the slots see after the last step; returns which see something, [B]."""
+        """Records the observations after the last step; returns the mask [B] of slots that have one."""
         shown: Flags = rows.acts | self.owners.just_ended
         self._buffers.show(self._form.length, shown, rows.observations, states)
         self._behavior.close_fragment(self._buffers.batch, rows.starts, shown)
@@ -198,8 +198,8 @@ class StepFragment(SlotFragment):
 class DecisionFragment(SlotFragment):
     """A fragment with a row for each decision of a slot's agent.
 
-    A slot's cursor says which row it fills next, and which of its rows is the step that is still open, if one is. What
-    was carried fills row 0.
+    A slot's cursor is the row that it fills next, and the row of its open step, if there is one. Carried steps fill
+    row 0.
     """
 
     def __init__(self, form: RowForm, owners: SlotOwners, states: NDArray[Any] | None, carried: CarriedSteps) -> None:
@@ -216,7 +216,7 @@ class DecisionFragment(SlotFragment):
             self._put(carried)
 
     def _put(self, carried: CarriedSteps) -> None:
-        """Puts steps that were carried into row 0 of their slots."""
+        """Writes carried steps into row 0 of their slots."""
         slots = carried.slots.nonzero()[0]
         self._next[slots], self._open[slots] = 1, 0
         self._valid[0, slots] = self._buffers.filled[0, slots] = True
@@ -225,7 +225,7 @@ class DecisionFragment(SlotFragment):
                 leaf[0, slots] = kept
 
     def _recorded(self) -> dict[str, Any]:
-        """Returns all that is recorded of a step, by name."""
+        """Returns the buffers of all columns of a step, by name."""
         return {
             **self._buffers.batch,
             "obs": self._buffers.observed,
@@ -258,7 +258,7 @@ class DecisionFragment(SlotFragment):
 
     @override
     def step_of(self, row: int, slot: int) -> int:
-        # A row in which nobody acts holds a final observation: it was shown one step after the end. A step that is
+        # A row without an action holds a final observation: it was shown one step after the end. A step that is
         # carried is in the closing row, and was shown when its agent last acted.
         if row == self._form.length and not self.carried.slots[slot]:
             return row
@@ -304,7 +304,7 @@ class DecisionFragment(SlotFragment):
         return batch, self._buffers.filled, (self._next[finals], finals)
 
     def _carry(self, acts: Flags) -> None:
-        """Takes the steps that are open out of the fragment; what they saw closes it in their slots."""
+        """Moves open steps out of the fragment; their observations become the closing row of their slots."""
         carries = (self._open != NO_ROW) & ~self.owners.just_ended & ~acts
         slots = carries.nonzero()[0]
         self.carried = CarriedSteps.none(self._form.slots)

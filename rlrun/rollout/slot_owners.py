@@ -1,4 +1,4 @@
-"""Who owns the slots of a policy: whose episodes go on in them, and whose have ended in this fragment."""
+"""Owners of a policy's slots: agents whose episodes are in progress, or have ended in this fragment."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Flags = NDArray[np.bool_]
 
 
 class SlotOwners:
-    """Books of the episodes in a policy's slots.
+    """Returns, lengths and agents of the episodes in a policy's slots.
 
     Args:
         slots: B.
-        columns: Further numbers of each step that are added up over an episode, by name.
+        columns: Names of further numbers per step, summed over an episode.
 
     Attributes:
-        just_ended: In which slots the last step ended an episode: its final observation is shown now, [B].
+        just_ended: Mask [B] of slots whose episode the last step ended: their row holds its final observation.
     """
 
     def __init__(self, slots: int, columns: Iterable[str]) -> None:
@@ -32,17 +32,17 @@ class SlotOwners:
         self._infos: dict[tuple[int, int], dict[str, Any]] = {}
 
     def begin_fragment(self) -> None:
-        """Forgets which episodes ended in the fragment before."""
+        """Clears the episode ends of the last fragment."""
         self._agents, self._infos = {}, {}
 
     def note_ends(self, t: int, ended: Flags, owners: Sequence[str], infos: Mapping[int, Mapping[str, Any]]) -> None:
-        """Notes whose episodes ended in a step.
+        """Records the agents whose episodes ended in a step.
 
         Args:
             t: The step.
-            ended: In which slots, [B].
+            ended: Mask [B] of their slots.
             owners: The agent in each slot, [B].
-            infos: What their infos say, by slot.
+            infos: Their infos, by slot.
         """
         for slot in ended.nonzero()[0].tolist():
             self._agents[t, slot] = owners[slot]
@@ -50,7 +50,7 @@ class SlotOwners:
                 self._infos[t, slot] = dict(infos[slot])
 
     def agent_in(self, slot: int, t: int) -> str | None:
-        """Returns whose episode was the first to end in a slot from step t on; None if none did."""
+        """Returns the agent whose episode was the first to end in a slot from step t on; None if none did."""
         return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
 
     def episodes(
@@ -60,7 +60,7 @@ class SlotOwners:
         return self._sums.add(rewards, ends, acted, self._infos, self._agents, columns)
 
     def state(self) -> dict[str, Any]:
-        """Returns what goes on from fragment to fragment."""
+        """Returns the state that lasts from fragment to fragment."""
         return {
             "just_ended": self.just_ended.copy(),
             "returns": self._sums.returns.copy(),
@@ -72,11 +72,11 @@ class SlotOwners:
         """Restores `state()`.
 
         Args:
-            state: It.
-            kept: Which slots' worlds were brought back, [B]; in the others new episodes begin.
+            state: State from `state`.
+            kept: Mask [B] of slots whose worlds were restored; in the others new episodes begin.
         """
         self.just_ended = np.array(state["just_ended"], np.bool_) & kept
         self._sums.returns = np.where(kept, np.array(state["returns"], np.float64), 0.0)
         self._sums.lengths = np.where(kept, np.array(state["lengths"], np.int64), 0)
-        for name, sums in self._sums.columns.items():  # of a column that was not recorded then nothing is known
+        for name, sums in self._sums.columns.items():  # 0 for a column that was not recorded then
             sums[:] = np.where(kept, np.array(state.get("columns", {}).get(name, sums), np.float64), 0.0)

@@ -1,7 +1,7 @@
-"""Records fragments of worlds of many agents: each agent owns a slot of its policy's batch from birth to death.
+"""Slot recorder: fragments of worlds of many agents, in which each agent owns a slot of its policy's batch.
 
-Three parts know the rest: `slot_owners` whose episodes go on in the slots, `slot_rows` what a row holds, and
-`slot_fragment` which row a step fills and what closes a fragment.
+`slot_owners` has the agents and episodes in the slots, `slot_rows` the columns of a row, and `slot_fragment` the rows
+of a fragment.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Floats = NDArray[np.float32]
 
 
 class SlotRecorder:
-    """Steps worlds side by side, and asks each behavior policy once per step for all slots that act.
+    """Steps several worlds, with one call of each behavior policy per step for all slots that act.
 
     Args:
         worlds: The worlds; they are reset when the first fragment is recorded.
-        behaviors: What acts, by policy.
-        seeds: Where the seeds of the worlds' episodes come from.
-        name: What messages call the worlds, with their worker.
+        behaviors: Behavior policies by name.
+        seeds: Seeds of the worlds' episodes.
+        name: Name of the worlds and their worker in messages.
         length: T, steps of the worlds in a fragment.
-        max_replay_s: Seconds that a return to saved places may take.
+        max_replay_s: Timeout of the replay of episodes at a resume.
 
     Attributes:
         slots: B, slots in a batch, by policy.
@@ -69,7 +69,7 @@ class SlotRecorder:
         self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
     def record(self, noise: Mapping[str, Floats]) -> Recorded:
-        """Records one fragment, as `Recorder.record` says.
+        """Records one fragment; see `Recorder.record`.
 
         Raises:
             EnvError: A world raised or returned something outside its agents' spaces.
@@ -119,12 +119,12 @@ class SlotRecorder:
         )
 
     def _episodes(self, fragments: Mapping[str, SlotFragment], stepped: Flags, ended: Flags) -> list[Episode]:
-        """Adds what all agents were given to the worlds' episodes, and returns those that ended in the fragment.
+        """Adds the rewards of all agents to the worlds' episodes, and returns those that ended in the fragment.
 
         Args:
-            fragments: By policy.
-            stepped: Which worlds took a step, [T, W].
-            ended: Which ended in one, [T, W].
+            fragments: Fragments by policy.
+            stepped: Mask [T, W] of steps; the other entries are resets.
+            ended: Mask [T, W] of steps that ended a world's episode.
         """
         length, num_worlds = stepped.shape
         rewards = np.zeros((length, num_worlds))
@@ -144,15 +144,15 @@ class SlotRecorder:
         stepped: Flags,
         began: Sequence[EpisodePlace],
     ) -> None:
-        """Refuses what cannot be learned from; slots that show nothing are not looked at.
+        """Raises for observations or rewards that are not finite or outside their space; empty rows are skipped.
 
         Args:
-            policy: Whose batch.
+            policy: Name of the policy.
             own: The policy's fragment.
-            batch: What it recorded.
-            filled: Which rows show an observation, [T, B].
-            stepped: Which worlds took a step, [T, W]; the others were reset.
-            began: Where each world was before the fragment.
+            batch: The fragment's batch.
+            filled: Mask [T, B] of entries with an observation.
+            stepped: Mask [T, W] of steps; the other entries are resets.
+            began: Place of each world before the fragment.
         """
         observed = batch["obs"]
         if (not_finite := first_not_finite(own.rewards)) is not None:
@@ -174,18 +174,18 @@ class SlotRecorder:
     def _refuse(
         self, policy: str, slot: int, agent: str | None, stepped: Flags, began: Sequence[EpisodePlace], reason: str
     ) -> NoReturn:
-        """Raises for what a slot of a policy was shown after the fragment's first t steps, [t, W]."""
+        """Raises for an observation or reward in a policy's slot after the fragment's first t steps, [t, W]."""
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
         place = self._seeds.place_after(world, began[world], ~stepped[:, world])
         who = self._worlds.owners(policy)[slot] if agent is None else agent
         raise EnvError(f"{self._name}, world {world}, {place}, agent {who!r} of policy {policy}: {reason}")
 
     def state(self) -> dict[str, Any]:
-        """Returns where each world is, as (episode, seed, joint actions since its reset), and each slot's books."""
+        """Returns the place of each world, as (episode, seed, joint actions since its reset), and each slot's sums."""
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
-        """Returns what `state` returns behind a fragment; of the actions only the fragment's, as a `LogTail`."""
+        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
         return self._state(tails=True)
 
     def _state(self, *, tails: bool) -> dict[str, Any]:
@@ -208,10 +208,10 @@ class SlotRecorder:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
-        """Returns to where a recorder was, as `Recorder.load_state` says.
+        """Restores `state()` by replaying the present episodes; see `Recorder.load_state`.
 
         Raises:
-            ValueError: If this is no state of so many worlds and slots.
+            ValueError: It is no state of this number of worlds and slots.
         """
         num_worlds = self._worlds.num_worlds
         if not state:
@@ -237,22 +237,22 @@ class SlotRecorder:
         return anew
 
     def close(self) -> None:
-        """Frees what the worlds hold."""
+        """Closes the worlds."""
         self._worlds.close()
 
 
 class PolicySlots:
-    """The slots of one policy from fragment to fragment: their owners, their actions, and the steps that are open.
+    """State of one policy's slots between fragments: their owners, their log of actions, and open steps.
 
     Args:
-        behavior: What acts.
-        worlds: The worlds.
+        behavior: The behavior policy.
+            worlds: The worlds.
         policy: Name of the policy.
         length: T.
 
     Attributes:
-        behavior: What acts.
-        owners: Whose episodes go on in them.
+        behavior: The behavior policy.
+        owners: Owners of the slots.
     """
 
     def __init__(self, behavior: WorkerBehavior, worlds: VectorWorld, policy: str, length: int) -> None:
@@ -264,11 +264,11 @@ class PolicySlots:
         self._log = ActionLog()
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
-        """Begins a fragment, where the worlds have given states [W, ...]."""
+        """Begins a fragment; worlds with states pass those of its beginning, [W, ...]."""
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
-        """Keeps of a closed fragment its actions, for a return to the places of its end, and what it left open.
+        """Keeps the open steps of a closed fragment, and logs its actions, with which its last places can be replayed.
 
         Args:
             closed: The fragment.
@@ -280,7 +280,7 @@ class PolicySlots:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
-        """Returns the slots' books, their actions since their world's reset, or the newest of these, and open steps."""
+        """Returns the slots' sums, their actions since the world's reset, or tails of these, and open steps."""
         of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
         state = {"actions": self._log.tails(of_slots) if tails else self._log.latest(of_slots), **self.owners.state()}
         if self._fragment is DecisionFragment:
@@ -289,10 +289,10 @@ class PolicySlots:
         return state
 
     def joint_actions(self, state: Mapping[str, Any], places: Sequence[EpisodePlace], space: Any) -> list[Any]:
-        """Returns for each world the policy's actions since its reset, leaves [length, K, ...], in the world's terms.
+        """Returns the policy's actions since each world's reset, leaves [length, K, ...], in the world's action space.
 
         Raises:
-            ValueError: They are none.
+            ValueError: The state does not fit the slots, places or action space.
         """
         saved = [np.asarray(own) for own in state["actions"]]
         if len(saved) != self._form.slots:
@@ -309,11 +309,11 @@ class PolicySlots:
         return joint
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores `state()`; open steps of worlds that were not brought back are dropped.
+        """Restores `state()`; open steps of worlds that were not restored are dropped.
 
         Args:
-            state: It.
-            kept: Which slots' worlds were brought back, [B]; of the others everything begins anew.
+            state: State from `state`.
+            kept: Mask [B] of slots whose worlds were restored; the others start new episodes.
         """
         self.owners.load_state(state, kept)
         self._log.load([np.asarray(own) for own in state["actions"]])

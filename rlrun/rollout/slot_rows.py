@@ -1,4 +1,4 @@
-"""What a row of a policy's batch holds: what a slot is shown, and what its policy records of acting on that."""
+"""Rows of a policy's batch: observations of the slots, and the columns of the behavior policy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowForm:
-    """What the rows of a policy's fragments are like.
+    """Form of the rows of a policy's fragments.
 
     Attributes:
-        behavior: The policy that acts.
+        behavior: The behavior policy.
         space: Space of observations.
         length: T.
         slots: B.
-        columns: Names of the numbers that are read from agents' infos.
+        columns: Names of numbers in agents' infos that become columns.
     """
 
     behavior: WorkerBehavior
@@ -40,11 +40,11 @@ class RowForm:
 
     @cached_property
     def idle(self) -> Any:
-        """Actions for the worlds where nobody acts, [B, ...]."""
+        """Placeholder actions for the worlds where no agent acts, [B, ...]."""
         return self.behavior.env_actions(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
-        """Returns the columns of a fragment in which nobody acts, all zeros but values, which are NaN."""
+        """Returns the columns of a fragment without any action: zeros, except for values, which are NaN."""
         batch = self.behavior.allocate_fragment(self.length, self.slots)
         for name, column in batch.items():
             if name not in CLOSING_COLUMNS:
@@ -54,16 +54,16 @@ class RowForm:
 
 
 class RowBuffers:
-    """The rows of one fragment, [T + 1, B, ...]; the last one closes it. Rows that nobody fills stay zeros.
+    """Buffers of one fragment's rows, [T + 1, B, ...], the closing row included; empty rows are zeros.
 
     Args:
-        form: What they are like.
+        form: Form of the rows.
         states: States of the worlds [W, ...], where worlds have states.
 
     Attributes:
-        batch: What acting records, by column.
+        batch: Columns of the behavior policy.
         observed: Observations, leaves [T + 1, B, ...].
-        filled: Which rows hold an observation, [T, B].
+        filled: Mask [T, B] of entries with an observation.
     """
 
     def __init__(self, form: RowForm, states: NDArray[Any] | None) -> None:
@@ -81,18 +81,18 @@ class RowBuffers:
             self.batch[WORLD_STATE] = self._world_states
 
     def show_all(self, t: int, observations: Any, states: NDArray[Any] | None) -> None:
-        """Records what all slots see in row t: observations, leaves [B, ...], and states of the worlds [W, ...]."""
+        """Records observations of all slots in row t, leaves [B, ...], and states of the worlds [W, ...]."""
         record_row(self.observed, t, observations)
         if self._world_states is not None:
             self._world_states[t] = self._of_slots(states)
 
     def show(self, rows: Any, slots: Any, observations: Any, states: NDArray[Any] | None) -> None:
-        """Records what some slots see.
+        """Records observations of some slots.
 
         Args:
-            rows: The row, or a row for each of them.
-            slots: Which slots, [B] or numbers of slots.
-            observations: Of all slots, leaves [B, ...].
+            rows: The row, or a row for each slot.
+            slots: The slots, as a mask [B] or as indices.
+            observations: Observations of all slots, leaves [B, ...].
             states: The worlds' states, [W, ...].
         """
         for leaf, observed in zip(leaves(self.observed), leaves(observations), strict=True):
@@ -101,6 +101,6 @@ class RowBuffers:
             self._world_states[rows, slots] = self._of_slots(states)[slots]
 
     def _of_slots(self, states: NDArray[Any] | None) -> NDArray[Any]:
-        """Returns the worlds' states [W, ...] for each slot, [B, ...]."""
+        """Repeats the worlds' states [W, ...] for each slot, [B, ...]."""
         assert states is not None
         return np.repeat(states, self._slots_in_a_world, axis=0)

@@ -1,4 +1,4 @@
-"""What a rollout worker asks of whatever acts in its slots: a behavior policy, or the seat of a league."""
+"""Interface of behavior policies in rollout workers, which seats of a league have too."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ Floats = NDArray[np.float32]
 
 
 class WorkerBehavior(Protocol):
-    """Acts in slots, and records what is learned from; `BehaviorPolicy` says more of each method."""
+    """Acts in slots, and records the columns of a batch; see `BehaviorPolicy` for details."""
 
     @property
     def weights_version(self) -> int:
-        """Version of the weights that it was given last, -1 before the first."""
+        """Version of the weights loaded last, -1 before the first."""
         ...
 
     @property
     def world_columns(self) -> tuple[str, ...]:
-        """What fragments tell of the whole world: `WORLD_STATE`, `ACTS`, both or neither."""
+        """Columns about the whole world in its fragments: `WORLD_STATE`, `ACTS`, both or neither."""
         ...
 
     @property
     def network_noise(self) -> int:
-        """How many of a step's noise numbers are the network's own, the first ones."""
+        """Number of a step's noise variables that the network itself uses (gSDE); they come first."""
         ...
 
     @property
     def network_noise_every(self) -> int | None:
-        """Steps for which the network's own noise stays the same, as `Exploration` says."""
+        """Steps for which the network's own noise is held; see `Exploration`."""
         ...
 
     def load(self, weights: Weights) -> None:
-        """Takes over weights, statistics and how much to explore."""
+        """Loads weights, filter statistics and exploration settings."""
         ...
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Is told in which slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
+        """Assigns the slots from `first_slot` on, of the `num_slots` of all workers together."""
         ...
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
@@ -51,7 +51,7 @@ class WorkerBehavior(Protocol):
         ...
 
     def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
-        """Returns empty arrays for what `act` records, [T, B, ...]."""
+        """Returns uninitialised arrays for the columns of `act`, [T, B, ...]."""
         ...
 
     def act(
@@ -64,43 +64,43 @@ class WorkerBehavior(Protocol):
         acts: NDArray[np.bool_] | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Acts once for all slots, and returns actions for the env, [B, ...]."""
+        """Records a step of all slots, and returns actions for the env, [B, ...]."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what each slot was given in the step that was just taken, [B]."""
+        """Takes the rewards [B] of the last step, for policies that observe them."""
         ...
 
     def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
-        """Records what belongs to the observations behind a fragment's last step, in place."""
+        """Records the closing row in place, such as the values of the observations after the last step."""
         ...
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Turns a recorded fragment into what is learned from, in place."""
+        """Postprocesses a recorded fragment in place, such as by n-step transitions."""
         ...
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which slots an episode begins with what `actions` is asked about next, [B]."""
+        """Resets recurrent state in slots [B] whose next observation starts an episode."""
         ...
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the env, [B, ...], outside of fragments: drawn, or without a generator the likeliest."""
+        """Returns actions for the env, [B, ...], outside of fragments: sampled, or most likely without a generator."""
         ...
 
     def env_actions(self, actions: Any) -> Any:
-        """Turns recorded actions [N, ...] into what the env was given."""
+        """Maps recorded actions [N, ...] to the env's actions."""
         ...
 
     def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> Mapping[str, Moments]:
-        """Returns the statistics of raw observations [T, B, ...] that a filter wants, by its names."""
+        """Returns moments of raw observations [T, B, ...] for the observation filter, by name."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns what is remembered from step to step."""
+        """Returns the state between steps, such as recurrent state."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         ...

@@ -1,4 +1,4 @@
-"""What a worker is made from that steps envs with behavior policies."""
+"""Config of rollout workers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ LOCAL_INDEX = 0
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a rollout worker is made from; picklable.
+    """Config of a rollout worker; picklable.
 
     Attributes:
         env: The environment, or a world of many agents.
-        num_envs: Env slots, or worlds, side by side.
+        num_envs: Number of env slots, or worlds.
         fragment_length: T, steps in a fragment.
         seed: Root seed of the trial.
-        behaviors: What acts, by policy.
-        rewards: How rewards become those that are learned from, by policy.
-        mapping: Which agent of a world is whose; None for an env with one agent.
+        behaviors: Behavior policies by name.
+        rewards: Reward transforms by policy.
+        mapping: Mapping of a world's agents to policies; None for an env with one agent.
         slots: Slots of each policy in each world; empty for an env with one agent.
         worker_index: 0 in the trial's own process, from 1 in actors.
-        num_workers: How many workers there are, the local one included.
-        first_fragment: Number of its first fragment; above 0 for a worker made anew in place of a dead one, whose
-            noise and episodes then go on with numbers that the dead one never reached.
+        num_workers: Number of all workers, the local one included.
+        first_fragment: Number of its first fragment; above 0 for a restarted worker, whose noise and episodes then have
+            numbers that the lost one never used.
     """
 
     env: EnvConfig

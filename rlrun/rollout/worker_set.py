@@ -1,4 +1,4 @@
-"""The rollout workers of a trial: one in its own process, several in Ray actors, or those behind aggregators."""
+"""The rollout workers of a trial: one in its own process, or several in Ray actors, perhaps with aggregators."""
 
 from __future__ import annotations
 
@@ -26,69 +26,68 @@ if TYPE_CHECKING:
 
 
 class StartedWorkers(Protocol):
-    """Workers as the set uses them, wherever they run."""
+    """Interface of started workers, local, remote or with aggregators."""
 
     @property
     def restarts(self) -> int:
-        """How many were made anew."""
+        """Number of restarts."""
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Gives all deliverers, or one, orders."""
+        """Sends orders to all deliverers, or to one."""
         ...
 
     def request(self, deliverer: int) -> None:
-        """Asks one deliverer."""
+        """Requests a fragment or batch of one deliverer."""
         ...
 
     def arrived(self) -> list[Any]:
-        """Returns what deliverers have answered since the last call."""
+        """Returns the fragments or batches that have arrived since the last call."""
         ...
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
         ...
 
     def due(self) -> list[int]:
-        """Returns the numbers with which the workers' undelivered fragments begin."""
+        """Returns the number of each worker's first undelivered fragment."""
         ...
 
     def states(self) -> list[Any]:
-        """Returns where the workers are, in their order."""
+        """Returns the states of the workers, in their order."""
         ...
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Brings the workers back to where they were, and returns how many env slots could not be, exactly."""
+        """Restores the workers' states; returns the number of env slots that could not be restored exactly."""
         ...
 
     def close(self) -> None:
-        """Ends them."""
+        """Ends the workers."""
         ...
 
 
 class WorkerSet:
-    """Rollout workers: a local one (`num_workers` 0, index 0), or remote ones (indices 1 to n).
+    """The rollout workers of a trial: a local one (`num_workers` 0, index 0), or remote ones (indices 1 to n).
 
-    Making a set costs nothing; the workers start when they are first used. Remote ones need Ray: where none runs, as in
+    The workers start when they are first used. Remote ones need Ray: where none runs, as in
     a notebook, a private one is started, and stopped by `close`. With a local worker ray is never imported.
 
-    Remote workers may be gathered behind aggregators, actors that each have a share of them: they ask and supervise
-    those workers, and deliver whole batches. Who is asked, sent weights and waited for is then an aggregator.
+    Remote workers may have aggregators, actors that each supervise a share of them and deliver whole batches. Requests
+    and weights then go to the aggregators.
 
     Args:
-        config: What all workers share; each gets its own index in it.
+        config: Config that all workers share; each gets its own index in it.
         num_workers: Remote workers, 0 for the local one.
-        num_cpus_per_worker: CPUs that the cluster sets aside for each remote worker.
-        worker_timeout_s: Seconds after which a fragment is given up and its remote worker made anew.
-        max_worker_restarts: Remote workers made anew before the failure becomes the trial's.
-        factory: `module:Name` of what makes a `Worker` from its config.
+        num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
+        worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
+        max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
+        factory: `module:Name` of the class of a `Worker`, made from its config.
 
     Attributes:
-        config: What all workers share.
-        indices: The workers' indices.
-        deliverers: Indices of who is asked for fragments: the workers, or the aggregators that they are gathered
-            behind, from 1.
-        counts: What the rollouts that were received amount to; who receives one counts it.
+        config: Config that all workers share.
+            indices: The workers' indices.
+        deliverers: Indices of the recipients of requests: the workers, or their aggregators, from 1.
+        counts: Counts of the received rollouts; the receiver of a rollout counts it.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class WorkerSet:
 
     @property
     def worker_restarts(self) -> int:
-        """How many workers and aggregators were made anew, over all sessions of the trial."""
+        """Number of restarts of workers and aggregators, over all sessions of the trial."""
         return self._earlier_restarts + self._restarts_now
 
     @property
@@ -127,44 +126,44 @@ class WorkerSet:
         return self._started.restarts if self._started else 0
 
     def postprocess(self, policy: str, operators: Postprocessing) -> None:
-        """Has a policy's batches pass operators on the workers; to be said before the workers start."""
+        """Sets operators that the workers apply to a policy's batches; to be called before the workers start."""
         if self._started:
             raise RuntimeError("the workers have started; their operators have to be named before")
         self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Gathers the remote workers behind aggregators, in shares of neighbours; to be said before they start.
+        """Assigns the remote workers to aggregators, in shares of consecutive ones; to be called before they start.
 
-        From then on batches come with `joined`.
+        From then on batches are received by `joined`.
 
         Args:
-            aggregators: How many, at most one for each worker.
+            aggregators: Number of aggregators, at most one for each worker.
             batch_size: Steps [T * B] that fill a batch.
             in_flight: Requests that each worker has at a time.
-            policy: Whose batches.
+            policy: Name of the policy whose batches are joined.
         """
         if self._started:
             raise RuntimeError("the workers have started; they have to be gathered before")
         if not 1 <= aggregators <= self.num_workers:
-            raise ValueError(f"{self.num_workers} remote workers cannot be gathered behind {aggregators} aggregators")
+            raise ValueError(f"{self.num_workers} remote workers cannot have {aggregators} aggregators")
         self.deliverers = tuple(range(1, aggregators + 1))
         self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
     def keep_states(self) -> None:
-        """Has each fragment tell where its remote worker stands, so that one that is lost is made anew just there.
+        """Has each fragment hold its remote worker's state, from which a lost worker is restarted exactly.
 
-        Who asks workers in rounds says so, before they start: then the numbers are those of a run without the loss.
-        Without remote workers there is nothing to keep.
+        Called for synchronous rollouts before the workers start: the numbers are then those of a run without the loss.
+        It has no effect without remote workers.
         """
         if not self.num_workers:
             return
         if self._started:
-            raise RuntimeError("the workers have started; that their states are kept has to be said before")
+            raise RuntimeError("the workers have started; keep_states has to be called before")
         self._keeps_states = True
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether every worker that was made anew in this session goes on bit for bit as the one before it."""
+        """Whether every worker that was restarted in this session continues bit for bit."""
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
 
     def start(self) -> None:
@@ -172,22 +171,22 @@ class WorkerSet:
         self._workers()
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Gives all deliverers, or one, orders; they hold from the next request on.
+        """Sends orders to all deliverers, or to one; they take effect from the next request on.
 
-        The same object given several times is stored once.
+        The same object sent several times is stored once.
         """
         self._workers().order(orders, only)
 
     def request(self, deliverer: int) -> None:
-        """Asks one deliverer for a fragment, which comes with `arrived`, or for a batch, which comes with `joined`."""
+        """Requests a fragment, to be received by `arrived`, or of an aggregator a batch, to be received by `joined`."""
         self._workers().request(deliverer)
 
     def arrived(self) -> list[Rollout]:
-        """Returns the fragments that are ready, without waiting for others; the local worker makes one now.
+        """Returns the fragments that are ready, without waiting for others; the local worker collects one now.
 
         Raises:
-            RlrunError: What a worker raised, as it was.
-            TrainingFailed: If more workers died than may be made anew.
+            RlrunError: A worker raised it.
+            TrainingFailed: More workers died than may be restarted.
         """
         return self._workers().arrived()
 
@@ -195,17 +194,17 @@ class WorkerSet:
         """Returns the batches of aggregators that are ready, without waiting for others.
 
         Raises:
-            RlrunError: What a worker raised, as it was.
-            TrainingFailed: If more workers or aggregators died than may be made anew.
+            RlrunError: A worker raised it.
+            TrainingFailed: More workers or aggregators died than may be restarted.
         """
         return self._workers().arrived()
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
-        """Returns the Ray references, and the moment, of which one has to come before there is news of a request."""
+        """Returns the Ray references to wait for, of which one is enough, and the deadline of that wait."""
         return self._workers().awaited()
 
     def state(self) -> dict[str, Any]:
-        """Returns where all workers are, what is lacking of that, and what was counted."""
+        """Returns the states of all workers, reasons why they are not exact, and the counts."""
         states = self._workers().states()
         return {
             "workers": states,
@@ -216,13 +215,13 @@ class WorkerSet:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Brings all workers back to where they were; requests under way are dropped.
+        """Restores `state()`; pending requests are dropped.
 
         Returns:
-            The number of env slots that could not be brought back exactly and began a new episode instead.
+            The number of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            CheckpointError: If the state is of another number of workers.
+            CheckpointError: The state is of another number of workers.
         """
         states = state["workers"]
         if len(states) != len(self.indices):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import is_config
 from rlrun.errors import did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, describe, dotted, is_model, shown, unknown_name

@@ -1,4 +1,4 @@
-"""Bernoulli bandits: a family of tasks that differ in how often each arm pays."""
+"""Bernoulli bandits: a family of tasks that differ in the arms' probabilities of reward."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FAMILY_DRAWS = 0xBA2D
 
 
 class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """An episode is one pull of one of some arms, which pays 1 or 0; there is nothing to see.
+    """An episode is one pull of an arm, with reward 1 or 0; the observation is constant.
 
-    How often each arm pays stands in the reset option `probabilities`. By itself it is 1/2 for all of them.
+    The reset option `probabilities` holds each arm's probability of reward, 1/2 by default.
 
     Args:
-        arms: How many there are.
+        arms: Number of arms.
     """
 
     def __init__(self, arms: int = 2) -> None:

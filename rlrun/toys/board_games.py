@@ -36,7 +36,7 @@ class BoardGame(World):
 
     Attributes:
         rules: The rules.
-        mover: Which player's turn it is, 0 or 1.
+        mover: The player whose turn it is, 0 or 1.
     """
 
     clock: WorldClock = "per_agent"
@@ -93,7 +93,7 @@ class BoardGame(World):
         return self.rules.cell_of(piece) if piece else None
 
     def board(self) -> NDArray[np.int8]:
-        """Returns who has a piece on each cell: 1 and 2 for the players, 0 where it is empty, [rows, columns]."""
+        """Returns the board, [rows, columns]: 1 and 2 for the players' pieces, 0 for empty cells."""
         first, second = self._pieces
         planes = self.rules.planes(first, second, player=0).astype(np.int8)
         found: NDArray[np.int8] = planes[..., 0] + 2 * planes[..., 1]
@@ -105,7 +105,7 @@ class BoardGame(World):
         return _drawn(self.board(), self._colors)
 
     def _end(self, mover: int, reward: float) -> WorldStep:
-        """Pays who moved last, and the other one the opposite."""
+        """Ends the game with a reward for the last mover, and minus that for the other player."""
         players = self.possible_agents
         return WorldStep(
             {player: self._seen_by(index, goes_on=False) for index, player in enumerate(players)},
@@ -162,7 +162,7 @@ class Hex(BoardGame):
     """Hex (Hein, 1942): two players connect opposite sides of a board of n x n hexagons.
 
     `x` begins and connects the top with the bottom, `o` the left with the right. Each player is shown the board with
-    its own sides at the top and the bottom: `o` sees it transposed. A cell's neighbours are those beside it in its row
+    its own sides at the top and the bottom: `o` sees it transposed. A cell's neighbours are those next to it in its row
     and its column, the one above to the right, and the one below to the left.
 
     Observation: {observation: the own and the other player's pieces, [n, n, 2]; action_mask: [n * n]}, shown to the
@@ -171,7 +171,7 @@ class Hex(BoardGame):
     wins if both play perfectly.
 
     Args:
-        size: n, from 4 to 26. What players see of a game tells which one it is, and 3 x 3 is tic-tac-toe.
+        size: n, from 4 to 26. Games are known by the shapes of observations, and 3 x 3 is tic-tac-toe.
 
     Raises:
         ValueError: The board is smaller or larger.

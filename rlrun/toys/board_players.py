@@ -1,4 +1,4 @@
-"""Players of board games that nobody has to train: one move ahead, minimax, and Monte Carlo tree search."""
+"""Scripted players of board games: one move ahead, minimax, and Monte Carlo tree search."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRul
 from rlrun.worlds.symmetries import OBSERVATION
 
 EXACT_CELLS = 9
-"""Most cells of a board whose game is solved to its end unless told otherwise."""
+"""Greatest number of cells of a board whose game is solved to its end by default."""
 
 PLIES = 3
-"""Moves that minimax looks ahead on larger boards unless told otherwise."""
+"""Default search depth of minimax on larger boards, in moves."""
 
 _WIN = 1000
 """Value of a win on the last cell; one with k cells left is worth k more."""
@@ -98,7 +98,7 @@ class Minimax:
 
     It prefers quick wins and late losses. Games on a board of up to 9 cells are solved to their end, with a memory.
     Larger ones are searched to a depth, with alpha-beta pruning (Knuth and Moore, 1975, "An analysis of alpha-beta
-    pruning"); behind it counts who stands better: lines that are still open, or the pieces that a connection lacks.
+    pruning"). Leaves are evaluated by open lines, or by the pieces that a connection lacks.
 
     Args:
         seed: Seed of its choice among equally good moves.
@@ -128,7 +128,7 @@ class Minimax:
         return position.rules.action_of_piece(self._random.choice(chosen), 0)
 
     def _value(self, position: Position, piece: int, alpha: int) -> int:
-        """Returns what putting a piece is worth, at most alpha if it is not worth more."""
+        """Returns the minimax value of putting a piece; any bound below alpha if it is not above alpha."""
         rules, own, other = position
         if self._depth == 0 and rules.full.bit_count() <= EXACT_CELLS:
             return _solved(rules, own | piece, other, 0)
@@ -137,7 +137,7 @@ class Minimax:
 
 @cache
 def _solved(rules: BoardRules, own: int, other: int, player: int) -> int:
-    """Returns what a position is worth to a player who has just moved, if both play perfectly from now on."""
+    """Returns the minimax value of a position for the player who has just moved."""
     if rules.wins(own, player):
         return _win(rules, own | other)
     replies = (_solved(rules, other | piece, own, 1 - player) for piece in rules.pieces(own | other))
@@ -145,16 +145,16 @@ def _solved(rules: BoardRules, own: int, other: int, player: int) -> int:
 
 
 def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, alpha: int, beta: int) -> int:
-    """Returns what a position is worth to a player who has just moved; exactly, if it is between alpha and beta.
+    """Returns the alpha-beta value of a position for the player who has just moved; exact between alpha and beta.
 
     Args:
         rules: The game's rules.
         own: The player's pieces.
         other: Those of the other one, whose turn it is.
-        player: Who the player is.
-        depth: Moves that are looked at, that of the player among them.
-        alpha: What is worth no more need not be known.
-        beta: What is worth no less need not be known.
+        player: The player's number, 0 or 1.
+        depth: Moves to search, that of the player included.
+        alpha: Lower bound of the search window.
+        beta: Upper bound of the search window.
     """
     if rules.wins(own, player):
         return _win(rules, own | other)
@@ -165,7 +165,7 @@ def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, 
         value = min(value, -_searched(rules, other | piece, own, 1 - player, depth - 1, -min(beta, value), -alpha))
         if value <= alpha:
             break
-    return 0 if value == _INFINITE else value  # a full board that nobody has won
+    return 0 if value == _INFINITE else value  # a full board without a winner
 
 
 def _win(rules: BoardRules, taken: int) -> int:
@@ -182,7 +182,7 @@ class _Node:
         other: The other one's.
         player: Whose turn it is.
         untried: The pieces that lead to positions which are not in the tree yet, in random order.
-        ending: How the game has ended, for player 0: 1, 0 or -1; None while it goes on.
+        ending: Result of the game for player 0: 1, 0 or -1; None before its end.
         children: The positions in the tree that follow.
         visits: Simulations that went through it.
         total: What they came to, summed up, for the player who moved last.
@@ -203,7 +203,7 @@ class TreeSearch:
     """Monte Carlo tree search with random rollouts (UCT; Kocsis and Szepesvari, 2006).
 
     Each simulation goes down the tree along the moves with the highest mean + c sqrt(ln N / n), where N and n are the
-    visits of a position and of the one behind it. It adds one position, and plays on from there at random. The most
+    visits of a position and of its child. It adds one position, and continues from there with random moves. The most
     visited move is played.
 
     Args:
@@ -231,7 +231,7 @@ class TreeSearch:
         return rules.action_of_piece(max(root.children, key=lambda child: child.visits).piece, 0)
 
     def _node(self, rules: BoardRules, piece: int, own: int, other: int, player: int) -> _Node:
-        """Returns the position behind a move of the other player's."""
+        """Returns the position after a move of the other player."""
         won = piece != 0 and rules.wins(other, 1 - player)
         untried = [] if won else rules.pieces(own | other)
         self._random.shuffle(untried)
@@ -262,7 +262,7 @@ class TreeSearch:
         )
 
     def _rollout(self, rules: BoardRules, node: _Node) -> float:
-        """Returns how a game of random moves ended for player 0."""
+        """Returns the result of a game of random moves for player 0."""
         own, other, player = node.own, node.other, node.player
         while pieces := rules.pieces(own | other):
             own |= pieces[int(self._random.random() * len(pieces))]
@@ -273,5 +273,5 @@ class TreeSearch:
 
 
 def _points(winner: int) -> float:
-    """Returns what player 0 gets."""
+    """Returns the result for player 0."""
     return -1.0 if winner else 1.0

@@ -1,7 +1,7 @@
 """Rules of board games of two players, on whole numbers whose bits are the cells of the board.
 
-Cell (row, column) is bit row * (columns + 1) + column. The bit behind each row is never set, so that nothing that is
-shifted along a row reaches the next one.
+Cell (row, column) is bit row * (columns + 1) + column. The bit after each row is never set, so that no shift along a
+row reaches the next one.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ class BoardRules(ABC):
 
     @abstractmethod
     def playable(self, taken: int) -> int:
-        """Returns the cells that a piece may be put on while the game goes on."""
+        """Returns the cells of legal moves, if the game has not ended."""
 
     @abstractmethod
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Returns an estimate of how much better a player stands than the other one, from -999 to 999.
+        """Returns a heuristic value of a position for a player, from -999 to 999.
 
         Args:
             own: The pieces of the player.
             other: Those of the other one.
-            player: Who the player is.
+            player: The player's number, 0 or 1.
         """
 
     def pieces(self, taken: int) -> list[int]:
         """Returns each piece that may be put on the board, one bit each; those near the centre come first.
 
-        Where the best moves come first, alpha-beta search looks at the fewest.
+        Alpha-beta search prunes most where good moves come first.
         """
         playable = self.playable(taken)
         return [piece for piece in self._pieces if piece & playable]
@@ -90,19 +90,19 @@ class BoardRules(ABC):
         return self._pieces[piece]
 
     def legal(self, player: int, taken: int) -> NDArray[np.int8]:
-        """Returns 1 for the actions that a player may take while the game goes on, else 0, [A]."""
+        """Returns the mask [A] of a player's legal actions, if the game has not ended."""
         playable = self.playable(taken)
         return np.array([playable & cells != 0 for cells in self._cells[player]], np.int8)
 
     def seen_by(self, player: int, planes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Returns planes [2, rows, columns] of the board as a player sees them; by default as they are.
+        """Returns planes [2, rows, columns] of the board from a player's point of view; by default as they are.
 
-        What both see is one game: it can be gone on with as if whoever sees it were player 0.
+        Both points of view are positions of the same game, as if the player were player 0.
         """
         return planes
 
     def planes(self, own: int, other: int, player: int) -> NDArray[np.float32]:
-        """Returns what a player is shown: its own and the other one's pieces, [rows, columns, 2]."""
+        """Returns a player's observation: its own and the other one's pieces, [rows, columns, 2]."""
         size = self.rows * self._stride
         data = np.frombuffer((own | other << size).to_bytes(-(-size // 4), "little"), np.uint8)
         flags = np.unpackbits(data, count=2 * size, bitorder="little").view(np.bool_)
@@ -173,7 +173,7 @@ class LineRules(BoardRules):
 class HexRules(BoardRules):
     """Rules of Hex: player 0 connects the top of the board with its bottom, player 1 its left with its right.
 
-    A cell has six neighbours: those beside it in its row and its column, the one above to the right, and the one below
+    A cell has six neighbours: those next to it in its row and its column, the one above to the right, and the one below
     to the left. A full board holds exactly one connection, so there are no draws.
 
     Both players see the board with their own sides at the top and the bottom: player 1 sees it transposed, and its
@@ -209,7 +209,7 @@ class HexRules(BoardRules):
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Returns how many more pieces the other player lacks for its shortest connection."""
+        """Returns the difference of missing pieces to the shortest connections: the other's minus the player's."""
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:

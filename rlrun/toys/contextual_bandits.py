@@ -18,10 +18,10 @@ Doubles = NDArray[np.float64]
 
 
 class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: ignore[misc]  # gymnasium is not type-checked
-    """An episode is a number of pulls, each in a context that is drawn anew.
+    """An episode is a number of pulls, each in a newly drawn context.
 
-    The info of the last step says what was lost by pulls that were not the best in expectation: `minus_regret`, at most
-    0, and `early_regret_share`, which part of that came in the first half of the episode.
+    The info of the last step holds `minus_regret`, minus the sum of expected regrets, and `early_regret_share`, the
+    fraction of the regret in the first half of the episode.
 
     Args:
         pulls: Steps of an episode.
@@ -57,7 +57,7 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: i
         return {"minus_regret": -self._regret, "early_regret_share": share}
 
     def _begin(self) -> None:
-        """Draws what an episode is about."""
+        """Draws the parameters of an episode."""
 
     @abstractmethod
     def _next_context(self) -> NDArray[np.float32]:
@@ -65,21 +65,21 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: i
 
     @abstractmethod
     def _noise(self) -> float:
-        """Draws what a reward departs from its mean by."""
+        """Draws the deviation of a reward from its mean."""
 
 
 class LinearBandit(ContextualBandit):
     """Each arm's reward is linear in a context, up to normal noise; contexts and coefficients are unit vectors.
 
     Args:
-        arms: How many arms, A.
+        arms: A, the number of arms.
         features: Numbers in a context, D.
         noise: Standard deviation of rewards around their means.
         pulls: Steps of an episode.
         shared: Whether arms have features of their own at each step, [A, D], and all the same coefficients; otherwise
             they have a context [D] in common, and coefficients each.
         problem: Number of the problem, the same coefficients in all episodes; None for others in each episode.
-        changes_every: Pulls after which coefficients are drawn anew; None for never.
+        changes_every: Pulls after which coefficients are drawn again; None for never.
     """
 
     def __init__(

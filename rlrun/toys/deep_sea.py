@@ -1,4 +1,4 @@
-"""A grid in which reward lies behind a long row of right actions, each of which costs a little."""
+"""Deep Sea (bsuite): hard exploration, with one reward after a long sequence of right actions that cost a little."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
     return is 0.99. Any other policy gets 0 at best. Which of the two actions goes to the right is drawn for each cell
     by `mapping_seed`, and stays the same. A policy that acts at random finds the treasure in one of 2^N episodes.
 
-    Observations [N, N] are 1 in the diver's cell and 0 elsewhere, and all 0 behind the last step. The info of the last
-    step says in `treasure` whether it was found, 1 or 0.
+    Observations [N, N] are 1 in the diver's cell and 0 elsewhere, and all 0 after the last step. The info of the last
+    step holds `treasure`: 1 if it was found, else 0.
 
     Source:
         Osband et al., "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568, without noise.

@@ -1,4 +1,4 @@
-"""A grid of foragers, and hunters if wanted, that are born and die while the world goes on."""
+"""Foraging: a grid world of foragers, and optional hunters, that are born and die within an episode."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Rules:
-    """How agents of one kind live.
+    """Rules of life of one kind of agents.
 
     Attributes:
-        kind: What their ids begin with.
-        num_actions: How many of `MOVES` they can choose from.
-        radius: How many cells they see in each direction.
+        kind: Prefix of their ids.
+        num_actions: Number of `MOVES` that they can choose from.
+        radius: Cells that they observe in each direction.
         meal: Energy that a meal gives.
         child_energy: Energy that a newborn agent has; its parent gives as much.
         birth_energy: Energy from which an agent gives birth.
@@ -110,11 +110,11 @@ class _Population:
         self.energy = np.minimum(self.energy + self.rules.meal * meals, self.rules.most_energy)
 
     def spent(self) -> NDArray[np.bool_]:
-        """Returns who has no energy left or is too old, [n]."""
+        """Returns the mask [n] of agents without energy, or too old."""
         return (self.energy <= 0.0) | (self.ages >= self.rules.max_age)
 
     def give_birth(self, dead: NDArray[np.bool_]) -> Ints:
-        """Adds the children of those that have enough energy, the oldest first, and returns whose they are."""
+        """Adds the children of those that have enough energy, the oldest first, and returns the parents."""
         able = np.flatnonzero((self.energy >= self.rules.birth_energy) & ~dead)
         parents = able[: max(self.most - len(self.ids), 0)]
         self.energy[parents] -= self.rules.child_energy
@@ -123,7 +123,7 @@ class _Population:
         return parents
 
     def info(self, index: int) -> dict[str, int]:
-        """Returns what an agent's life came to."""
+        """Returns an agent's age, meals and children, the info of its last step."""
         lived = {"age": self.ages, "meals": self.meals, "children": self.children}
         return {name: int(numbers[index]) for name, numbers in lived.items()}
 
@@ -166,7 +166,7 @@ class Foraging(World):
         max_hunters: Hunters at once, those included that died in the step.
         food: Cells with food at the beginning.
         growth: Cells drawn at each step on which food grows.
-        birth_reward: What a parent is given for a birth.
+        birth_reward: Reward of a parent for a birth.
         max_steps: Steps after which the world's episode is truncated.
 
     Attributes:
@@ -222,7 +222,7 @@ class Foraging(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode: agents and food are anywhere."""
+        """Begins an episode with agents and food on random cells."""
         self._begin(seed)
         return self._observe(np.zeros(sum(self._first.values()), np.bool_))
 
@@ -284,7 +284,7 @@ class Foraging(World):
             population.add(self._generator.integers(self._size, size=(self._first[kind], 2)))
 
     def _hunt(self, foragers: _Population, hunters: _Population) -> Ints:
-        """Returns by which hunter each forager is caught, -1 for none, [n]."""
+        """Returns the index of the hunter that catches each forager, -1 for none, [n]."""
         caught = np.full(len(foragers.ids), -1)
         for hunter, place in enumerate(hunters.places):
             there = np.flatnonzero((foragers.places == place).all(1) & (caught < 0))
@@ -292,7 +292,7 @@ class Foraging(World):
         return caught
 
     def _eat(self, foragers: _Population, caught: Ints) -> Ints:
-        """Takes food away and returns how much of it each forager had, [n]: who was caught has none."""
+        """Removes eaten food and returns each forager's meals, [n]: those that are caught eat none."""
         cells = foragers.places @ np.array([self._size, 1])
         food = self._food.reshape(-1)
         there = np.flatnonzero((food[cells] > 0.0) & (caught < 0))
@@ -303,7 +303,7 @@ class Foraging(World):
         return had
 
     def _observe(self, dead: NDArray[np.bool_]) -> dict[str, Any]:
-        """Returns what all agents see, also those that have just died, which nobody else sees; `dead` is [n]."""
+        """Returns the observations of all agents; those that have just died, `dead` [n], are not observed by others."""
         populations = self._populations.values()
         places = np.concatenate([population.places for population in populations])
         energy = np.concatenate([population.energy / population.rules.most_energy for population in populations])
@@ -349,7 +349,7 @@ class Foraging(World):
         return entities, mask
 
     def _windows(self, population: _Population) -> NDArray[np.float32]:
-        """Returns where food is around each agent, [n, 2 * radius + 1, 2 * radius + 1]."""
+        """Returns the food around each agent, [n, 2 * radius + 1, 2 * radius + 1]."""
         around = np.arange(-population.rules.radius, population.rules.radius + 1)
         rows, columns = (population.places.T[..., None] + around) % self._size
         windows: NDArray[np.float32] = self._food[rows[:, :, None], columns[:, None, :]]

@@ -1,4 +1,4 @@
-"""Hex as arrays."""
+"""Hex as an array game."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class HexArrays:
     A position is a row [n, k * k + 2]: a number for each cell, row by row as the mover sees it, then the mover, 1 or
     -1, then 1 if the other player has won, else 0. A cell is 0 where it is empty, else the number of the group of
     connected pieces that it belongs to: positive of the mover's pieces, negative of the other's. Groups that touch a
-    side have the side's number. So a piece wins that touches groups of both sides, and nobody looks for a way across.
+    side have the side's number. So a piece wins if it touches groups of both sides, without a search for a path.
 
-    A cell's neighbours are those beside it in its row and its column, the one above to the right and the one below to
+    A cell's neighbours are those next to it in its row and its column, the one above to the right and the one below to
     the left.
 
     Args:
@@ -83,15 +83,16 @@ class HexArrays:
         return states[:, self._mover].astype(np.float32)
 
     def observe(self, states: States) -> dict[str, NDArray[Any]]:
-        """Returns what the movers see, as in `rlrun.toys.board_games`."""
+        """Returns the movers' observations, as in `rlrun.toys.board_games`."""
         cells = states[:, : self.num_actions]
         board = np.stack([cells > 0, cells < 0], -1).reshape(len(states), self.size, self.size, 2)
         return {OBSERVATION: board.astype(np.float32), ACTION_MASK: self.legal(states).astype(np.int8)}
 
     def positions(self, observations: dict[str, NDArray[Any]]) -> States:
-        """Returns positions from what their movers see: the first player is the mover where there are as many pieces.
+        """Returns positions from the movers' observations.
 
-        Whoever is shown its own connection has won.
+        The first player is the mover where both players have the same number of pieces. A player with a connection has
+        won.
         """
         pieces = observations[OBSERVATION].reshape(-1, self.num_actions, 2) > 0
         states = self.first(len(pieces))

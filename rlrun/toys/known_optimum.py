@@ -1,6 +1,6 @@
 """Small envs whose best value is known exactly: ``env: rlrun.toys.known_optimum:DictCartPole``.
 
-Two more do what real environments do at the worst moment: one raises and one hangs.
+Two more are for tests of failures: one raises and one hangs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 class ConstantReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Pays 1 for every step, shows nothing and never terminates: it only truncates.
 
-    Because a truncated episode goes on behind the cut, the value of its only observation is exactly 1 / (1 - gamma),
+    Since returns bootstrap at a truncation, the value of its only observation is exactly 1 / (1 - gamma),
     whatever the policy does. An algorithm that takes truncation for termination learns less. The return of an episode
     is `episode_len`.
     """
@@ -155,8 +155,8 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
 class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
     """Shows a cue, -1 or 1, once and pays 1 at the episode's end if the last action names it: 0 for -1, 1 for 1.
 
-    All other observations are 0. With memory the best return is 1. Without it every policy gets 1/2 on average, for the
-    observation at the last action tells nothing.
+    All other observations are 0. With memory the best return is 1. Without it every policy gets 1/2 on average, as the
+    observation at the last action has no information.
     """
 
     def __init__(self, delay: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""Games as arrays in which whoever has enough of its pieces in a row wins: boards of at most 63 cells, as bits."""
+"""Tic-tac-toe and connect four as array games: boards of at most 63 cells, as bits."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class LineGameArrays:
     """Two players put pieces on a board in turn; the first with enough of its own in a row wins.
 
     A position is a row of three numbers [n, 3]: the mover's pieces, those of the other player, as bits of the cells row
-    by row, and the mover, 1 or -1. Nobody sees who began: positions are seen by their mover.
+    by row, and the mover, 1 or -1. Observations are those of the mover.
 
     Args:
         rows: Rows of the board.
         columns: Columns of the board.
         length: Pieces in a row that win.
         num_actions: Actions of a player, A.
-        symmetries: What turns positions into others of the same value.
+        symmetries: Symmetries of the board, which map positions to others of the same value.
     """
 
     def __init__(self, rows: int, columns: int, length: int, num_actions: int, symmetries: Symmetries) -> None:
@@ -63,7 +63,7 @@ class LineGameArrays:
         return played
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns who has lost, as the last piece was the other player's, and which boards are full."""
+        """Returns (mask of ended games, results for the mover): -1 after the other player's winning piece, else 0."""
         other = states[:, _OTHER]
         lost = ((other[:, None] & self._lines) == self._lines).any(1)
         full = (states[:, _OWN] | other) == self._full
@@ -74,15 +74,15 @@ class LineGameArrays:
         return states[:, _MOVER].astype(np.float32)
 
     def observe(self, states: States) -> dict[str, NDArray[np.float32 | np.int8]]:
-        """Returns what the movers see, as in `rlrun.toys.board_games`."""
+        """Returns the movers' observations, as in `rlrun.toys.board_games`."""
         planes = (states[:, None, :2] >> self._cells[:, None] & 1).astype(np.float32)
         board = planes.reshape(len(states), self.rows, self.columns, 2)
         return {OBSERVATION: board, ACTION_MASK: self.legal(states).astype(np.int8)}
 
     def positions(self, observations: dict[str, NDArray[np.float32 | np.int8]]) -> States:
-        """Returns positions from what their movers see: the first player is the mover where there are as many pieces.
+        """Returns positions from the movers' observations.
 
-        As the boards of games that went on in turn show it.
+        The first player is the mover where both players have the same number of pieces.
         """
         board = observations[OBSERVATION]
         bits = board.reshape(len(board), -1, 2).astype(np.int64)

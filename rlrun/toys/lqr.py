@@ -1,4 +1,4 @@
-"""A linear system with a quadratic cost, whose best policy is known."""
+"""Linear-quadratic regulator, whose optimal policy is known."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ DT_S = 0.1
 """Seconds of a step."""
 
 DYNAMICS = np.array([[1.0, DT_S], [0.0, 1.0]])
-"""Position and velocity behind a step, of those before it."""
+"""Matrix A of the dynamics: position and velocity after a step from those before it."""
 
 FORCE = np.array([0.0, DT_S])
-"""What a force adds to them."""
+"""Vector B of the dynamics: the effect of a unit force on position and velocity."""
 
 FORCE_COST = 0.1
-"""Weight of the squared force beside the squared position and velocity."""
+"""Cost of the squared force, relative to squared position and velocity."""
 
 HORIZON = 100
 """Steps of an episode."""
 
 BEST_COST = 6.263
-"""Mean cost of an episode under the best policy, as the Riccati equation says."""
+"""Mean cost of an episode under the optimal policy, by the Riccati equation."""
 
 Vector = NDArray[np.float32]
 

@@ -64,8 +64,8 @@ class MaskedGrid(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # g
 class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
     """Shows a whole number and pays 1 for the action that repeats it, in episodes of 10 steps; few actions are allowed.
 
-    Its method `action_masks` says which: the right one and others drawn at each step. The best return is 10, and 10 /
-    `num_allowed` that of a policy that takes any allowed action.
+    Its method `action_masks` returns which: the right one and others drawn at each step. The best return is 10, and 10
+    / `num_allowed` that of a policy that takes any allowed action.
     """
 
     def __init__(self, num_actions: int = 40, num_allowed: int = 10) -> None:

@@ -1,4 +1,4 @@
-"""Games of two agents that move at once and are paid by a table: their best joint actions are known exactly."""
+"""Matrix games of two agents with simultaneous actions, whose best joint actions are known exactly."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PAYOFFS: Mapping[str, tuple[list[list[float]], Callable[[Table], Table]]] = {
     "prisoners_dilemma": ([[-1.0, -3.0], [0.0, -2.0]], np.transpose),
     "matching_pennies": ([[1.0, -1.0], [-1.0, 1.0]], np.negative),
 }
-"""By name what agent_0 is paid (row: its action, column: that of agent_1), and how that of agent_1 follows from it."""
+"""Pay-offs of agent_0 by game (row: its action, column: that of agent_1), and the function to those of agent_1."""
 
 
 def payoffs(game: str, k: float) -> Table:
-    """Returns what both agents of a game are paid, [2, A, A]: the second axis is the action of agent_0.
+    """Returns the pay-offs of both agents of a game, [2, A, A]: the second axis is the action of agent_0.
 
     Raises:
-        UsageError: If there is no game of that name.
+        UsageError: There is no game of that name.
     """
     if game == PENALTY:
         table = np.array([[10.0, 0.0, k], [0.0, 2.0, 0.0], [k, 0.0, 10.0]])
@@ -45,7 +45,7 @@ def payoffs(game: str, k: float) -> Table:
 
 
 class MatrixGame(World):
-    """A game of one step: two agents choose at once, and a table says what each is paid.
+    """A game of one step: two agents act at once, with rewards by a pay-off table.
 
     Observation: one number, always 0. Actions: Discrete(A), those of the table. Rewards: the table's entry for both
     actions. Ends: after the only step, for both. The state is the observation.
@@ -62,7 +62,7 @@ class MatrixGame(World):
         k: The penalty of `penalty`, 0 or less; other games have none.
 
     Raises:
-        UsageError: If there is no game of that name.
+        UsageError: There is no game of that name.
     """
 
     def __init__(self, game: str = PENALTY, k: float = -100.0) -> None:
@@ -82,7 +82,7 @@ class MatrixGame(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Pays both agents."""
+        """Ends the episode with the rewards of both agents."""
         paid = self._payoffs[:, int(actions[AGENTS[0]]), int(actions[AGENTS[1]])]
         return _last_step(dict.fromkeys(AGENTS, self.state()), paid)
 
@@ -124,7 +124,7 @@ class TwoStepGame(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Leads to a table, or pays by it."""
+        """Chooses the table in the first step, and pays by it in the second."""
         first, second = (int(actions[agent]) for agent in AGENTS)
         if self._stage == 0:
             self._stage = 1 + first

@@ -1,4 +1,4 @@
-"""Pendulum as pictures: who sees one of them does not see how it moves."""
+"""Pendulum as images, in which velocities are not observed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 LENGTH = 0.8
-"""Of the rod, where 1 reaches from the middle of the picture to its border."""
+"""Length of the rod, where 1 is from the middle of the picture to its border."""
 
 HALF_WIDTH = 0.1
-"""Of the rod."""
+"""Half the width of the rod, in the same unit."""
 
 
 class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArray[np.float32]]):  # type: ignore[misc]
@@ -33,7 +33,7 @@ class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArra
         self._pixel = 2 / size
 
     def observation(self, observation: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """Returns the picture of a cosine, a sine and an angular velocity, of which the last is not seen."""
+        """Draws an observation (cosine, sine, angular velocity), without the last one."""
         cosine, sine = float(observation[0]), float(observation[1])
         # Angles count from upright, counterclockwise. Distances are those to the rod, a segment from the middle on.
         along = np.clip(self._up * cosine - self._right * sine, 0, LENGTH)

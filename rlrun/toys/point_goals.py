@@ -1,4 +1,4 @@
-"""Navigation in the plane to a goal that nobody is shown: a family of tasks, one for each seed."""
+"""2D navigation to an unobserved goal: a family of tasks for meta-learning, one for each seed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SPEED = 0.1
 """The largest step in either direction."""
 
 NEAR = 0.01
-"""An episode ends that close to its goal."""
+"""Distance to the goal at which an episode ends."""
 
 
 class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A point that begins at (0, 0), sees where it is, and pays the squared distance to a goal that it does not see.
+    """A point that starts at (0, 0) and observes its position; the cost is the squared distance to an unobserved goal.
 
-    The goal follows from the episode's seed, uniform in a square: episodes with one seed are one task. Who knows
-    nothing of the goal does best to stay, which costs 1/6 a step on average.
+    The goal follows from the episode's seed, uniform in a square: episodes with one seed are one task. Without
+    knowledge of the goal it is best to stay, which costs 1/6 a step on average.
 
     Args:
         episode_len: Steps after which an episode is truncated.

@@ -60,7 +60,7 @@ class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  
 
 
 class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
-    """Shows two images of different sizes and a number, and pays for what an action says of each image.
+    """Shows two images of different sizes and a number, and rewards the right classification of each image.
 
     Observation: a Dict. `front`: bytes [24, 20, 3]. `rear`: bytes [36, 40, 1]. Each is bright in its left or in its
     right half and dark in the other. `turned`: -1 or 1, [1]; where it is 1 the rear image counts the other way.

@@ -1,4 +1,4 @@
-"""A CartPole that pays at the end and can be searched in."""
+"""CartPole with its return at the episode's end, and with states for tree search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 _SCALES = np.array([2.4, 3.0, 0.2095, 3.0])
-"""What the position, the velocity, the angle and its velocity are divided by (m, m/s, rad, rad/s)."""
+"""Scales of position, velocity, angle and angular velocity (m, m/s, rad, rad/s)."""
 
 State = tuple[tuple[float, ...], int]
 
@@ -23,7 +23,7 @@ class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not typ
     the track, and after `steps` steps.
 
     `get_state`, `set_state` and `state_of` make it an env that `rlrun.worlds.searched_env` can search in. An
-    observation does not show how many steps are over: the state that is made of one begins to count anew.
+    observation does not hold the number of steps so far: a state made from one starts at 0 steps.
 
     Args:
         steps: Steps after which an episode is truncated.

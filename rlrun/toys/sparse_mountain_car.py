@@ -1,4 +1,4 @@
-"""MountainCar that tells nothing before the goal is reached, for algorithms that learn from demonstrations."""
+"""MountainCar with a sparse reward at the goal, for algorithms that learn from demonstrations."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 class SparseMountainCar(MountainCarEnv):  # type: ignore[misc]  # gymnasium is not type-checked
     """MountainCar-v0 that pays 1 at the goal and 0 before, instead of -1 for every step.
 
-    MountainCar-v0's own reward leads to the goal: whatever was tried often looks worse than what was not. Here nothing
-    does, and drawing actions hardly ever gets there within the 200 steps of an episode.
+    MountainCar-v0's own reward drives exploration: states visited often look worse than others. Here nothing does, and
+    a random policy hardly ever reaches the goal within the 200 steps of an episode.
     """
 
     def __init__(self, render_mode: str | None = None) -> None:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 CALM_COST, BUSY_COST = 0.2, 1.0
-"""What a step in the fast lane costs from a calm and from a busy cell."""
+"""Costs of a step in the fast lane from a calm and from a busy cell."""
 
 
 class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
@@ -50,7 +50,7 @@ class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  
         return self._show(), reward, self._elapsed == self.episode_len, False, {"cost": cost}
 
     def outcome(self, cell: int, lane: int, action: int) -> tuple[int, int, float, float]:
-        """Returns what an action leads to: cell and lane, reward and cost."""
+        """Returns the outcome of an action: cell and lane, reward and cost."""
         lane = lane ^ action
         cost = (BUSY_COST if cell % 2 else CALM_COST) if lane else 0.0
         return (cell + 1 + lane) % self.num_cells, lane, 1.0 + lane, cost

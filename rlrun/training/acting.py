@@ -1,4 +1,4 @@
-"""Acting and evaluating with the present weights of what is trained."""
+"""Acting and evaluation with the present weights of a training."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Acting:
     """The policies of a training, as they act and are evaluated in this process.
 
     Args:
-        description: What is trained.
-        policies: What acts for each policy.
+        description: The training's env, policies and seed.
+        policies: Acting policies by name.
         league: The frozen opponents in the seats of a world; None where there are no seats.
     """
 
@@ -33,7 +33,7 @@ class Acting:
         self._league = league
 
     def policy(self, name: str = "") -> ActingPolicy:
-        """Returns what acts for a policy.
+        """Returns the acting policy of a name.
 
         Args:
             name: The policy; "" for the first one.
@@ -48,7 +48,7 @@ class Acting:
         return found
 
     def search(self, simulations: int) -> None:
-        """Has all policies search before they act from now on, in evaluations and games too.
+        """Enables tree search before each action of all policies, in evaluations and games too.
 
         Args:
             simulations: Simulations of each search; 0 for none.
@@ -68,12 +68,12 @@ class Acting:
         env: EnvConfig | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
-        """Runs exactly so many episodes with the present weights and the saved normalisation.
+        """Evaluates the present weights, with the present filters, over a fixed number of episodes.
 
         Args:
-            episodes: How many; their seeds are fixed beforehand.
+            episodes: Number of episodes, whose seeds depend on `seed` alone.
             seed: Seed of the episodes.
-            explore: Whether actions are drawn instead of the likeliest ones.
+            explore: Whether actions are sampled instead of the most likely ones.
             env: Another environment than the one trained on, with its `evaluation_kwargs`.
             draw: Called with a picture [height, width, 3] of the world at each of its steps, None where it has none;
                 for worlds alone, whose episodes then run one after the other.

@@ -21,10 +21,10 @@ class ActingPolicy:
     """A behavior policy of its own with a trainee's present weights and filters.
 
     Args:
-        trainee: Whose policy acts.
+        trainee: The trainee whose policy acts.
 
     Attributes:
-        trainee: Whose policy acts.
+        trainee: The trainee whose policy acts.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -34,7 +34,7 @@ class ActingPolicy:
         self._draws = generator(trainee.seed, "act")
 
     def refresh(self) -> None:
-        """Has the next call load the weights anew, as they were changed by something else than SGD."""
+        """Marks the weights as changed by something else than SGD, so that the next call loads them."""
         self._sgd_steps = -1
 
     def behavior(self) -> BehaviorPolicy:
@@ -48,7 +48,7 @@ class ActingPolicy:
         return self._behavior
 
     def search(self, simulations: int) -> None:
-        """Has it search before it acts from now on.
+        """Enables tree search before each action.
 
         Args:
             simulations: Simulations of each search; 0 for none.
@@ -67,10 +67,10 @@ class ActingPolicy:
         """Returns the action for one observation.
 
         Args:
-            observation: What the env shows.
-            explore: Whether the action is drawn instead of the likeliest one.
+            observation: The env's observation.
+            explore: Whether the action is sampled instead of the most likely one.
             episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
-            prev_reward: What the env gave for the action before, which only views show.
+            prev_reward: Reward of the last action, which only views contain.
         """
         batch = batched(self.trainee.spaces.observation, observation)
         behavior = self.behavior()
@@ -88,17 +88,17 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation of an episode whose memory the caller keeps, and the memory after it.
+        """Returns the action for one observation, and the memory after it, which the caller keeps for the episode.
 
         The memory is plain data: the recurrent state, and the last observations, actions and rewards that
-        `model.views` show. So any number of episodes can go on side by side.
+        `model.views` show. So any number of episodes can run in parallel.
 
         Args:
-            memory: What this returned for the observation before; None at an episode's start.
-            observation: What the env shows.
-            explore: Whether the action is drawn instead of the likeliest one.
-            prev_reward: What the env gave for the action before.
-            prev_action: What the env was given, if that was not the action that this returned.
+            memory: The memory returned for the last observation; None at an episode's start.
+            observation: The env's observation.
+            explore: Whether the action is sampled instead of the most likely one.
+            prev_reward: Reward of the last action.
+            prev_action: The last action of the env, if it was another than the returned one.
         """
         behavior = self.behavior()
         if memory is not None:

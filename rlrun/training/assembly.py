@@ -1,4 +1,4 @@
-"""Puts a training together: trainees, workers, and the dataflow of one trainee or of several in one world."""
+"""Assembly of a training: trainees, workers, and the dataflow of one trainee or of several in one world."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def assemble(
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
 ) -> RunningTraining:
-    """Returns trainees, workers and dataflow.
+    """Makes the trainees, workers and dataflow of a training.
 
     Args:
         env: The environment, or the world of many agents.
-        policies: What learns, and how.
+        policies: The policies, with their algorithms and settings.
         seed: Root seed.
         announce: Called with a sentence when something is about to take long.
-        update_executor: How updates are computed.
+        update_executor: Executor of updates.
         copied: The opponents from checkpoints that a saved run had copied; others are read where the seats say.
         for_plan: Whether the dataflow is only printed: nothing is started then, but a world that is asked for spaces.
 
@@ -228,7 +228,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
 def _saved_opponents(
     seats: Mapping[str, SeatSettings], world: PoliciesInWorld, copied: Mapping[str, SavedOpponent]
 ) -> dict[str, FrozenPolicy]:
-    """Returns the policies of checkpoints that sit in seats, by what the seats call them.
+    """Reads the policies of checkpoints in seats, by their names there.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -252,10 +252,10 @@ def _seat(
     making: Mapping[str, _Making],
     saved: Mapping[str, FrozenPolicy],
 ) -> SeatBehavior:
-    """Returns what acts in a seat.
+    """Makes the behavior of a seat.
 
     Raises:
-        UsageError: The policies whose selves sit there have other spaces, or other actions than one another.
+        UsageError: The policies whose past selves play there have other spaces, or different kinds of actions.
     """
     checkpoints = policies.seats[seat].checkpoints
     behaviors = {name: making[name].start_learner().policy.behavior() for name in policies.seats[seat].selves}
@@ -314,7 +314,7 @@ def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str
 
 
 class _Making:
-    """Makes the trainee of an algorithm, whose learner starts when somebody reads it."""
+    """Maker of an algorithm's trainee, whose learner starts when it is first read."""
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class _Making:
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Returns how an algorithm's rewards become those that are learned from."""
+    """Returns the reward transform of an algorithm."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 

@@ -1,4 +1,4 @@
-"""What one policy of a training is: a trainee and its dataflow."""
+"""Branch of a training: a trainee and its dataflow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """A trainee and the dataflow that it learns by.
+    """A trainee and its dataflow.
 
     Attributes:
-        trainee: What is trained.
-        flow: How it learns; None if it does not, and acts with the weights that it began with.
+        trainee: The trainee.
+        flow: Its dataflow; None if it does not learn, and acts with its initial weights.
         shared: The flows upstream of its own that other trainees share.
     """
 

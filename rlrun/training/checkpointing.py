@@ -1,4 +1,4 @@
-"""What a checkpoint of a training holds: one section for each owner, each with a version number of its own.
+"""Format of a training's checkpoint: a section for each owner, each with a version number of its own.
 
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
@@ -8,7 +8,7 @@
 
 A later owner adds a section and changes none of the others. Version 1 of the format, which had no sections, is read
 for policies, target networks, optimizers, filters and counters; what it held of dataflow, replay and env places is
-dropped, and the run goes on with new episodes.
+dropped, and the run continues with new episodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
-"""What a trainee's tensors are of."""
+"""Kinds of a trainee's tensors."""
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 2, "league": 1}
 """The version of each owner's section that is written, and the newest one that is read."""
@@ -45,7 +45,7 @@ def section(owner: str, state: Any) -> dict[str, Any]:
 
 
 def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Returns what an owner's section holds.
+    """Returns the state in an owner's section.
 
     Raises:
         CheckpointError: It is missing or none, or was written by a newer rlrun.
@@ -102,10 +102,10 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
 
 @contextmanager
 def refusing(part: str) -> Iterator[None]:
-    """Refuses a checkpoint with a part that its owner cannot load: the digests are right, so it was made like this.
+    """Context that turns errors of loading a part into CheckpointError: digests match, so it was written like this.
 
     Args:
-        part: What is being loaded, for the message.
+        part: Name of the part in the message.
 
     Raises:
         CheckpointError: The owner met a value of another kind or shape than it had saved.
@@ -118,10 +118,10 @@ def refusing(part: str) -> Iterator[None]:
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
-    """Returns how the updates of a checkpoint's run are computed; older ones say only whether they are compiled.
+    """Returns the update executor of a checkpoint's run; older manifests hold only whether updates are compiled.
 
     Raises:
-        CheckpointError: It says something else.
+        CheckpointError: It is unknown here.
     """
     if "update_executor" not in manifest:
         return "compiled" if manifest.get("compiled") else "eager"
@@ -209,7 +209,7 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
 
     Args:
         tensor: The tensor.
-        name: What the message calls it.
+        name: Its name in the message.
 
     Raises:
         ValueError: It is not of 32-bit floats, or has numbers that are not finite.
@@ -263,10 +263,10 @@ def sections_of(content: Content) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SavedTraining:
-    """What a checkpoint's spec says was trained.
+    """A checkpoint's training, as its spec describes it.
 
     Attributes:
-        policies: What learned, with its settings.
+        policies: The policies, with their algorithms and settings.
         env: The environment, or the world of many agents.
         seed: Root seed.
     """
@@ -277,12 +277,12 @@ class SavedTraining:
 
 
 def saved_training(content: Content, path: object, *, trust: bool) -> SavedTraining:
-    """Returns what a checkpoint's spec describes.
+    """Returns the training that a checkpoint's spec describes.
 
     Args:
         content: The checkpoint.
-        path: Where it stands, for messages.
-        trust: Whether it may ask for more than what is known to be harmless.
+        path: Its path in messages.
+        trust: Whether demands beyond the known harmless ones are allowed.
 
     Raises:
         CheckpointRefused: It asks for more, and `trust` is False.
@@ -303,7 +303,7 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
 
 
 def saved_policies(spec: Mapping[str, Any]) -> Policies:
-    """Returns what a checkpoint's spec says of what learns.
+    """Returns the policies that a checkpoint's spec describes.
 
     Raises:
         CheckpointError: It has no settings, or some with numbers that no setting reaches.

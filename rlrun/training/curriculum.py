@@ -1,4 +1,4 @@
-"""What episodes are about follows from how the training goes."""
+"""Curriculum: env arguments that follow the training's metrics."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlrun.registry import load_object
 class Curriculum:
     """A function from an iteration's metrics to the keyword arguments of envs.
 
-    It is asked when an iteration ends. Where it returns something else than before, envs are made anew with that when
-    their next episodes begin. It should depend on its argument alone: only what it returned last is saved.
+    It is called at the end of each iteration. If its result differs from the last one, each env is made again with the
+    new arguments at its next episode. It should depend on its argument alone: only its last result is saved.
 
     Args:
         path: package.module:function.
 
     Attributes:
-        kwargs: What it returned last; nothing before the first iteration has ended.
+        kwargs: Its last result; empty before the first iteration has ended.
 
     Raises:
         UsageError: There is no such function.
@@ -31,13 +31,13 @@ class Curriculum:
         self._function: Callable[[Mapping[str, Any]], Any] = load_object(path, "curriculum")
 
     def advance(self, metrics: Mapping[str, Any]) -> bool:
-        """Asks the function, and returns whether it says something else than before.
+        """Calls the function, and returns whether its result has changed.
 
         Args:
             metrics: The iteration's result, flat.
 
         Raises:
-            TrainingFailed: It returned no keyword arguments.
+            TrainingFailed: Its result is no mapping of keyword arguments.
         """
         returned = self._function(dict(metrics))
         if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):

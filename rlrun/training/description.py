@@ -1,4 +1,4 @@
-"""What can be said of a training where nothing runs: dataflow, metrics, networks, and whether it can run."""
+"""Description of a training that has not started: dataflow, metrics, networks, and checks."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
-"""An env of which nothing is made."""
+"""Placeholder where no env is made."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is trained: policies, in an env or a world of many agents.
+    """Description of a training: policies, in an env or a world of many agents.
 
     Attributes:
         env: The environment, or the world of many agents.
-        policies: What learns, and how.
+        policies: The policies, with their algorithms and settings.
         seed: Root seed.
     """
 
@@ -92,13 +92,13 @@ class Description:
         return [*table, *(LEAGUE_METRICS if self.policies.seats else ())]
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Returns in lines what the network's settings that are left to the observations come to, and how these enter.
+        """Returns lines on the network settings chosen by observation spaces, and on the observations' encodings.
 
         Args:
-            spaces: Of each policy.
+            spaces: Spaces of each policy.
 
         Raises:
-            UsageError: A part of an observation cannot enter a network.
+            UsageError: A part of an observation has no encoding.
         """
         lines = []
         told_apart = self.policies.told_apart(self.env)
@@ -108,7 +108,7 @@ class Description:
         return lines
 
     def spaces(self) -> dict[str, Spaces]:
-        """Returns each policy's spaces; makes an env, or a world, to ask it.
+        """Returns each policy's spaces, from an env, or a world, made for that.
 
         Raises:
             EnvironmentUnusable: It cannot be made here.
@@ -122,7 +122,7 @@ class Description:
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def matches(self) -> Matches:
-        """Returns what plays games between the two sides of this world.
+        """Returns the matches between the two sides of this world.
 
         Raises:
             UsageError: The env has one agent, or its agents are not two sides.
@@ -168,17 +168,17 @@ class Description:
                 check_same_spaces(whose, spaces, trained[policy])
 
     def hangs_fail(self) -> AbstractContextManager[None]:
-        """Has an env's own code that hangs in this process fail after `worker_timeout_s`."""
+        """Context in which an env's code that hangs in this process fails after `worker_timeout_s`."""
         return hangs_fail_after(self.policies.sampling.worker_timeout_s)
 
 
 def _as_written(config: ConfigModel) -> dict[str, Any]:
-    """Returns the settings that somebody has set, as plain data."""
+    """Returns the settings that the user has set, as plain data."""
     return config.model_dump(mode="json", exclude_unset=True)
 
 
 def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
-    """Returns in lines what a policy's network comes to for its spaces; none of a policy without one."""
+    """Returns lines on a policy's network for its spaces; none for a policy without one."""
     if "model" in config.refused:
         return []
     if config.model.module is not None:
@@ -196,7 +196,7 @@ def nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
 
     Args:
         config: The settings.
-        spaces: What the policy acts on.
+        spaces: Observation and action space.
     """
     if "model" in config.refused or config.model.module is not None or not config.normalize_observations:
         return ""

@@ -1,4 +1,4 @@
-"""What is said of finished episodes."""
+"""Metrics of finished episodes: returns, lengths and infos of the last hundred."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WINDOW = 100
 
 
 class EpisodeMetrics:
-    """Counts episodes and describes the last hundred.
+    """Number of finished episodes, and metrics of the last hundred.
 
     Args:
-        announce: Called once with a sentence if infos hold more numbers than become metrics.
+        announce: Called once with a warning if infos hold more numbers than become metrics.
     """
 
     def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
@@ -28,7 +28,7 @@ class EpisodeMetrics:
         self._last: deque[Episode] = deque(maxlen=WINDOW)
 
     def add(self, episodes: Iterable[Episode]) -> None:
-        """Takes newly finished episodes, in the order of their ends."""
+        """Adds newly finished episodes, in the order of their ends."""
         for episode in episodes:
             self.episodes += 1
             self._last.append(episode)
@@ -45,11 +45,11 @@ class EpisodeMetrics:
 
     @property
     def last(self) -> Sequence[Episode]:
-        """The last hundred."""
+        """The last hundred episodes."""
         return tuple(self._last)
 
     def _info_names(self) -> list[str]:
-        """Returns which numbers of infos become metrics, and says it if there are more."""
+        """Returns the names of infos' numbers that become metrics, and warns if there are more."""
         names = list(dict.fromkeys(name for episode in self._last for name in episode.info))
         if len(names) > MOST_INFO_NUMBERS and self._announce is not None:
             self._announce(
@@ -60,14 +60,14 @@ class EpisodeMetrics:
         return names[:MOST_INFO_NUMBERS]
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps."""
+        """Returns its state for checkpoints."""
         return {
             "episodes": self.episodes,
             "last": [[episode.episode_return, episode.length, episode.info, episode.columns] for episode in self._last],
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self.episodes = as_count(state["episodes"])
         self._last.clear()
         for total, length, info, *columns in state["last"]:  # columns are newer than checkpoints
@@ -76,12 +76,12 @@ class EpisodeMetrics:
 
 
 class AgentMetrics:
-    """Describes the agents of a world: those of each policy together, and each possible agent.
+    """Metrics of the agents of a world: of all agents of a policy, and of each possible agent.
 
     Args:
         policies: Names of the policies.
         agents: Ids of the possible agents; others, such as those born in an episode, count for their policy alone.
-        announce: As `EpisodeMetrics` takes it.
+        announce: Called as by `EpisodeMetrics`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class AgentMetrics:
         self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in agents}
 
     def add(self, policy: str, episodes: Iterable[Episode]) -> None:
-        """Takes newly finished episodes of a policy's agents."""
+        """Adds newly finished episodes of a policy's agents."""
         for episode in episodes:
             self._of_policies[policy].add([episode])
             if episode.agent in self._of_agents:
@@ -113,18 +113,18 @@ class AgentMetrics:
         }
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps."""
+        """Returns its state for checkpoints."""
         return {
             "policies": {policy: own.state() for policy, own in self._of_policies.items()},
             "agents": {agent: own.state() for agent, own in self._of_agents.items()},
         }
 
     def load_state(self, state: Mapping[str, Any], new: Collection[str] = ()) -> None:
-        """Goes on with what `state` returned; of policies and agents that were not there then nothing is known.
+        """Restores `state()`; policies and agents that it lacks start without episodes.
 
         Args:
-            state: What was returned.
-            new: Policies that are others than those of their names were then.
+            state: State from `state`.
+            new: Policies that have replaced the ones of the same names, and start without episodes.
         """
         for kind, owned in (("policies", self._of_policies), ("agents", self._of_agents)):
             for name, saved in state[kind].items():
@@ -133,7 +133,7 @@ class AgentMetrics:
 
 
 def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
-    """Returns what is said of the returns and lengths of episodes; None where there are none."""
+    """Computes metrics of episodes' returns and lengths; None without episodes."""
     returns = [episode.episode_return for episode in episodes]
     return {
         "episode_return_mean": _mean(returns),

@@ -1,4 +1,4 @@
-"""Saved states of dataflows that earlier versions put together from other operators, as they are today."""
+"""Translation of dataflow states that were saved with the operators of earlier versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     same, so that only the plan is translated.
 
     Args:
-        state: What `Flow.state` returned; one without a plan is left for whoever loads it to refuse.
+        state: State of a flow; one without a plan is returned as it is, and refused when it is loaded.
     """
     plan = state.get("plan")
     if not isinstance(plan, list) or not all(isinstance(path, str) for path in plan):

@@ -1,4 +1,4 @@
-"""Games of what is trained against others, in a world of two sides."""
+"""Games of trained policies against opponents, in a world of two sides."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 class Games:
     """The games that the policies of a training can play.
 
-    Sides are `first` and `second`: those of the agents that the mapping tells apart. A policy plays those that the
-    mapping gives it.
+    Sides are `first` and `second`, by the agents that the mapping distinguishes. A policy plays the sides that the
+    mapping assigns to it.
 
     Args:
-        description: What is trained.
+        description: The training's env, policies and seed.
         acting: Its policies.
     """
 
@@ -46,14 +46,13 @@ class Games:
         policy: str = "",
         opponent_policy: str = "",
     ) -> dict[str, Outcomes]:
-        """Returns how games against an opponent ended in this world, by the side that one's own policy played.
+        """Plays games against an opponent; returns their outcomes by the side of the training's policy.
 
         Args:
             opponent: The games of another training, or package.module:Name of a scripted opponent.
-            episodes: How many games, as many on each side; rounded up to an even number where there are two.
+            episodes: Number of games, half of them on each side; rounded up to an even number where there are two.
             seed: Seed of the games.
-            explore: Whether policies draw their actions. In a world without chance two that do not play the same game
-                again and again.
+            explore: Whether policies sample their actions. In a deterministic world all games are equal without it.
             policy: Which policy plays; "" for the first of each side that learns.
             opponent_policy: Which policy of the other training plays, likewise.
 
@@ -81,7 +80,7 @@ class Games:
         }
 
     def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
-        """Returns what plays a side of this world, with the present weights.
+        """Returns the behavior policy that plays a side of this world, with the present weights.
 
         Args:
             side: `first` or `second`, as in `play`.
@@ -100,7 +99,7 @@ class Games:
         return self._description.matches()
 
     def _playing(self, side: str, policy: str, spaces: Spaces | None = None) -> BehaviorPolicy | None:
-        """Returns what plays a side: the policy that is named, or the first that learns there; None if there is none.
+        """Returns the policy of a side: the named one, or the first that learns there; None if there is none.
 
         Raises:
             UsageError: There is no policy of this name, or its spaces are others than `spaces`.

@@ -1,4 +1,4 @@
-"""The result of an iteration: counts, episodes, times, and what learners and operators report."""
+"""Results of iterations: counts, episodes, times, and metrics of learners and operators."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class IterationResults:
-    """Makes the flat result of each iteration.
+    """Maker of the flat result of each iteration.
 
     Args:
         workers: The rollout workers.
-        branches: What is trained, by policy.
+        branches: Branches by policy.
         flow: The dataflow of all of them.
         announce: Called with a sentence on what nobody will have meant.
         agents: The possible agents of a world of many; none where every env has one.
@@ -99,7 +99,7 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def count_from_here(self) -> None:
-        """Has the next result count minibatches and env steps from here, as the counters have just been set."""
+        """Resets the operators' metrics after counters were restored, so that the next result counts from here."""
         self._flow.metrics()
 
     def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
@@ -110,7 +110,7 @@ class IterationResults:
         return self.agents.of_policies(self._branches)
 
     def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
-        """Returns what a world's result says of each policy and each agent."""
+        """Returns the metrics of each policy and each agent of a world."""
         counts = self._workers.counts
         result: dict[str, Any] = {
             "missing_final_observations": counts.missing_finals,
@@ -139,7 +139,7 @@ class IterationResults:
 
 
 def _learned(branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns a trainee's lag, and what its learner and its operators report."""
+    """Returns a trainee's policy lag, and the metrics of its learner and its operators."""
     trainee = branch.trainee
     return dict(trainee.lag.take()), {
         **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},

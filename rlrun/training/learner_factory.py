@@ -1,4 +1,4 @@
-"""A trainee's learner as it is at the start of a run: made in any process, from nothing but data."""
+"""Learner factories, picklable for any process, and the choice of the update executor."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from rlrun.worlds.world_view import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Updates from which they are compiled.
+"""Number of updates of a run from which they are compiled.
 
 Against torch's operations that pays within the run, cold cache included. Against NumPy it pays over several runs, for
 which the result is kept.
 """
 
 COMPILED_ELSEWHERE = (
-    "whoever learns in a process of its own compiles the update, unless that was done for these settings before (about "
+    "each learner in a process of its own compiles the update, unless that was done for these settings before (about "
     "20 s, minutes for networks with memory)"
 )
 
 BEGAN_COMPILED = (
     "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
-    "or let it go on with plain updates (--eager; the last digits will differ from here on)"
+    "or let it continue with plain updates (--eager; the last digits will differ from here on)"
 )
 
 
 def silent(message: str) -> None:
-    """Announces nothing: whoever learns in a process of its own has nobody to tell."""
+    """Drops a message, as in learners in processes of their own."""
 
 
 def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
@@ -54,9 +54,9 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
 
     Args:
         algorithm: The algorithm.
-        spaces: What the policy acts on.
-        world: What its world is, where there are many agents.
-        seed: Seed of its first parameters.
+        spaces: Observation and action space.
+        world: View of its world, where there are many agents.
+        seed: Seed of its initial parameters.
 
     Raises:
         UsageError: The algorithm returns none, or one that acts by a setting that its config lacks.
@@ -79,7 +79,7 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
 
 
 def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
-    """Returns the objectives of an algorithm, and after them that of curiosity."""
+    """Returns the objectives of an algorithm, followed by that of curiosity."""
     return [*objectives_of(algorithm, policy), *objectives_of_curiosity(algorithm.config)]
 
 
@@ -91,8 +91,8 @@ class AlgorithmLearnerFactory:
         algorithm: Its policy, objectives and settings.
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
-        update_executor: How updates are computed.
-        world: What the policy's world is, where there are many agents.
+        update_executor: Executor of updates: torch, NumPy kernels, or compiled.
+        world: View of the policy's world, where there are many agents.
     """
 
     algorithm: Algorithm[Any]
@@ -107,7 +107,7 @@ class AlgorithmLearnerFactory:
         return self.env if isinstance(self.env, Spaces) else spaces_of(self.env)
 
     def policy(self) -> Policy:
-        """Returns the policy with its first parameters."""
+        """Makes the policy with its initial parameters."""
         return made_policy(self.algorithm, self.spaces, self.world, child_seed(self.seed, "parameters"))
 
     def __call__(
@@ -117,11 +117,11 @@ class AlgorithmLearnerFactory:
         share: tuple[int, int] = (0, 1),
         announce: Callable[[str], None] = silent,
     ) -> LocalLearner:
-        """Returns a learner as it is at the start of the run.
+        """Makes a learner in its initial state.
 
         Args:
-            reducer: How it learns together with other learners, None if it learns alone.
-            share: (i, n): of every minibatch it takes the i-th of n equal parts, from 0.
+            reducer: All-reduce of gradients with other learners, None if it learns alone.
+            share: (i, n): it learns from the i-th of n equal parts of every minibatch, from 0.
             announce: Called with a sentence when something is about to take long.
         """
         from rlrun.learner.device import available_device, limit_threads
@@ -146,13 +146,13 @@ class AlgorithmLearnerFactory:
         )
 
     def _identity(self) -> str | None:
-        """Returns what determines the learner's updates, or None if code outside of rlrun takes part in them."""
+        """Returns a key of everything that determines the learner's updates, or None if these run custom code."""
         algorithm, config = self.algorithm, self.algorithm.config
         own_modules = [config.model.module or "", *config.model.encoders.values()]
         named = [algorithm.name(), algorithm.policy_family, *own_modules]
         if any(":" in name and not name.startswith("rlrun.") for name in named):
             return None
-        scheduled = config.scheduled_fields()  # their values come in with each update
+        scheduled = config.scheduled_fields()  # their values are arguments of each update
         settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
         shapes = [*self.spaces] if self.world is None else [*self.spaces, self.world]
         return json.dumps([*named, settings, *scheduled, *map(str, shapes)], sort_keys=True)
@@ -164,7 +164,7 @@ def started_learner(
     """Returns the learner of a run: in this process, or several in processes of their own.
 
     Args:
-        factory: Makes one.
+        factory: Factory of a learner.
         announce: Called with a sentence when something is about to take long.
         cpus_of_others: CPUs of the other policies' learners that are processes of their own.
     """
@@ -190,11 +190,11 @@ def started_learner(
 
 
 def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None) -> UpdateExecutor:
-    """Returns how updates are computed: decided once, by the spec alone and by whether a compiler is there.
+    """Chooses the update executor of a run, by its settings and length, and by the presence of a compiler.
 
     Args:
         config: The algorithm's settings.
-        total_env_steps: How long the run is meant to be, None if that is not known.
+        total_env_steps: Planned length of the run, None if it is not known.
 
     Raises:
         CompilerMissing: The settings demand compiled updates, and there is no C++ compiler.
@@ -214,11 +214,11 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
 
 
 def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: int | None) -> UpdateExecutor:
-    """Returns how the updates of all policies are computed: the one that serves all of them.
+    """Chooses one update executor for all policies.
 
     Args:
         configs: Their algorithms' settings.
-        total_env_steps: How long the run is meant to be, None if that is not known.
+        total_env_steps: Planned length of the run, None if it is not known.
 
     Raises:
         CompilerMissing: Settings demand compiled updates, and there is no C++ compiler.
@@ -232,7 +232,7 @@ def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: 
 def has_kernels(config: AlgorithmConfig) -> bool:
     """Whether networks may consist of dense layers, LSTMs and GRUs alone, in float32 on the CPU.
 
-    What an env shows is not looked at.
+    Observation spaces are not examined.
     """
     model = config.model
     is_own = model.module is None and not model.encoders
@@ -240,10 +240,10 @@ def has_kernels(config: AlgorithmConfig) -> bool:
 
 
 def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:
-    """Refuses to go on where updates cannot be compiled.
+    """Raises if updates cannot be compiled here.
 
     Args:
-        otherwise: What to say then; by default what holds for a run that began compiled.
+        otherwise: The message then; by default that for a run that began compiled.
 
     Raises:
         CompilerMissing: There is no C++ compiler.

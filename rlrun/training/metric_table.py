@@ -1,4 +1,4 @@
-"""All metrics of a training: what each part declares, in one table."""
+"""Table of all metrics of a training, as its parts declare them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPISODE_METRICS = (
     Metric("episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over the last 100 episodes"),
     Metric("info/<name>", "", "Mean of a number in the info of an episode's last step, over the last 100 episodes"),
 )
-"""What is reported of finished episodes."""
+"""Metrics of finished episodes."""
 
 TRAINING_METRICS = (
     Metric("iteration", "iterations", "Iterations so far"),
@@ -36,15 +36,15 @@ TRAINING_METRICS = (
     Metric("time_this_iter_s", "s", "Seconds of this iteration, and of the evaluation and checkpoint before it"),
     Metric("time_total_s", "s", "Seconds of all iterations"),
     Metric("weights_version", "updates", "Version of the weights: updates so far"),
-    Metric("worker_restarts", "workers", "Rollout workers that were made anew"),
+    Metric("worker_restarts", "workers", "Rollout workers that were restarted"),
     Metric("time/<operator>_s", "s", "Seconds of an operator of the dataflow in this iteration"),
     Metric("time/learner_wait_share", "", "Part of the iteration for which the learner waited for data"),
 )
-"""What every training reports."""
+"""Metrics of every training in an env with one agent."""
 
 
 _OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
-"""What is said of each policy on its own in a world."""
+"""Names of metrics that a world has for each policy instead of for the whole."""
 
 WORLD_METRICS = (
     *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
@@ -53,7 +53,7 @@ WORLD_METRICS = (
     Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
     Metric("agents/<agent>/episode_return_mean", "", "Mean raw return of an agent's last 100 finished episodes"),
 )
-"""What a training in a world of many agents reports of the whole; a return of the world is that of all its agents."""
+"""Metrics of a training in a world as a whole; a return of the world is the sum over all its agents."""
 
 POLICY_METRICS = (
     Metric("agent_steps", "agent steps", "Steps of the policy's agents so far"),
@@ -61,7 +61,7 @@ POLICY_METRICS = (
     *EPISODE_METRICS,
     *(metric for metric in TRAINING_METRICS if metric.name in _OWN_OF_A_POLICY),
 )
-"""What it reports of each policy, below `policies/<name>/`; episodes are those of the policy's agents."""
+"""Metrics of each policy of a world, below `policies/<name>/`; episodes are those of the policy's agents."""
 
 
 def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has_many_agents: bool) -> list[Metric]:
@@ -84,7 +84,7 @@ def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has
 
 
 def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
-    """Returns what a learner and the operators of its dataflow report."""
+    """Returns the metrics of a learner and the operators of its dataflow."""
     fields = type(algorithm.config).model_fields
     scheduled = [
         Metric(name, "", f"Present value of the setting {name}. {fields[name].description or ''}".strip())
@@ -106,15 +106,15 @@ def _without_clash(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metri
 
 
 def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: Policies) -> None:
-    """Refuses names of results that nobody declares, which neither `stop` nor `best` nor a search could use.
+    """Raises for undeclared metrics in results, which neither `stop` nor `best` nor a search could use.
 
     Args:
         names: The names.
-        table: What is declared.
-        policies: What learns.
+        table: The declared metrics.
+        policies: The policies of the training.
 
     Raises:
-        UsageError: There are such; it says where to declare them.
+        UsageError: There are undeclared ones; the message names the place to declare them.
     """
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
     if not undeclared:
@@ -123,7 +123,7 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
     algorithm = policies.first if whose is None else policies.algorithms[whose]
     first = undeclared[0].removeprefix(of_policy(whose or ""))
     raise UsageError(
-        f"{algorithm.name()} reports {', '.join(undeclared)}, which nobody declares: add "
+        f"{algorithm.name()} reports {', '.join(undeclared)}, which no part declares: add "
         f"Metric({first.removeprefix('learner/')!r}, unit, meaning) to "
         + ("its learner_metrics" if first.startswith("learner/") else "the operator's declared_metrics")
     )

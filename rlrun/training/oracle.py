@@ -1,4 +1,4 @@
-"""Exact values of a finite env, and how far what was learned is from them.
+"""Exact optimal values of a finite env, and the gaps of learned values and policies.
 
 Source:
     Kitamura and Yonetani, "ShinRL: A library for evaluating RL algorithms from theoretical and practical
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExactValues:
-    """What is best in an env whose model is known.
+    """Optimal values of an env whose model is known.
 
     Attributes:
         mdp: The model.
         gamma: Discount.
-        q: Values of all actions under the best policy, [S, A].
-        counts: Which states count: those in which an episode can be, [S].
+        q: Optimal action values, [S, A].
+        counts: Mask [S] of the reachable states, over which gaps are averaged.
     """
 
     mdp: FiniteMDP
@@ -43,25 +43,25 @@ class ExactValues:
 
     @property
     def values(self) -> Doubles:
-        """Values of all states, [S]."""
+        """Optimal state values, [S]."""
         best: Doubles = self.q.max(-1)
         return best
 
     @property
     def at_start(self) -> float:
-        """Mean value where episodes begin."""
+        """Mean optimal value of the initial states."""
         return self.mdp.at_start(self.values)
 
 
 @dataclass(frozen=True)
 class LearnedValues:
-    """What a policy has learned of a finite env, beside what is exact.
+    """Learned values of a finite env, next to the exact ones.
 
     Attributes:
-        exact: What is best.
-        actions: The likeliest action in each state, [S].
-        q: Values of all actions that it estimates, [S, A]; None if it estimates those of states alone.
-        values: Values of states that it estimates, [S].
+        exact: The optimal values.
+        actions: Greedy action in each state, [S].
+        q: Estimated action values, [S, A]; None if only state values are estimated.
+        values: Estimated state values, [S].
     """
 
     exact: ExactValues
@@ -71,14 +71,14 @@ class LearnedValues:
 
     @cached_property
     def policy_at_start(self) -> float:
-        """Mean exact value of the policy of likeliest actions where episodes begin."""
+        """Mean exact value of the greedy policy at the initial states."""
         policy = greedy(np.eye(self.exact.q.shape[1])[self.actions])
         q = self.exact.mdp.q_of(policy, self.exact.gamma)
         return self.exact.mdp.at_start((policy * q).sum(-1))
 
     @property
     def value_gap(self) -> float:
-        """Mean distance of estimates from the best policy's values, of actions or else of states."""
+        """Mean absolute error of the estimates to the optimal values, of actions or else of states."""
         exact, counts = self.exact, self.exact.counts
         if self.q is not None:
             return float(np.abs(self.q - exact.q)[counts].mean())
@@ -86,7 +86,7 @@ class LearnedValues:
 
     @property
     def policy_gap(self) -> float:
-        """By how much the best policy is better than that of likeliest actions, where episodes begin."""
+        """Optimality gap of the greedy policy at the initial states."""
         return self.exact.at_start - self.policy_at_start
 
 
@@ -94,7 +94,7 @@ def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
     """Returns the best policy's values in an env.
 
     Raises:
-        UsageError: It does not tell its model, or has none that is finite.
+        UsageError: It has no model, or none that is finite.
     """
     if env.has_many_agents:
         raise UsageError(f"env {env.id}: no exact values of a world of many agents")
@@ -112,7 +112,7 @@ def _exact_values(env: str, gamma: float) -> ExactValues:
 
 
 def learned_values(training: Training) -> LearnedValues:
-    """Returns what a training has learned so far of its env's values.
+    """Returns the values that a training has learned so far.
 
     Raises:
         UsageError: The env has no exact values, or the algorithm estimates none that they could be compared with.

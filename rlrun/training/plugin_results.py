@@ -1,4 +1,4 @@
-"""What a plugin's methods return, looked at before it is used, so that a mistake is told as the plugin's own."""
+"""Checks of results of a plugin's methods, whose messages name the plugin."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Result = TypeVar("Result")
 
 
 def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -> Result:
-    """Returns what a plugin's method has returned, if it is of the kind that it has to be.
+    """Checks the type of a plugin's result, and returns it.
 
     Args:
-        result: What came.
-        kind: What has to come.
+        result: The result.
+        kind: The required type.
         algorithm: The plugin.
         method: Its method, without parentheses.
 
     Raises:
-        TrainingFailed: If something else came.
+        TrainingFailed: It has another type.
     """
     if isinstance(result, kind):
         return result
@@ -36,16 +36,16 @@ def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -
 
 
 def objectives_of(algorithm: Algorithm[Any], policy: Policy) -> Sequence[Objective]:
-    """Returns a plugin's objectives for a policy, if they are some, and fit together and the policy's parameters.
+    """Returns a plugin's objectives for a policy, after a check of their types and parameters.
 
     Raises:
-        TrainingFailed: If they are not, or do not.
+        TrainingFailed: They are no objectives, or fit neither each other nor the policy's parameters.
     """
     from rlrun.learner.objective import Objective, check_objectives
 
     objectives = demand(algorithm.objectives(policy), list, algorithm, "objectives")
     for objective in objectives:
-        demand(objective, Objective, algorithm, "objectives")  # of which it is a list
+        demand(objective, Objective, algorithm, "objectives")  # each element of the list
     try:
         check_objectives(objectives, policy.parameters)
     except ValueError as error:

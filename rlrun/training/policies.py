@@ -1,4 +1,4 @@
-"""Which policies a training has: one where an env has one agent, any number in a world of many."""
+"""Policies of a training: one where an env has one agent, any number in a world of many."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rlrun.worlds.mapping import PolicyMapping
 
 @dataclass(frozen=True)
 class Policies:
-    """The policies of a training: how each one learns, and which agents of a world it acts for.
+    """The policies of a training, with their algorithms and their mapping to agents.
 
     Attributes:
-        algorithms: The algorithms with their settings, by policy. How experience is collected is said by `sampling`
-            alone, whatever their settings say of it.
-        sampling: How experience is collected, for all of them.
-        slots: Most agents that a policy acts for in each world at a time; by default as many as the world's possible
-            agents that are its.
+        algorithms: The algorithms with their settings, by policy. Their own settings of sampling are ignored in favour
+            of `sampling`.
+        sampling: Settings of sampling for all of them.
+        slots: Greatest number of agents of a policy in each world at a time; by default that of the world's possible
+            agents mapped to it.
         mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.worlds.mapping`. None where one
-            policy is everybody's.
-        train: The policies that learn, by default all; the others act with the weights that they begin with.
+            policy acts for all agents.
+        train: The policies that learn, by default all; the others act with their initial weights.
         seats: Policies of the world that do not learn, in whose slots frozen opponents act: past selves and scripts.
-        league: How the pool of past selves grows and is rated, where there are seats.
+        league: Settings of the league's pool and ratings, where there are seats.
     """
 
     algorithms: Mapping[str, Algorithm[Any]]
@@ -43,10 +43,10 @@ class Policies:
     league: LeagueSettings = field(default_factory=LeagueSettings)
 
     def __post_init__(self) -> None:
-        """Checks that what is said of policies is said of some that there are.
+        """Checks that settings name existing policies.
 
         Raises:
-            UsageError: It is not.
+            UsageError: There is no policy of a name.
         """
         if not self.algorithms:
             raise UsageError("a training needs at least one policy")
@@ -93,12 +93,12 @@ class Policies:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Makes them from what `to_data` returned, here or in an earlier version, or from a trial's spec.
+        """Makes them from data of `to_data`, of this version or an earlier one, or from a trial's spec.
 
         Raises:
             KeyError: The data lacks something.
             SpecError: It is not valid.
-            UsageError: There is no such algorithm, or what is said of policies is of none of them.
+            UsageError: There is no such algorithm, or settings name no existing policy.
         """
         if not data.get("policies"):
             found = algorithm_class(data["algorithm"])
@@ -132,7 +132,7 @@ class Policies:
         }
 
     def _seats_to_data(self) -> dict[str, Any]:
-        """Returns what is said of seats and of their league; nothing where there are none."""
+        """Returns the settings of seats and league; empty without seats."""
         if not self.seats:
             return {}
         return {
@@ -142,7 +142,7 @@ class Policies:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this is one policy for everybody, whose algorithm's settings say also how experience is collected."""
+        """Whether there is one policy for all agents, whose algorithm's settings include those of sampling."""
         return self.sampling is self.first.config
 
     @property
@@ -151,7 +151,7 @@ class Policies:
         return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
 
     def described(self) -> list[str]:
-        """Returns in lines which agents are whose, who does not learn, and who plays whom in the seats."""
+        """Returns lines on the mapping, on policies that do not learn, and on seats and league."""
         lines = []
         if self.mapping is not None:
             patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
@@ -177,7 +177,7 @@ class Policies:
 
     @property
     def roles(self) -> tuple[Any, ...]:
-        """For which agents each policy acts, who learns, and whose selves sit in which seat."""
+        """Slots, mapping, learning policies, and past selves in seats, compared at a resume."""
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
 
@@ -194,7 +194,7 @@ class Policies:
         return algorithms
 
     def agent_mapping(self) -> PolicyMapping:
-        """Returns which of the policies and seats acts for which agent of a world."""
+        """Returns the mapping of a world's agents to policies and seats."""
         return PolicyMapping(self.acting, self.mapping)
 
     @property
@@ -204,7 +204,7 @@ class Policies:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """All that agents of a world may be mapped to: the policies, and the seats."""
+        """Names that agents of a world may be mapped to: policies and seats."""
         return (*self.algorithms, *self.seats)
 
     def told_apart(self, env: EnvConfig) -> tuple[str, ...]:

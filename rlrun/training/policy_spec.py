@@ -1,4 +1,4 @@
-"""What a spec says of one policy of a world."""
+"""Spec of one policy of a world."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rlrun.registry import algorithm_class
 
 
 class PolicySpec(ConfigModel):
-    """One policy of a world: how it learns, and for how many agents it acts."""
+    """Spec of one policy of a world: its algorithm, settings and number of slots."""
 
     algorithm: NonEmptyText
     """Name or import path of its algorithm."""
     config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm. How experience is collected is the world's, whatever they say of it."""
+    """Settings of the algorithm. Those of sampling are ignored in favour of the world's."""
     slots: PositiveInt | None = None
-    """Most agents that it acts for in each world at a time; null for as many as the world's possible agents that are
-    its."""
+    """Greatest number of its agents in each world at a time; null for that of the world's possible agents mapped to
+    it."""
 
     @field_serializer("config")
     def _without_unsaid_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:
@@ -33,15 +33,15 @@ class PolicySpec(ConfigModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Makes one from what `to_data` returned, here or in an earlier version.
+        """Makes one from data of `to_data`, of this version or an earlier one.
 
         Args:
             data: Plain data.
-            path: Where it stands, put before the path of each problem.
+            path: Its path in the spec, a prefix of each problem's path.
 
         Raises:
-            SpecError: If the data is not valid.
-            UsageError: If there is no such algorithm.
+            SpecError: The data is not valid.
+            UsageError: There is no such algorithm.
         """
         config = algorithm_class(str(data["algorithm"])).Config.parse_earlier(data["config"], path=f"{path}.config")
         return cls.parse({**data, "config": config}, path=path)

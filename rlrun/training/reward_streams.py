@@ -1,4 +1,4 @@
-"""Streams of rewards besides the env's own, in a training that is put together: networks, objectives, operators."""
+"""Assembly of further reward streams, curiosity and constraints: networks, objectives, operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
         policy: The algorithm's policy.
         algorithm: The algorithm.
         spaces: Observation and action space.
-        seed: Seed of the networks' first parameters.
+        seed: Seed of the networks' initial parameters.
 
     Raises:
         UsageError: Streams of rewards besides the env's are set, and the policy has no value heads for them.
@@ -56,7 +56,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
 
 
 def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
-    """Returns the objective of curiosity's networks; none where nothing of them learns.
+    """Returns the objective of curiosity's networks; none if they do not learn.
 
     Args:
         config: The algorithm's settings.
@@ -84,13 +84,13 @@ def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
     """Returns an algorithm's dataflow of learning, with the operators that curiosity and a constraint need.
 
-    Intrinsic rewards are computed before `learn`, on the workers' fragments. The Lagrangian follows the step that puts
-    fragments together, since its multiplier moves once per batch.
+    Intrinsic rewards are computed before `learn`, on the workers' fragments. The Lagrangian follows `ConcatBatches`,
+    since its multiplier is updated once per batch.
 
     Args:
         algorithm: The algorithm.
         items: The experience it learns from.
-        trainee: What is trained.
+        trainee: The trainee.
 
     Raises:
         UsageError: There is a constraint, and `learn` does not put fragments together to batches in exactly one step.

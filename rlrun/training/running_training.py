@@ -1,4 +1,4 @@
-"""A training that has started: trainees, workers and dataflow, from iteration to iteration."""
+"""Running training: trainees, workers and dataflow, from iteration to iteration."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 
 class RunningTraining:
-    """What a training has started, and what is counted of it.
+    """A training that has started: workers, trainees, dataflow and counters.
 
     Args:
         workers: The rollout workers.
-        branches: What is trained, by policy.
+        branches: Branches by policy.
         flow: The dataflow of all of them.
-        announce: Called with a sentence on what nobody will have meant.
+        announce: Called with a warning about a probable mistake.
         env_slots: Envs, or worlds, of all workers together.
         agents: The possible agents of a world of many; none where every env has one.
         league: The frozen opponents of a world with seats; None where there are no seats.
-        curriculum: Says what episodes are about; None where they stay as they are.
+        curriculum: The curriculum of env arguments; None for none.
 
     Attributes:
         workers: The rollout workers.
-        branches: What is trained, by policy.
+        branches: Branches by policy.
         flow: The dataflow of all of them.
         env_slots: Envs, or worlds, of all workers together.
         league: The frozen opponents of a world with seats; None where there are no seats.
-        curriculum: Says what episodes are about; None where they stay as they are.
+        curriculum: The curriculum of env arguments; None for none.
         results: Makes the result of each iteration.
-        acting: What acts and is evaluated in this process, by policy.
+        acting: Policies that act in this process, by name.
         iteration: Iterations so far.
-        time_total_s: Seconds that they took.
-        is_for_training: Whether workers and dataflow are where they were, and not left out of a restored checkpoint.
+        time_total_s: Seconds of all iterations.
+        is_for_training: Whether workers and dataflow were restored too, not the policies alone.
         env_slots_restarted: Env slots that could not be restored exactly.
-        unsaved: What the checkpoint lacked that it was restored from, so that its numbers differ.
+        unsaved: Reasons why it has not resumed exactly from its checkpoint.
         is_restored_in_part: Whether it was restored from an older format, of which env places, replay and dataflow are
             not read.
     """
@@ -95,7 +95,7 @@ class RunningTraining:
 
     @property
     def trainees(self) -> list[Trainee]:
-        """What is trained, in the order of the policies."""
+        """The trainees, in the order of the policies."""
         return [branch.trainee for branch in self.branches.values()]
 
     @property
@@ -112,10 +112,10 @@ class RunningTraining:
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
     def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
-        """Runs one iteration and returns its result; a curriculum then says what the next episodes are about.
+        """Runs one iteration and returns its result; a curriculum then sets the env arguments of the next episodes.
 
         Args:
-            min_env_steps: Env steps that it takes at least.
+            min_env_steps: Least number of env steps of the iteration.
             since_last_s: Seconds since the last iteration that count into this one.
 
         Raises:
@@ -147,7 +147,7 @@ class RunningTraining:
         return self.results.result(self.iteration, seconds, since_last_s=since_last_s, time_total_s=self.time_total_s)
 
     def broadcast(self) -> None:
-        """Has all workers go on from the present weights, and those that learn from the present optimizer."""
+        """Sends the present weights to all workers, with the optimizer state to those that learn."""
         self._endless.begin(has_episodes=self.results.episodes.episodes > 0)
         for policy, branch in self.branches.items():
             trainee = branch.trainee
@@ -161,14 +161,14 @@ class RunningTraining:
             self.workers.order(Orders(self.league.lineups()))
 
     def act_with_present_weights(self) -> None:
-        """Has what acts in this process go on from the present weights, in seats too."""
+        """Refreshes the weights of policies that act in this process, in seats too."""
         for acting in self.acting.values():
             acting.refresh()
         if self.league is not None:
             self.league.begin()
 
     def demand_whole(self) -> None:
-        """Makes sure that workers and dataflow are where the checkpoint left them, if it was restored.
+        """Checks that workers and dataflow were restored too.
 
         Raises:
             UsageError: They are not.
@@ -177,7 +177,7 @@ class RunningTraining:
             raise UsageError("this was restored for acting alone; to train or save it, restore it with for_training")
 
     def close(self) -> None:
-        """Ends what the dataflow has started, the workers and the learners."""
+        """Closes the dataflow, the workers and the learners."""
         self.flow.close()
         self.workers.close()
         for trainee in reversed(self.trainees):  # the first one may have started Ray, and then ends it

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SavedOpponent:
-    """A policy that a checkpoint holds: all that it needs to act, as plain data and arrays.
+    """A policy of a checkpoint, with everything that it needs to act, as plain data and arrays.
 
     Attributes:
         algorithm: Name of its algorithm, which is an installed one.
         config: The algorithm's settings.
         tensors: Its parameters by name.
         filters: Its running statistics by name.
-        env_steps: Env steps that it was trained for, which its scheduled settings follow.
+        env_steps: Env steps of its training, by which its scheduled settings are evaluated.
     """
 
     algorithm: str
@@ -48,7 +48,7 @@ class SavedOpponent:
     env_steps: int
 
     def to_data(self) -> dict[str, Any]:
-        """Returns what a checkpoint keeps of it."""
+        """Returns its state for checkpoints."""
         return {
             "algorithm": self.algorithm,
             "config": dict(self.config),
@@ -58,17 +58,17 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView) -> FrozenPolicy:
-        """Returns it as an opponent.
+        """Makes it a frozen opponent.
 
-        It runs no code but that of installed algorithms: whatever else its settings name is refused.
+        Only code of installed algorithms is run: settings that name other code are refused.
 
         Args:
-            spaces: Of the agents that it is to act for.
-            view: What their world is besides.
+            spaces: Spaces of the agents that it acts for.
+            view: View of their world.
 
         Raises:
             CheckpointError: Its settings have numbers that no setting reaches.
-            CheckpointRefused: Its algorithm or its network is code of somebody's own.
+            CheckpointRefused: Its algorithm or its network is custom code.
             UsageError: It does not fit these agents.
         """
         checkpointing.refuse_absurd_numbers(dict(self.config))
@@ -95,11 +95,11 @@ class SavedOpponent:
 
 
 def read_opponent(named: str) -> SavedOpponent:
-    """Returns the policy that a seat's settings name: a checkpoint's directory, PATH:policy where it holds several.
+    """Reads the policy that a seat's settings name: a checkpoint's directory, PATH:policy where it holds several.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
-        CheckpointRefused: Its algorithm or its network is code of somebody's own.
+        CheckpointRefused: Its algorithm or its network is custom code.
         UsageError: It holds no such policy, or several of which none is named.
     """
     path, asked = _path_and_policy(named)
@@ -137,7 +137,7 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
 
 
 def copied_opponents(state: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the opponents that a checkpoint's section of its league holds copies of.
+    """Returns the copied opponents in a checkpoint's section of its league.
 
     Raises:
         CheckpointError: They are none.
@@ -161,7 +161,7 @@ def _path_and_policy(named: str) -> tuple[Path, str]:
 
 
 def _chosen(path: Path, asked: str, names: list[str]) -> str:
-    """Returns the policy that is meant.
+    """Returns the named policy, or the only one.
 
     Raises:
         UsageError: There is none of that name, or several of which none is named.

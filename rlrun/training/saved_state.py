@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a training that runs, taken from it and loaded into it."""
+"""Saving and restoring the state of a running training."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[str, Any]) -> Content:
-    """Returns everything that a checkpoint of this moment holds.
+    """Returns the content of a checkpoint of the present state.
 
     Args:
-        running: What runs.
-        spec: What the checkpoint says of how it was made.
-        about: What its manifest says of that besides.
+        running: The running training.
+        spec: Spec of the training, for the checkpoint.
+        about: Further entries of its manifest.
 
     Raises:
         UsageError: It was restored for acting alone.
@@ -48,7 +48,7 @@ def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[st
 
 
 def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
-    """Returns what a manifest says of the spaces of each policy of a world."""
+    """Returns the spaces of each policy of a world, as texts for the manifest."""
     if running.results.agents is None:
         return {}
     return {
@@ -101,7 +101,7 @@ def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] 
 
     Args:
         policies: The policies of today.
-        spec: What the checkpoint says of how it was made.
+        spec: The checkpoint's spec.
 
     Raises:
         CheckpointError: Its policies cannot be read.
@@ -123,14 +123,14 @@ def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] 
 def load(
     running: RunningTraining, content: Content, new: frozenset[str] | None = None, *, for_training: bool = True
 ) -> None:
-    """Restores a training to where a checkpoint left off.
+    """Restores a training from a checkpoint.
 
-    Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
-    Where policies have changed since, new ones begin as they are, all worlds begin new episodes, and a dataflow is
-    continued if it is still the same.
+    From a checkpoint in version 1 of the format, env places, replay and dataflow are not restored. Where policies have
+    changed since, new ones keep their initial state, all worlds begin new episodes, and a dataflow is restored if its
+    plan is the same.
 
     Args:
-        running: What runs.
+        running: The running training.
         content: The checkpoint.
         new: The policies that it lacks, or that learned by another algorithm; empty where policies act for other
             agents than they did. None where nothing differs.
@@ -196,9 +196,9 @@ def _load_places(
 
 
 def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str, Any]], new: Collection[str]) -> None:
-    """Goes on with other policies than before: with the dataflow of those whose dataflow is the same."""
+    """Continues with other policies than before, and restores the dataflows whose plan is the same."""
     running.env_slots_restarted = running.env_slots
-    told = [f"policy {policy} begins anew" for policy in new]
+    told = [f"policy {policy} starts from scratch" for policy in new]
     for policy, own in owned.items():
         flow, shared = running.branches[policy].flow, running.branches[policy].shared
         if flow is None:
@@ -206,12 +206,12 @@ def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str,
         try:
             flow.load_state(checkpointing.section_state(own, "flow"), without=shared)
         except CheckpointError:  # it was saved by another plan
-            told.append(f"the dataflow of policy {policy} begins anew")
+            told.append(f"the dataflow of policy {policy} starts from scratch")
     running.unsaved = (*running.unsaved, *sorted(told))
 
 
 def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> None:
-    """Goes on with a league, or begins one with the weights that were just loaded."""
+    """Restores a league, or begins one with the loaded weights."""
     league.clear()
     if is_new:
         return
@@ -224,7 +224,7 @@ def load_weights(running: RunningTraining, content: Content) -> None:
     """Loads only the policies and their filters, to start another run from them.
 
     Args:
-        running: What runs.
+        running: The running training.
         content: A checkpoint of the other run.
 
     Raises:
@@ -241,12 +241,12 @@ def load_weights(running: RunningTraining, content: Content) -> None:
 
 
 def adopt(running: RunningTraining, content: Content) -> None:
-    """Adopts what another run of the algorithm has learned: weights, optimizer, filters, counters, returns.
+    """Adopts the learned state of another run of the algorithm: weights, optimizer, filters, counters, returns.
 
-    Its own envs and draws go on where they are, and its iterations and seconds are counted on.
+    Its own envs, random draws, iterations and seconds continue.
 
     Args:
-        running: What runs.
+        running: The running training.
         content: A checkpoint of the other run.
 
     Raises:
@@ -265,7 +265,7 @@ def adopt(running: RunningTraining, content: Content) -> None:
 def _load_what_was_learned(
     running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str
 ) -> Mapping[str, Any]:
-    """Loads what a restored trainee and one that adopts another have in common; returns its sections."""
+    """Loads policy, optimizer and filters, for `load` and `adopt`; returns the trainee's sections."""
     trainee = running.branches[policy].trainee
     own = checkpointing.trainee_sections_of(saved, policy)
     checkpointing.load_policy(trainee, content)
@@ -275,7 +275,7 @@ def _load_what_was_learned(
 
 
 def _load_counts(running: RunningTraining, saved: Mapping[str, Any], new: Collection[str] = ()) -> None:
-    """Loads what was counted of envs and episodes, but of policies that are new."""
+    """Loads the counts of env steps and episodes, except those of new policies."""
     workers, training = (checkpointing.section_state(saved, owner) for owner in ("workers", "training"))
     counts, results = running.workers.counts, running.results
     with checkpointing.refusing("section of its workers"):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Training:
-    """Trains algorithms in an env: steps, saves and restores; as a context manager it leaves no process behind.
+    """A training of algorithms in an env, to step, save and restore; as a context manager it ends its processes.
 
     Nothing is started before the first `step`, `train`, `act`, `evaluate` or `save`.
 
@@ -38,13 +38,13 @@ class Training:
         env: The environment, or the world of many agents: an id, a mapping or a config.
         learns: The algorithm with its settings; or of a world the policies with theirs.
         seed: Root seed; every episode, worker and minibatch order draws from a child of it.
-        total_env_steps: How long the run is meant to be, with all others that share its compiled update, if known:
-            updates are compiled where that pays over so many env steps.
+        total_env_steps: Planned env steps of the run, with all others that share its compiled update, if known:
+            updates are compiled where that pays over them.
         announce: Called with a sentence when something is about to take long.
 
     Attributes:
-        description: What is trained: env, policies and seed, and what can be asked of them where nothing runs.
-        update_executor: How updates are computed; None before that is decided.
+        description: Its env, policies and seed, with all that is known before it starts.
+        update_executor: Executor of updates; None before it is chosen.
 
     Raises:
         SpecError: With everything that is wrong in `env`.
@@ -69,18 +69,18 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """What runs: trainees, workers and dataflow; everything is started for it if it has not been."""
+        """The running training: trainees, workers and dataflow, which are started if they have not been."""
         return self.start()
 
     @property
     def acting(self) -> Acting:
-        """Its policies, as they act and are evaluated in this process; everything is started for them."""
+        """Its policies, to act and to evaluate in this process; starts the training."""
         running = self.running
         return Acting(self.description, running.acting, running.league)
 
     @property
     def games(self) -> Games:
-        """The games that its policies can play in a world of two sides; everything is started for them."""
+        """The games that its policies can play in a world of two sides; starts the training."""
         return Games(self.description, self.acting)
 
     @property
@@ -89,7 +89,7 @@ class Training:
         return 0 if self._running is None else self._running.iteration
 
     def start(self, *, for_training: bool = True) -> RunningTraining:
-        """Builds policy, learner, workers and dataflow, unless that has been done, and returns what runs.
+        """Builds policy, learner, workers and dataflow, unless that has been done, and returns the running training.
 
         Args:
             for_training: Whether workers get the weights, which starts them.
@@ -123,7 +123,7 @@ class Training:
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
-            UsageError: A part of the algorithm reports a metric that nobody declares.
+            UsageError: A part of the algorithm reports an undeclared metric.
         """
         running, described = self.running, self.description
         with described.hangs_fail():
@@ -134,7 +134,7 @@ class Training:
         return result
 
     def train(self, env_steps: int) -> list[dict[str, Any]]:
-        """Runs iterations until so many env steps have been taken since the run began, and returns their results.
+        """Runs iterations until the run has `env_steps` env steps in all, and returns their results.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
@@ -157,7 +157,7 @@ class Training:
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
     ) -> EvaluationResult:
-        """Runs exactly so many episodes, as `Acting.evaluate` does."""
+        """Evaluates the present weights over a number of episodes; see `Acting.evaluate`."""
         return self.acting.evaluate(episodes, seed=seed, explore=explore, env=env)
 
     def save(self, path: Path | str) -> Path:
@@ -177,13 +177,13 @@ class Training:
         for_training: bool = True,
         announce: Callable[[str], None] = silent,
     ) -> Self:
-        """Returns the training that a checkpoint describes, where it left off.
+        """Restores a training from a checkpoint.
 
         Args:
             path: The checkpoint's directory.
-            trained_by: What its algorithm must be.
-            trust: Whether it may ask for more than what is known to be harmless.
-            eager: Whether a run that began with compiled updates may go on without.
+            trained_by: Required class of its algorithms.
+            trust: Whether demands beyond the known harmless ones are allowed.
+            eager: Whether a run that began with compiled updates may continue without.
             for_training: Whether it is to be trained on or saved; for acting alone no episode is replayed.
             announce: Called with a sentence when something is about to take long.
 
@@ -211,25 +211,24 @@ class Training:
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Returns everything that a checkpoint of this moment holds.
+        """Returns the content of a checkpoint of the present state.
 
         Args:
-            spec: What the checkpoint says of how it was made; at least `env`, `seed`, `config`, and `algorithm` or
-                `policies`.
+            spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
-        running = self.running  # which decides how updates are computed
+        running = self.running  # which chooses the update executor
         about = {"algorithm": self.description.policies.title, "update_executor": self.update_executor}
         return saved_state.content_of(running, spec, about)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
-        """Goes on where a checkpoint left off.
+        """Restores the training from a checkpoint's content.
 
-        Of a checkpoint in version 1 of the format the places of the envs, the replay and the dataflow are left out.
-        Policies of a world that the checkpoint lacks, or that learned by another algorithm, begin anew.
+        From a checkpoint in version 1 of the format, env places, replay and dataflow are not restored. Policies of a
+        world that the checkpoint lacks, or that learned by another algorithm, keep their initial state.
 
         Args:
-            content: What `content` returned.
-            eager: Whether a run that began with compiled updates may go on without.
+            content: Content of the checkpoint.
+            eager: Whether a run that began with compiled updates may continue without.
             for_training: Whether it is to be trained on or saved.
 
         Raises:
@@ -247,13 +246,13 @@ class Training:
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
-        """Goes on with new settings, if they differ from the present ones only where that is possible.
+        """Changes settings in place, if only scheduled ones differ.
 
         Args:
             learns: The algorithm with its new settings; or of a world the policies with theirs.
 
         Returns:
-            Whether it does: only `scheduled_fields` can change in place, anything else needs a new training.
+            Whether they were changed: other settings than `scheduled_fields` need a new training.
         """
         policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
         if not self.description.policies.differ_in_schedules_alone(policies):

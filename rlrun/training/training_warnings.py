@@ -1,4 +1,4 @@
-"""What keeps a training from learning without anything that fails."""
+"""Warnings about trainings that run but cannot learn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class TrainingWarnings:
-    """Announces once that workers never act with what was learned.
+    """Warns once if a dataflow never sends weights to the workers.
 
     Args:
-        announce: Called with a sentence.
-        workers: Who collects.
+        announce: Called with the warning.
+        workers: The trainee's workers.
     """
 
     def __init__(self, announce: Callable[[str], None], workers: PolicyWorkers) -> None:
@@ -24,21 +24,21 @@ class TrainingWarnings:
         self._looks_for_weights = True
 
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
-        """Is told how the training begins, or goes on.
+        """Begins or resumes a training.
 
-        A dataflow may send weights once in many batches, so that one which goes on sends none for a while. Whether it
-        sends any was seen when the run was new.
+        A dataflow may send weights once in many batches, so a resumed run may send none for a while. It was checked
+        when the run was new.
 
         Args:
-            sendings: How often weights have been sent without the dataflow.
-            sgd_steps: How often was learned by then.
-            is_resumed: Whether it goes on from an iteration.
+            sendings: Number of broadcasts so far, which are not the dataflow's.
+            sgd_steps: SGD steps so far.
+            is_resumed: Whether it resumes after an iteration.
         """
         self._sendings, self._sgd_steps = sendings, sgd_steps
         self._looks_for_weights = not is_resumed
 
     def look(self, sgd_steps: int) -> None:
-        """Looks at a training after an iteration.
+        """Checks after an iteration whether weights were sent.
 
         Args:
             sgd_steps: Minibatches learned from so far.

@@ -94,7 +94,7 @@ def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed
     with TrialLoop(replaced, killed, resume=True) as loop:
         assert loop.resumption is not None
         assert not loop.resumption.is_exact
-        assert "policy b begins anew" in loop.resumption.message
+        assert "policy b starts from scratch" in loop.resumption.message
         before = loop.last_result["policies/a/sgd_steps"]
         rows = run_until_done(loop)
     assert rows[0]["iteration"] == 3

@@ -335,5 +335,5 @@ def test_a_stranger_s_search_is_refused(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     file = run.path / "spec.yaml"
     file.write_text(without_digest(file.read_text()).replace("scheduler: null", "scheduler: asha"))
-    with pytest.raises(CheckpointRefused, match="scheduler makes trials that nobody can look at beforehand"):
+    with pytest.raises(CheckpointRefused, match="scheduler makes trials that cannot be checked beforehand"):
         rlrun.resume(run.path, trust=False)

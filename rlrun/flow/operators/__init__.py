@@ -1,1 +1,1 @@
-"""What happens to the items of a flow: batches, learning, weights, replay."""
+"""Operators of flows: batches, learning, weights, replay."""

@@ -1,4 +1,4 @@
-"""Advantages of a fragment's actions, and their standardisation over a batch."""
+"""Generalized advantage estimation, and standardisation of advantages over a batch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rlrun.policy.reward_streams import ENV_ALONE, RewardStream, RewardStreams, 
 class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
-    Each further stream of rewards gets such columns too, with its name in front. `advantages` are then the weighted sum
-    over the streams that the policy climbs.
+    Each further reward stream gets such columns too, prefixed by its name. `advantages` are then the weighted sum over
+    the streams that the policy maximises.
 
     Args:
         gamma: Discount of the env's rewards.
         gae_lambda: Weight between one-step (0) and Monte Carlo (1) advantages of the env's rewards.
-        streams: Which streams of rewards there are besides.
+        streams: Further reward streams.
     """
 
     def __init__(self, gamma: float, gae_lambda: float, streams: RewardStreams = ENV_ALONE) -> None:
@@ -39,24 +39,24 @@ class ComputeAdvantages(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the fragment with two columns more for each stream."""
+        """Returns the fragment with advantages and value targets of each stream."""
         for stream in self.streams:
             item = with_advantages(item, stream)
         return SampleBatch(item, advantages=weighted_advantages(self.streams, item))
 
 
 def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
-    """Returns a fragment with the advantages and value targets of one stream of rewards.
+    """Returns a fragment with the advantages and value targets of one reward stream.
 
-    Where the stream is not episodic, what follows an episode's last step is the first of the slot's next one. If the
-    fragment has none, it is its final observation's value.
+    A stream that is not episodic bootstraps across episodes: after an episode's last step there is the first one of the
+    slot's next episode. If the fragment has none, the final observation's value is used.
 
     Args:
         batch: The fragment [T, B], with the stream's rewards and values.
         stream: The stream.
     """
     valid, terminateds, truncateds = batch["valid"], batch["terminateds"], batch["truncateds"]
-    if not stream.is_episodic:  # no end: rows of final observations are empty, but for those that nothing follows
+    if not stream.is_episodic:  # no ends, except before final observations without a later step
         truncateds = valid & (terminateds | truncateds) & ~_is_followed(valid)
         terminateds = np.zeros_like(terminateds)
     rows = Packing(valid, terminateds, truncateds)
@@ -73,7 +73,7 @@ def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
 
 
 def _is_followed(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a later row of the slot holds a step, [T, B]."""
+    """Mask [T, B] of entries with a later valid step in their slot."""
     from_here_on = np.logical_or.accumulate(valid[::-1])[::-1]
     return np.concatenate([from_here_on[1:], np.zeros_like(valid[:1])])
 
@@ -90,5 +90,5 @@ class Standardize(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with that column standardised."""
+        """Returns the batch with the standardised column."""
         return SampleBatch(item, **{self.column: standardized(item[self.column], item["valid"])})

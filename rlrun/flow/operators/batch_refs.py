@@ -1,4 +1,4 @@
-"""Fragments left where they were collected, and workers that make room for whoever learns."""
+"""Operators on remote workers: references to large fragments, and a lower process priority."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlrun.data.tree import leaves
 from rlrun.flow.flow import Operator, WorkerOperator
 
 CARRIED_UP_TO_BYTES = 100_000
-"""A fragment up to this size travels in its worker's answer: to fetch one by reference takes milliseconds, in which the
-receiver does nothing else. Ray draws the line at the same size."""
+"""Greatest size of a fragment that is sent in its worker's answer: a fetch by reference blocks the receiver for
+milliseconds. Ray has the same limit."""
 
 YIELDED_NICENESS = 4
-"""By how much a worker is nicer than shards and learner: as far as Linux goes above the 15 that Ray gives actors."""
+"""Niceness of a worker relative to shards and learner: up to 19, the highest, from the 15 that Ray gives actors."""
 
 
 class LeaveOnWorker(Operator):
-    """Has a large fragment stay where it was collected, and only a reference to it travel; runs on a remote worker.
+    """Replaces a large fragment by a reference to the worker's object store; runs on a remote worker.
 
     Args:
-        carried_up_to_bytes: The size up to which a fragment travels itself.
+        carried_up_to_bytes: Greatest size of a fragment that is sent itself.
     """
 
     def __init__(self, carried_up_to_bytes: int = CARRIED_UP_TO_BYTES) -> None:
@@ -40,15 +40,15 @@ class LeaveOnWorker(Operator):
 
 
 class LowerProcessPriority(WorkerOperator):
-    """Has a remote worker make room on its cores for whoever learns or keeps the replay; not felt with cores to spare.
+    """Lowers a remote worker's process priority below learner and replay; without effect if cores are idle.
 
-    Workers never stop by themselves, so a shard that shares their cores would have to wait for its turn behind each of
-    them whenever the learner asks it for something.
+    Workers are always busy. A replay shard on the same cores would have to wait for them at each of the learner's
+    requests.
     """
 
     @override
     def begin(self) -> None:
-        """Makes the worker's process nicer."""
+        """Raises the niceness of the worker's process."""
         os.nice(YIELDED_NICENESS)
 
     @override

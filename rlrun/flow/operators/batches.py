@@ -1,4 +1,4 @@
-"""Fragments put together to batches."""
+"""Concatenation of fragments to batches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlrun.flow.flow import StatefulOperator
 
 
 class ConcatBatches(StatefulOperator):
-    """Puts fragments side by side until a batch is full.
+    """Concatenates fragments along their slots until a batch is full.
 
     Args:
         train_batch_size: Steps [T * B] that fill a batch.
-        exact: Whether a batch has exactly so many, and what is beyond them waits for the next; T divides them.
+        exact: Whether a batch has exactly that number, and the rest waits for the next one; T must divide it.
     """
 
     def __init__(self, train_batch_size: int, *, exact: bool = False) -> None:

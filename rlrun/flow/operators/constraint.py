@@ -1,4 +1,4 @@
-"""Lagrangian of a constrained problem: advantages of rewards less those of costs, and the multiplier between them."""
+"""Lagrangian of a constrained MDP: advantages of rewards and costs, weighted by a multiplier."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rlrun.metric import Metric
 class LagrangianAdvantages(StatefulOperator):
     """Replaces `advantages` A by (A - m * C) / (1 + m), with the advantages C of costs and the multiplier m.
 
-    The multiplier rises while an episode costs more than the limit, and falls to no less than 0 while it costs less:
-    m' = max(0, m + rate * (J - limit)). J is what was paid since the last change by the episodes that ended since then;
-    a batch in which none ends waits for the next.
+    The multiplier rises while the cost of an episode is above the limit, and falls, to 0 at the least, while it is
+    below: m' = max(0, m + rate * (J - limit)). J is the sum of costs since the last update over the number of episodes
+    that ended since then; without an ended episode there is no update.
 
     Args:
         column: Column of the costs.
-        limit: What an episode may cost on average.
+        limit: Limit of an episode's mean cost.
         rate: Step of the multiplier per unit of cost.
 
     Source:
@@ -42,7 +42,7 @@ class LagrangianAdvantages(StatefulOperator):
         return {"column": self.column, "limit": self.limit, "rate": self.rate}
 
     declared_metrics = (
-        Metric("lagrange_multiplier", "", "Weight of the costs' advantages beside those of rewards"),
+        Metric("lagrange_multiplier", "", "Weight of the costs' advantages relative to those of rewards"),
         Metric("learner/cost_value_loss", "", "Mean squared error of the values of costs"),
     )
 
@@ -53,7 +53,7 @@ class LagrangianAdvantages(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with the Lagrangian's advantages, after the multiplier's step."""
+        """Updates the multiplier, and returns the batch with the Lagrangian's advantages."""
         valid = item["valid"]
         self._paid += float(item[self.column].sum(where=valid, dtype=np.float64))
         self._ended += int(np.count_nonzero((item["terminateds"] | item["truncateds"]) & valid))
@@ -67,7 +67,7 @@ class LagrangianAdvantages(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the multiplier, and what waits for its next step."""
+        """Returns the multiplier, and the costs and episodes since its last update."""
         return {"multiplier": self.multiplier, "paid": self._paid, "ended": self._ended}
 
     @override

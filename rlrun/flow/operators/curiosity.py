@@ -1,4 +1,4 @@
-"""Intrinsic rewards: from what a policy's networks say of a step to numbers of the size of rewards."""
+"""Intrinsic rewards of curiosity, normalised by their running returns."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from rlrun.policy.curiosity_config import CuriosityConfig
 
 CLIP = 5.0
-"""Bound of a normalised number that curiosity's networks see."""
+"""Clipping bound of normalised inputs of curiosity's networks."""
 
 
 class IntrinsicRewards(StatefulOperator):
-    """Adds `intrinsic_rewards` [T, B], and what curiosity's networks learn from; works on pairs of worker and fragment.
+    """Adds `intrinsic_rewards` [T, B], and the inputs of curiosity's networks; works on pairs of worker and fragment.
 
-    Observations are normalised by the running moments of all that were reached so far, and clipped to 5 on either side.
-    Rewards are divided by the running standard deviation of their discounted returns, which no episode's end cuts off;
-    each env slot of each worker has a running return of its own. Rows without a step count nowhere.
+    Observations are normalised by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
+    deviation of their discounted returns, which are not cut off at episode ends; each env slot of each worker has a
+    running return of its own. Entries without a step are ignored.
 
     Args:
-        trainee: Whose policy has curiosity's networks.
-        config: What is new, and the discount.
+        trainee: The trainee, whose policy has curiosity's networks.
+        config: Settings of curiosity.
 
     Source:
         Burda et al., arXiv:1810.12894, sections 2.3 and 2.4.
@@ -58,7 +58,7 @@ class IntrinsicRewards(StatefulOperator):
     @property
     @override
     def declared_metrics(self) -> tuple[Metric, ...]:
-        """The intrinsic rewards, and what the loss measures of the networks behind them."""
+        """Metrics of the intrinsic rewards, and of the loss of curiosity's networks."""
         always = (
             Metric("intrinsic_reward_mean", "", "Mean intrinsic reward of the steps of this iteration"),
             Metric("learner/intrinsic_value_loss", "", "Mean squared error of the values of intrinsic rewards"),
@@ -73,13 +73,13 @@ class IntrinsicRewards(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the mean of the intrinsic rewards since the last call."""
+        """Returns the mean intrinsic reward since the last call."""
         seen, self._rewards = self._rewards, Moments.empty(())
         return {"intrinsic_reward_mean": float(seen.mean)} if seen.count else {}
 
     @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> SampleBatch:
-        """Returns the fragment with these columns."""
+        """Returns the fragment with intrinsic rewards and the networks' inputs."""
         from rlrun.policy.curiosity import intrinsic_rewards
 
         worker, batch = item
@@ -93,7 +93,7 @@ class IntrinsicRewards(StatefulOperator):
         return learned
 
     def _with_inputs(self, batch: SampleBatch, policy: CuriousPolicy) -> SampleBatch:
-        """Returns a fragment with the observations that the networks read, normalised by moments up to them."""
+        """Returns a fragment with the networks' inputs, normalised by the moments up to and including them."""
         seen = _without_mask(batch["obs"], policy.leaves)
         rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
         behind = map_tree(lambda leaf: rows.unpack(rows.pack(leaf)[1:]) if rows.moves else leaf[1:], seen)
@@ -105,7 +105,7 @@ class IntrinsicRewards(StatefulOperator):
         return SampleBatch(batch, **{name: own_filter(inputs[name]) for name in policy.novelty.columns})
 
     def _scaled(self, worker: int | None, rewards: Floats, batch: SampleBatch) -> Floats:
-        """Returns rewards divided by the running standard deviation of their returns, [T, B]."""
+        """Divides rewards [T, B] by the running standard deviation of their discounted returns."""
         valid = batch["valid"]
         start = self._running.get(worker, np.zeros(valid.shape[1]))
         sums = forward_discounted_sums(
@@ -134,7 +134,7 @@ class IntrinsicRewards(StatefulOperator):
 
 
 def _without_mask(observations: Any, leaves: ObservationTree) -> Any:
-    """Returns the parts of observations that networks see."""
+    """Returns observations without the action mask."""
     if not is_masked(leaves):
         return observations
     return {key: part for key, part in observations.items() if key != ACTION_MASK}

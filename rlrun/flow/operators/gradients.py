@@ -1,4 +1,4 @@
-"""Gradients that the workers compute and the trial's process applies."""
+"""Asynchronous gradients (A3C): computed on the workers, applied in the trial's process."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Gradients(TypedDict):
-    """What a worker delivers instead of a batch; plain data, so that a checkpoint can hold it.
+    """A worker's gradient, delivered instead of a batch; plain data, so that a checkpoint can hold it.
 
     Attributes:
         sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
-        statistics: By the names of the objectives the names of their statistics in it.
-        steps: Env steps that were taken for it.
-        weights_version: Version of the weights at which it was computed, which are those that acted.
+        statistics: Names of the statistics in it, by objective.
+        steps: Env steps in its batch.
+        weights_version: Version of the weights at which it was computed, which collected the batch.
     """
 
     sums: NDArray[np.float32]
@@ -38,16 +38,16 @@ class Gradients(TypedDict):
 
 
 class ComputeGradients(WorkerOperator):
-    """Turns a batch into the gradient of the losses at the weights that acted; runs on a worker.
+    """Computes the gradient of the losses at the weights that collected a batch; runs on a worker.
 
-    The learner that it needs, and with it torch, comes into being on the worker. Scheduled settings arrive with the
-    weights; they have their values at the env steps of the weights and the batch.
+    Its learner, and with it torch, is made on the worker. Schedules arrive with the weights, and are evaluated at the
+    env steps of the weights plus those of the batch.
 
     Args:
         make_learner: Picklable learner factory.
-        whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses over
-            consecutive steps need it, instead of a single step.
-        seq_len: Steps in a row of a recurrent policy; None for rows of single steps.
+        whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
+            single steps.
+        seq_len: Steps per sequence of a recurrent policy; None for single steps.
     """
 
     learns = True
@@ -68,7 +68,7 @@ class ComputeGradients(WorkerOperator):
 
     @property
     def env_steps(self) -> int:
-        """Env steps that had been taken when the present weights were made."""
+        """Env steps of the trainee when the present weights were made."""
         return 0 if self._weights is None else self._weights.env_steps
 
     @override
@@ -78,17 +78,17 @@ class ComputeGradients(WorkerOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Keeps the weights that act from now on."""
+        """Keeps the behavior weights of the next fragments."""
         self._weights = weights
 
     @override
     def __call__(self, item: SampleBatch) -> Gradients:
-        """Returns the gradient over a batch [T, B]."""
+        """Computes the gradient over a batch [T, B]."""
         rows = learning_rows(item, seq_len=self.seq_len, whole_fragments=self.whole_fragments)
         return self.gradients_of(rows, int(item["valid"].sum()))
 
     def gradients_of(self, rows: SampleBatch, steps: int) -> Gradients:
-        """Returns the gradient over rows [S, L] that become known with so many new env steps."""
+        """Computes the gradient over sequences [S, L] that were collected with `steps` env steps."""
         weights = self._weights
         if weights is None or weights.learning is None:
             raise RuntimeError("gradients are computed at weights, and none have arrived")
@@ -110,9 +110,9 @@ class ComputeGradients(WorkerOperator):
 
 
 class ApplyGradients(Operator):
-    """Moves the parameters along each gradient; works on pairs of worker and gradient.
+    """Takes an optimizer step with each gradient; works on pairs of worker and gradient.
 
-    `gradient_share/worker_<index>` in the results is the part of an iteration's gradients that a worker delivered.
+    `gradient_share/worker_<index>` in the results is a worker's fraction of an iteration's gradients.
     """
 
     learns = True
@@ -123,7 +123,7 @@ class ApplyGradients(Operator):
 
     @override
     def __call__(self, item: tuple[int | None, Gradients]) -> Gradients:
-        """Moves the parameters once; returns the gradient."""
+        """Takes one optimizer step; returns the gradient."""
         worker, gradients = item
         learner = self.trainee.learner
         self._applied[worker] += 1

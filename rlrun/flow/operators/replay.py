@@ -1,4 +1,4 @@
-"""Fragments into a replay, minibatches as the network is to see them, priorities back."""
+"""Operators of replay: storing fragments, normalising minibatches, updating priorities."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from rlrun.replay.replay import Replay
 
 LOOK_EVERY_S = 0.005
-"""Seconds for which workers that had no fragment ready are not looked at again while there is a minibatch to learn
+"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn
 from: a look takes a good part of the time that a small network's minibatch does."""
 
 
 class StoreToReplay(StatefulOperator):
     """Stores each fragment in a replay; works on pairs of worker and fragment.
 
-    While the replay, or learning from it, does not keep up, no fragments are pulled. The operator keeps the replay's
+    No fragments are pulled while the replay, or learning from it, does not keep up. The operator saves the replay's
     state, and ends its processes.
     """
 
@@ -45,17 +45,17 @@ class StoreToReplay(StatefulOperator):
     @property
     @override
     def declared_metrics(self) -> Sequence[Metric]:
-        """What the replay reports."""
+        """Metrics of the replay."""
         return self.replay.declared_metrics
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns how much memory, or disk, is set aside, and what else the replay reports."""
+        """Returns the replay's metrics, such as its allocated memory or disk space."""
         return self.replay.metrics()
 
     @override
     def pending(self) -> Pending | None:
-        """Returns what has to happen before the next fragment is welcome."""
+        """Returns the condition to wait for before the next fragment can be stored; None for none."""
         replay = self.replay
         if not replay.accepts_fragments:
             replay.attend()
@@ -79,13 +79,13 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept."""
+        """Returns the replay's state."""
         return self.replay.state()
 
     @property
     @override
     def unsaved(self) -> str:
-        """The experience, unless checkpoints hold it."""
+        """Reason why a resume is not exact: checkpoints without the stored experience."""
         return "" if self.replay.is_saved else "the replay buffer is not saved whole"
 
     @override
@@ -99,7 +99,7 @@ class StoreToReplay(StatefulOperator):
 
 
 class NormalizeObservations(Operator):
-    """Shifts and scales a minibatch's observations by the present statistics: a replay keeps raw ones."""
+    """Normalises a minibatch's observations, which a replay stores raw, by the present running moments."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -107,7 +107,7 @@ class NormalizeObservations(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the minibatch with `obs`, and `next_obs` where it has them, as the network is to see them."""
+        """Returns the minibatch with normalised `obs`, and `next_obs` where it has them."""
         if self._filter is None:
             self._filter = ObservationFilter(shown(self.trainee.policy.leaves))
         self._filter.load(self.trainee.filters.moments)
@@ -117,7 +117,7 @@ class NormalizeObservations(Operator):
 
 
 class UpdatePriorities(Operator):
-    """Sets the priorities of the rows of a minibatch that was learned from."""
+    """Sets the new priorities of a minibatch's rows in the replay (prioritized experience replay)."""
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay

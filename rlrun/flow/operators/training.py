@@ -1,4 +1,4 @@
-"""SGD on batches and minibatches, and the target network that follows."""
+"""SGD on batches and minibatches, and updates of target networks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class TrainOnBatch(Operator):
     """Runs epochs of minibatch SGD on a batch.
 
     Args:
-        trainee: What learns.
+        trainee: The trainee.
         num_epochs: Passes over the batch.
         minibatch_size: Steps in a minibatch; None for the whole batch.
-        whole_fragments: Whether a row is a whole fragment with its closing observation, [B, T + 1], as losses over
-            consecutive steps need it, instead of a single step.
-        seq_len: Steps in a row of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for rows
-            of single steps.
-        stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
+        whole_fragments: Whether losses are over whole fragments with their closing observations, [B, T + 1], instead of
+            single steps.
+        seq_len: Steps per sequence of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for
+            single steps.
+        stop: (statistic, bound) of early stopping: no further epoch once the statistic's mean over one exceeds the
+            bound.
     """
 
     learns = True
@@ -62,10 +63,10 @@ class TrainOnBatch(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Moves the parameters; returns the batch as it is.
+        """Takes the SGD steps of a batch [T, B]; returns it unchanged.
 
         Raises:
-            UsageError: The policy is recurrent, and rows are single steps.
+            UsageError: The policy is recurrent, and `seq_len` is None.
         """
         trainee = self.trainee
         trainee.lag.add(trainee.learner.weights_version, item["weights_version"][item["valid"]])
@@ -79,7 +80,7 @@ class TrainOnBatch(Operator):
         trainee.learner.learn(
             rows,
             num_epochs=self.num_epochs,
-            # A fragment's row has one cell more than steps.
+            # A whole fragment has T + 1 entries for T steps.
             minibatch_size=self._minibatch_rows(length, slots) * (length + 1 if self.whole_fragments else 1),
             scheduled=trainee.clock.scheduled(),
             stop=self.stop,
@@ -93,11 +94,11 @@ class TrainOnBatch(Operator):
 
 
 class TrainedMinibatch(NamedTuple):
-    """A minibatch of a replay that was learned from.
+    """Replay indices and new priorities of a minibatch after its SGD step.
 
     Attributes:
-        indices: Where its rows are kept in the replay, [S].
-        priorities: The rows' new priorities, [S]; empty if the loss gives none.
+        indices: Indices of its rows in the replay, [S].
+        priorities: New priorities of the rows, [S]; empty if the loss has none.
     """
 
     indices: NDArray[np.int64]
@@ -105,11 +106,11 @@ class TrainedMinibatch(NamedTuple):
 
 
 class TrainOnMinibatch(Operator):
-    """Runs one step of SGD on a minibatch of a replay, and reports how many that were for each env step.
+    """Takes one SGD step on a minibatch of a replay, and reports the number of minibatches per env step.
 
     Args:
-        trainee: What learns.
-        objectives: Names of the objectives that these minibatches are for; None for all.
+        trainee: The trainee.
+        objectives: Names of the objectives that learn from these minibatches; None for all.
     """
 
     learns = True
@@ -125,7 +126,7 @@ class TrainOnMinibatch(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> TrainedMinibatch:
-        """Moves the parameters."""
+        """Takes one SGD step on a minibatch of rows [S, ...]."""
         self._minibatches += 1
         rows = SampleBatch({name: column for name, column in item.items() if name != "indices"})
         scheduled = self.trainee.clock.scheduled()
@@ -138,33 +139,33 @@ class TrainOnMinibatch(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns minibatches since the last call for each env step of the iteration."""
+        """Returns the minibatches since the last call per env step of the iteration."""
         minibatches, self._minibatches = self._minibatches, 0
         return {"minibatches_per_env_step": minibatches / max(self.trainee.clock.env_steps_this_iteration, 1)}
 
 
 class AddTargetOutputs(Operator):
-    """Adds what the target network puts out for each observation, `target_outputs` [T, B, K]."""
+    """Adds the target network's outputs for each observation, `target_outputs` [T, B, K]."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with one column more."""
+        """Returns the batch with `target_outputs`."""
         rows, packing = target_rows(item)
         outputs = np.moveaxis(self.trainee.learner.target_outputs(rows), 1, 0)
         return SampleBatch(item, target_outputs=packing.unpack(outputs[: len(item["valid"])]))
 
 
 class UpdateTargetNetwork(StatefulOperator):
-    """Moves the target network towards the parameters after every so many items.
+    """Updates the target network after every `every` items: target <- (1 - tau) target + tau parameters.
 
     Args:
-        trainee: Whose target network.
+        trainee: The trainee, whose learner has the target network.
         every: Items, such as minibatches, between two updates.
-        tau: Which part of the way it moves; 1 copies the parameters.
-        prefix: Of the names of the parameters that move; "" for all.
+        tau: Coefficient of the soft update; 1 copies the parameters.
+        prefix: Prefix of the names of the updated parameters; "" for all.
     """
 
     def __init__(self, trainee: Trainee, every: int, tau: float = 1.0, prefix: str = "") -> None:
@@ -188,7 +189,7 @@ class UpdateTargetNetwork(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the number of items."""
+        """Returns the number of items so far."""
         return {"items": self._items}
 
     @override

@@ -1,4 +1,4 @@
-"""Quality of the values with which batches were collected."""
+"""Mean and explained variance of the values in batches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VALUE_METRICS = (
         "1 is perfect, 0 no better than a constant; 0 too if the targets are constant",
     ),
 )
-"""What is reported of values; below `learner/`, whoever measures it."""
+"""Metrics of value estimates, reported below `learner/`."""
 
 
 class MeasureValues(Operator):
-    """Reports the mean of the values and the part of their targets' variance that they explain.
+    """Reports the mean of the values and the explained variance of their targets.
 
-    It is that of all batches of an iteration together, with the values as they were when the batch was collected.
+    Both are over all batches of an iteration, with the values as they were when the batch was collected.
     """
 
     def __init__(self) -> None:
@@ -41,13 +41,13 @@ class MeasureValues(Operator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns what there is to tell of the batches since the last call."""
+        """Returns the metrics over the batches since the last call."""
         moments, self._moments = self._moments, NO_VALUES
         return value_metrics(moments)
 
 
 NO_VALUES = Moments.empty((3,))
-"""What `value_moments` returns of no steps."""
+"""Moments of no steps."""
 
 
 def value_moments(batch: SampleBatch) -> Moments:
@@ -63,7 +63,7 @@ def value_moments(batch: SampleBatch) -> Moments:
 
 
 def value_metrics(moments: Moments) -> dict[str, float]:
-    """Returns the metrics that moments of values tell; none of no steps."""
+    """Computes the metrics from moments of `value_moments`; none without steps."""
     if not moments.count:
         return {}
     (value_mean, target_mean, _), (_, variance, error_variance) = moments.mean, moments.variance

@@ -1,4 +1,4 @@
-"""Weights on their way to the workers, and what the workers' filters have seen on its way back."""
+"""Broadcasts of weights to the workers, and merging of the workers' filter statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class MergeFilters(Operator):
-    """Adds what the workers have seen since the last time to the trainee's running statistics."""
+    """Merges the workers' new filter statistics into the trainee's running moments."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -28,7 +28,7 @@ class MergeFilters(Operator):
 
 
 class BroadcastWeights(Operator):
-    """Sends the present weights and statistics to all workers."""
+    """Sends the present weights and filter statistics to all workers."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -45,8 +45,8 @@ class SendWeights(StatefulOperator):
     A resumed run, whose workers begin with the present weights, sends the next ones when it would have sent them.
 
     Args:
-        trainee: Whose weights, and to whose workers.
-        every: How many batches a worker's weights may lag behind.
+        trainee: The trainee, whose weights are sent to its workers.
+        every: Policy lag, in batches, at which a worker gets new weights.
     """
 
     def __init__(self, trainee: Trainee, every: int = 1) -> None:
@@ -74,16 +74,16 @@ class SendWeights(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns pairs of worker and the version that it was last sent."""
+        """Returns pairs of worker and the version of its last weights."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
     @property
     @override
     def unsaved(self) -> str:
-        """The weights of workers that act with older ones: they go on with the present ones."""
+        """Reason why a resume is not exact: workers with older weights get the present ones."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
-        return "workers acted with older weights than those they go on with" if lag else ""
+        return "workers acted with older weights than those they resume with" if lag else ""
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Fragments of worlds of many agents, on their way to the algorithm of one policy."""
+"""Operators on fragments of worlds: selecting a policy's batch, and joining successive fragments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.flow.flow import Operator, StatefulOperator
 
 
 class SelectPolicy(Operator):
-    """Takes one policy's batch out of a fragment of several policies."""
+    """Selects one policy's batch of a fragment of several policies."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -26,20 +26,20 @@ class SelectPolicy(Operator):
 
     @override
     def __call__(self, item: Mapping[str, Any]) -> SampleBatch:
-        """Returns its batch."""
+        """Returns the batch of the policy."""
         return SampleBatch(item[self.policy])
 
 
 class JoinFragments(StatefulOperator):
-    """Puts successive fragments of a worker one behind the other; works on pairs of worker and fragment.
+    """Concatenates successive fragments of a worker along time; works on pairs of worker and fragment.
 
-    So one algorithm can learn from each short fragment while another one beside it waits for longer ones. Where a
-    fragment does not go on where the last one ended, as behind a worker that was lost, what waits is dropped.
+    So one algorithm can learn from each short fragment while another one learns from longer ones. Waiting fragments are
+    dropped where the next one does not begin at their last observation, as after the loss of a worker.
 
     Args:
-        fragments: How many fragments become one.
-        normalized: Whether observations are shifted and scaled, by other moments in each fragment: then a break is not
-            noticed, since it is known by the observations.
+        fragments: Number of fragments to join.
+        normalized: Whether observations are normalised, by other moments in each fragment: then a break, which is found
+            by comparing observations, cannot be noticed.
     """
 
     def __init__(self, fragments: int, *, normalized: bool) -> None:
@@ -54,7 +54,7 @@ class JoinFragments(StatefulOperator):
 
     @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> Iterable[SampleBatch]:
-        """Returns the joined fragment [T1 + T2 + ..., B], if this was the last one that it lacked."""
+        """Returns the joined fragment [T1 + T2 + ..., B] if this is the last part of it; nothing otherwise."""
         worker, fragment = item
         self._restored.compare(fragment)
         waiting = self._waiting.setdefault(worker, [])
@@ -78,16 +78,16 @@ class JoinFragments(StatefulOperator):
 
 
 def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
-    """Whether what a fragment begins with is what the one before it closed with, in all slots that hold something."""
+    """Whether a fragment begins at the last one's closing observations, in all slots with a valid first step."""
     begins = after["valid"][0]
     observed = zip(named_leaves(before["obs"]), named_leaves(after["obs"]), strict=True)
     return all(np.array_equal(last[-1][begins], first[0][begins], equal_nan=True) for (_, last), (_, first) in observed)
 
 
 def _joined(parts: list[SampleBatch]) -> SampleBatch:
-    """Returns fragments behind each other; of columns with a closing row the last one's closes all.
+    """Concatenates fragments along time; columns with a closing row end with that of the last fragment.
 
-    What came before the first one came before all.
+    The history before the first fragment is that of the result.
     """
 
     def join(*leaves: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Where flows begin: fragments of rollout workers, minibatches of a replay buffer, items of an iterable."""
+"""Sources of flows: fragments of rollout workers, minibatches of a replay buffer, items of an iterable."""

@@ -1,4 +1,4 @@
-"""A flow over the items of an iterable, or of a source that remembers where it is."""
+"""Sources over the items of an iterable, or of an iterator with a saved position."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StatefulSource(Iterator[T_co], ABC):
-    """An iterator that remembers where it is, which a checkpoint has to keep; `from_items` makes a flow of it.
+    """An iterator with a position that checkpoints hold; `from_items` makes a flow of it.
 
-    It is made where a dataflow is only printed, too: files are opened when the first item is pulled.
+    It is also made for a plan that is only printed, so it opens files when the first item is pulled.
 
     Examples:
         >>> class Multiples(StatefulSource[int]):
@@ -48,22 +48,22 @@ class StatefulSource(Iterator[T_co], ABC):
         """Returns the next item, or raises StopIteration if there is none."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns what the printed plan shows of it, none by default."""
+        """Returns its settings for the printed plan, none by default."""
         return {}
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Returns what it remembers: dicts, lists, texts, numbers, None and NumPy arrays."""
+        """Returns its position: dicts, lists, texts, numbers, None and NumPy arrays."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
 
 
 def from_items(items: Iterable[T]) -> Flow[T]:
-    """Delivers the items of an iterable, which is pulled as lazily as the flow.
+    """Makes a flow of the items of an iterable, which is pulled as lazily as the flow.
 
-    The position is saved of a `StatefulSource`, by whose name the source is printed, and of no other iterable.
+    Only the position of a `StatefulSource` is saved; such a source is printed by the name of its class.
     """
     return Flow(StatefulItems(items) if isinstance(items, StatefulSource) else ItemSource(items))
 
@@ -85,7 +85,7 @@ class ItemSource(Source):
 
 
 class StatefulItems(ItemSource):
-    """Delivers the items of a source that remembers where it is."""
+    """Delivers the items of a `StatefulSource`."""
 
     def __init__(self, source: StatefulSource[object]) -> None:
         super().__init__(source, type(source).__name__, source.settings())
@@ -94,7 +94,7 @@ class StatefulItems(ItemSource):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: where the source is."""
+        """Always: the state is the source's position."""
         return True
 
     @override

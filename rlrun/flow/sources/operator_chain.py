@@ -1,4 +1,4 @@
-"""Operators one after another, as a rollout worker applies them to its fragments before they travel."""
+"""Chain of operators that a rollout worker applies to its fragments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class OperatorChain:
-    """Operators one after another, as a worker applies them."""
+    """A sequence of operators on a worker."""
 
     def __init__(self, operators: Iterable[Callable[[Any], Any]]) -> None:
         self.operators = tuple(operators)
@@ -24,7 +24,7 @@ class OperatorChain:
         return tuple(operator_label(operator) for operator in self.operators)
 
     def __call__(self, item: Any) -> Any:
-        """Passes an item through all of them, and names the one that raises."""
+        """Applies all operators to an item, and adds the operator's name to exceptions."""
         for operator in self.operators:
             began = time.perf_counter()
             try:
@@ -37,47 +37,47 @@ class OperatorChain:
         return item
 
     def take_sgd_s(self) -> float:
-        """Returns the seconds of the operators that learn since the last call."""
+        """Returns the seconds of SGD since the last call."""
         taken, self._sgd_s = self._sgd_s, 0.0
         return taken
 
     def for_worker(self, worker: int) -> OperatorChain:
-        """Returns the chain that is sent to a worker."""
+        """Returns the chain for one worker."""
         return OperatorChain(
             operator.for_worker(worker) if isinstance(operator, WorkerOperator) else operator
             for operator in self.operators
         )
 
     def begin(self) -> None:
-        """Lets the operators prepare themselves on the worker."""
+        """Initialises the operators on the worker."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.begin()
 
     def set_weights(self, weights: Weights) -> None:
-        """Tells the operators that want to know it which weights act from now on."""
+        """Passes the new behavior weights to the operators that are `WorkerOperator` objects."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.set_weights(weights)
 
     def close(self) -> None:
-        """Lets the operators free what they hold."""
+        """Closes the operators that are `WorkerOperator` objects."""
         for operator in self.operators:
             if isinstance(operator, WorkerOperator):
                 operator.close()
 
     def state(self) -> dict[str, Any]:
-        """Returns what they remember, by position."""
+        """Returns the states of stateful operators, by position."""
         remembering = enumerate(self.operators)
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
     def unsaved(self) -> list[str]:
-        """Returns what a state of now lacks of what they remember."""
+        """Returns the reasons why a run does not resume exactly from a state made now."""
         remembering = [operator for operator in self.operators if isinstance(operator, StatefulOperator)]
         return [operator.unsaved for operator in remembering if operator.unsaved]
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         for position, remembered in state.items():
             operator = self.operators[int(position)]
             if isinstance(operator, StatefulOperator):

@@ -1,4 +1,4 @@
-"""Minibatches out of a replay."""
+"""Source of minibatches, sampled from a replay."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def replay_minibatches(
     learning_starts: int,
     normalize_observations: bool = False,
 ) -> Flow[SampleBatch]:
-    """Delivers minibatches of kept experience, `training_intensity` for every env step: counted, not drawn.
+    """Stream of minibatches of a replay, exactly `training_intensity` for each stored step on average.
 
     Args:
-        replay: Where they are sampled.
-        trainee: Whose clock schedules follow.
+        replay: The replay.
+        trainee: The trainee, whose clock the replay's schedules follow.
         minibatch_size: Rows in each.
-        training_intensity: Minibatches for every step that is stored after learning starts.
-        learning_starts: Steps that are stored before the first minibatch.
-        normalize_observations: Whether observations, which a replay keeps raw, are normalised by present statistics.
+        training_intensity: Minibatches for each step stored after learning starts.
+        learning_starts: Steps stored before the first minibatch.
+        normalize_observations: Whether observations, which a replay stores raw, are normalised by present moments.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio))
@@ -42,7 +42,7 @@ def replay_minibatches(
 
 
 class ReplayMinibatches(Source):
-    """Minibatches out of a replay; see `replay_minibatches`."""
+    """Samples minibatches of a replay; see `replay_minibatches`."""
 
     def __init__(self, replay: Replay, trainee: Trainee, minibatch_size: int, ratio: ReplayRatio) -> None:
         super().__init__(
@@ -60,7 +60,7 @@ class ReplayMinibatches(Source):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next minibatch, if the stored steps allow one and it is here."""
+        """Returns the next minibatch, if enough steps are stored and it is ready."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio)
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))

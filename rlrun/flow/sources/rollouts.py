@@ -1,4 +1,4 @@
-"""Fragments of rollout workers: in rounds, or as they are ready."""
+"""Sources of rollouts: fragments in synchronous rounds, or asynchronously."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from rlrun.rollout.rollout import Rollout
 
 RolloutMode = Literal["sync", "async"]
-"""Whether a round of fragments waits for all workers, or fragments come as they are ready."""
+"""Whether fragments are delivered in synchronous rounds, or as they are ready."""
 
 
 class RolloutSource(Source):
-    """What both kinds of rollouts share: fragments that are here and not pulled yet, which a checkpoint keeps.
+    """Source of rollouts, with a queue of received fragments, which checkpoints hold.
 
-    Items are the batches of one policy, or of several ones a dict of their batches by policy.
+    Items are batches of one policy, or dicts of batches by policy.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RolloutSource(Source):
         self.here: deque[Delivered] = deque()
 
     def receive(self, rollout: Rollout) -> None:
-        """Counts a fragment and keeps its batch until it is pulled."""
+        """Counts a fragment and queues its batch."""
         self.workers.counts.count(rollout)
         if isinstance(self.policy, str):
             item = self._item(rollout, self.policy)
@@ -57,19 +57,19 @@ class RolloutSource(Source):
 
     def _item(self, rollout: Rollout, policy: str) -> Any:
         item = rollout.batches[policy]
-        if isinstance(item, SampleBatch):  # operators on the worker may have made something else of it
+        if isinstance(item, SampleBatch):  # operators on the worker may have other outputs
             return with_weights_version(item, rollout.weights_versions[policy])
         return item
 
     @property
     @override
     def stateful(self) -> bool:
-        """Always, because of the batches that wait."""
+        """Always: the batches that wait are part of its state."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the batches that wait, with those that lie on their workers: a reference outlives no process."""
+        """Returns the batches that wait; references are fetched, since they end with their process."""
         batches = (fetched(delivered) for delivered in self.here)
         return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 
@@ -79,13 +79,13 @@ class RolloutSource(Source):
 
 
 def fetched(delivered: Delivered) -> Delivered:
-    """Returns a batch for a reference to it; None in its place if it was lost together with its worker."""
+    """Replaces a reference by its batch, or by None if it was lost together with its worker."""
     value = delivered.value
     return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
 
 
 class SyncRollouts(RolloutSource):
-    """Rounds of one fragment from every worker."""
+    """Synchronous rounds of one fragment of every worker."""
 
     def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
@@ -93,7 +93,7 @@ class SyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next batch of a finished round, or waits for the round that it has asked for."""
+        """Returns the next batch of a finished round; else requests a round, or waits for it."""
         if self.here:
             return self.here.popleft()
         if self._round is None:
@@ -110,13 +110,13 @@ class SyncRollouts(RolloutSource):
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Gives the waiting batches back; a round under way is dropped, as the workers drop their requests."""
+        """Restores the waiting batches; an unfinished round is dropped, as the workers drop their requests."""
         super().load_state(state)
         self._round = None
 
 
 class AsyncRollouts(RolloutSource):
-    """Fragments in the order in which they are ready.
+    """Asynchronous fragments, in the order in which they are ready.
 
     A worker is asked for `in_flight` fragments, and for one more whenever one of its own has been pulled. So those that
     are asked for, under way and here are never more than that, however slowly they are pulled.
@@ -149,7 +149,7 @@ class AsyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next batch that is here, after asking for another one in place of the last."""
+        """Requests a fragment in place of the last one pulled, and returns the next batch that is ready."""
         for worker in list(self.workers.deliverers) * self.in_flight if self._to_ask is None else self._to_ask:
             self.workers.request(worker)
         self._to_ask = []
@@ -182,8 +182,8 @@ class AsyncRollouts(RolloutSource):
     @property
     @override
     def unsaved(self) -> str:
-        """The fragments that remote workers are at."""
-        return "fragments under way are collected anew" if self.workers.num_workers else ""
+        """Reason why a resume is not exact: fragments in progress on remote workers."""
+        return "fragments in progress are collected again" if self.workers.num_workers else ""
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:

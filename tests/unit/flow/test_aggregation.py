@@ -50,7 +50,7 @@ def test_a_negative_number_of_aggregators_is_refused() -> None:
 
 @pytest.mark.parametrize(("workers", "aggregators"), [(0, 1), (2, 3), (2, 0)])
 def test_workers_are_gathered_behind_one_to_as_many_aggregators(workers: int, aggregators: int) -> None:
-    with pytest.raises(ValueError, match=f"{workers} remote workers cannot be gathered behind {aggregators} aggreg"):
+    with pytest.raises(ValueError, match=f"{workers} remote workers cannot have {aggregators} aggreg"):
         worker_set(workers).gather(aggregators, 100, 2, "default")
 
 

@@ -108,7 +108,7 @@ def test_a_replay_below_learning_starts_does_not_hold_up_the_branch_that_fills_i
 
 def test_a_replay_that_nobody_fills_is_an_error_and_no_endless_wait() -> None:
     learning: Flow[str] = Flow(Replay([], learning_starts=3))
-    with pytest.raises(FlowStalled, match="the flow cannot go on: the replay holds 0 of 3"):
+    with pytest.raises(FlowStalled, match="the flow cannot continue: the replay holds 0 of 3"):
         concurrently(learning, learning.for_each(str)).take(1)
 
 

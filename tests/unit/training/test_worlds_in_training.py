@@ -307,7 +307,10 @@ def test_a_policy_that_is_added_at_a_resume_begins_anew_beside_those_that_go_on(
     both = Policies({"a": small_ppo(), "b": small_dqn()}, shared, mapping={"pole_0": "b", "*": "a"})
     with Training(poles, both, seed=1) as training:
         training.load(read_checkpoint(tmp_path / "checkpoint"))
-        assert training.running.unsaved == ("policy b begins anew", "the dataflow of policy a begins anew")
+        assert training.running.unsaved == (
+            "policy b starts from scratch",
+            "the dataflow of policy a starts from scratch",
+        )
         np.testing.assert_array_equal(training.running.trainee.learner.flat(), learned)
         result = training.step()
     assert result["iteration"] == 2

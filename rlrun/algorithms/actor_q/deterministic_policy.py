@@ -1,4 +1,4 @@
-"""Deterministic policies: one action for an observation, and critics of it (torch)."""
+"""Deterministic policies with Q functions (torch)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class DeterministicPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns noise for the target's actions, if that is asked for."""
+        """Returns noise for target policy smoothing, if `draws_noise`."""
         if not self.draws_noise:
             return {}
         return {"next_noise": generator.standard_normal((rows, length, self.action_space.size), np.float32)}

@@ -1,4 +1,4 @@
-"""Soft policies: an actor that keeps some entropy, two critics and a temperature (torch)."""
+"""Maximum-entropy policies: stochastic actor, twin Q functions and temperature (torch)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENTROPY_SHARE = 0.98
 
 
 class Soft(NamedTuple):
-    """An actor's actions in observations [S, L], as far as a loss is concerned.
+    """Log-probabilities and Q values of an actor's actions in observations [S, L].
 
     Attributes:
         log_probs: The log-probability of its actions: of a drawn one, or on average over all of them, [S, L].
@@ -83,11 +83,11 @@ class SoftNetworks(ABC):
 
     @abstractmethod
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Returns them in a batch's next observations, with the target critics' values; no gradients."""
+        """Returns log-probabilities and target critics' values in a batch's next observations; no gradients."""
 
 
 class SquashedNetworks(SoftNetworks):
-    """Continuous actions: expectations over the actor's distribution are taken from one drawn action."""
+    """Continuous actions: expectations over the actor's distribution are estimated from one sample."""
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
@@ -133,13 +133,13 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Averages over the choices."""
+        """Takes expectations over the choices."""
         observations = self.networks.present(batch)
         return averaged(self.networks.actor_outputs(observations), self.networks.critic_outputs(observations))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Averages over the choices in the next observations."""
+        """Takes expectations over the choices in the next observations."""
         with torch.no_grad():
             observations = self.networks.following(batch)
             return averaged(
@@ -148,7 +148,7 @@ class ChoiceNetworks(SoftNetworks):
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
-    """Averages log-probabilities and the minimum of critics [C, S, L, A] over choices with logits [S, L, A]."""
+    """Expected log-probability and minimum of critics [C, S, L, A] over choices with logits [S, L, A]."""
     log_probs = logits.log_softmax(-1)
     probs = log_probs.exp()
     return Soft((probs * log_probs).sum(-1), (probs * critic_outputs.amin(0)).sum(-1))
@@ -227,7 +227,7 @@ class SoftPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actor."""
+        """The actor's parameters."""
         return self.parameters.range_under(ACTOR)
 
     @override

@@ -1,4 +1,4 @@
-"""The learning side of a policy that searches (torch)."""
+"""Learning side of a policy that acts by tree search (torch)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.worlds.array_game import ArrayGame
 
 
 class SearchingPolicy(ActorCriticPolicy):
-    """An actor-critic in a game whose rules it knows.
+    """Actor-critic of a game with known rules.
 
     Args:
         spaces: Observation and action space.

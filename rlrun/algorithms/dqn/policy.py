@@ -1,4 +1,4 @@
-"""Q policies: what every action's return will be, of which the largest is taken (torch)."""
+"""Q policies of discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class QNetworks:
         return self.means(self.target_q_outputs(observations))
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Returns the allowed actions [S, L] that the network itself thinks best."""
+        """Returns the greedy allowed actions of the network, [S, L]."""
         with torch.no_grad():
             return self.allowed_argmax(self.means(self._run(self.views, observations, _CHOICE)), observations)
 
@@ -95,7 +95,7 @@ class QNetworks:
         return allowed_argmax(values, observations)
 
     def means(self, q_outputs: Tensor) -> Tensor:
-        """Returns the mean returns [...] that numbers [..., K] describe."""
+        """Returns the mean returns [...] of outputs [..., K]."""
         match self.policy.returns.kind:
             case "none":
                 return q_outputs.squeeze(-1)
@@ -104,7 +104,7 @@ class QNetworks:
         return (q_outputs.softmax(-1) * self.support(q_outputs)).sum(-1)
 
     def support(self, like: Tensor) -> Tensor:
-        """Returns the returns [K] whose probabilities `c51` estimates, where another tensor is."""
+        """Returns the support [K] of `c51`, on the device of another tensor."""
         model = self.policy.returns
         return torch.linspace(model.v_min, model.v_max, model.num_atoms, device=like.device)
 
@@ -257,7 +257,7 @@ class QPolicy(Policy):
 def q_spec(
     leaves: ObservationTree, model: ModelConfig, num_actions: int, numbers_per_action: int, *, dueling: bool
 ) -> NetworkSpec:
-    """Returns the network of a Q policy.
+    """Returns the spec of a Q network.
 
     A dueling network has two streams after the trunk, for state value and advantages, each with a last hidden layer of
     its own.

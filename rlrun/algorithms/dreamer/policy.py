@@ -1,4 +1,4 @@
-"""A policy of DreamerV3: a world model, and an actor and a critic that learn on its states (torch)."""
+"""Policy of DreamerV3: world model, actor and critic (torch)."""
 
 from __future__ import annotations
 
@@ -106,16 +106,16 @@ class DreamerNetworks:
         )
 
     def observe(self, batch: SampleBatch, rows: Rows) -> tuple[States, Tensor]:
-        """Returns the states of a batch's observations [S, L + 1, ...], and their latent parts' distributions."""
+        """Returns the states of a batch's observations [S, L + 1, ...], and the posteriors of their latents."""
         model, recurrent = self.model, self.model.spec.recurrent
         before = batch["state"]
         state = States(before[:, :recurrent], before[:, recurrent : model.spec.features])
         return model.observe(model.encode(batch["obs"]), rows.actions, rows.starts, state, batch["latent_noise"])
 
     def reconstruction_errors(self, features: Tensor, observations: Any) -> Tensor:
-        """Returns the squared errors of what states [S, L, F] are expected to show, summed over numbers, [S, L].
+        """Returns the squared errors of decoded observations of states [S, L, F], summed over components, [S, L].
 
-        Numbers are compared as symlog of them, pixels as they are between 0 and 1.
+        Vectors are compared as symlog, pixels in [0, 1].
         """
         model, shape = self.model, features.shape[:2]
         errors = torch.zeros(shape, device=features.device)
@@ -128,7 +128,7 @@ class DreamerNetworks:
         return errors
 
     def imagine(self, features: Tensor, latent_noise: Tensor, action_noise: Tensor) -> Imagined:
-        """Imagines what the actor's actions lead to; no gradients.
+        """Imagines trajectories of the actor from states; no gradients.
 
         Args:
             features: The states that trajectories begin with, [N, F].

@@ -41,7 +41,7 @@ ACTORS = "actors."
 
 @dataclass(frozen=True)
 class TeamActorCriticsNetworks:
-    """Networks, to be run on what a loss chooses; observations are trees as the operator `Team` makes them.
+    """Actors, critics and target networks, as losses call them; observations are trees of the operator `Team`.
 
     Attributes:
         policy: Whose networks they are.
@@ -95,7 +95,7 @@ def _of_member(observations: Any, member: int) -> Any:
 
 
 class TeamActorCriticsPolicy(Policy):
-    """For each member an actor of what it sees itself, and a critic of what all members see and do.
+    """Policy of decentralised actors and centralised critics, one of each per member.
 
     Member k is who is in slot k of its world.
 
@@ -161,7 +161,7 @@ class TeamActorCriticsPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actors."""
+        """The actors' parameters."""
         return self.parameters.range_under(ACTORS)
 
     @override

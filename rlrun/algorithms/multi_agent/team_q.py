@@ -1,4 +1,4 @@
-"""Q policies of teams: each member has a network's values of its own actions, and a mixer has the team's (torch).
+"""Q policies of teams: members' Q values, mixed to the team's (torch).
 
 With a core each member has a recurrent state of its own. The network then runs over rows of a member's consecutive
 steps, and the mixer over the same moment of all members.
@@ -59,14 +59,14 @@ class TeamQNetworks:
         return self._mixed(self.views, self._values(self.views, observations), observations, actions)
 
     def target_team_values(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns the target networks' values of actions [S, L, K], or of those that they value most, no gradient."""
+        """Returns the target networks' values of actions [S, L, K], or of the greedy ones; no gradient."""
         with torch.no_grad():
             values = self._values(self.target_views, observations)
             chosen = self.best(values, observations) if actions is None else actions
             return self._mixed(self.target_views, values, observations, chosen)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Returns the allowed action of each member that it values most itself, [S, L, K]."""
+        """Returns the greedy allowed action of each member, [S, L, K]."""
         with torch.no_grad():
             return self.best(self._values(self.views, observations), observations)
 
@@ -97,7 +97,7 @@ class TeamQNetworks:
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the same of the target networks, no gradient."""
+        """Returns the team's values by the target mixer; no gradient."""
         with torch.no_grad():
             return self._mixed(self.target_views, values, observations, actions)
 
@@ -127,7 +127,7 @@ def by_member(leaf: Tensor) -> Tensor:
 
 
 class TeamQPolicy(Policy):
-    """A network that all members of a team share, and a mixer of the values of what they do.
+    """Policy of a Q network that all members of a team share, and a mixer of their Q values.
 
     Args:
         spaces: Observation and action space of each member.
@@ -164,7 +164,7 @@ class TeamQPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The members' network."""
+        """The parameters of the members' network."""
         return self.parameters.range_under(AGENTS)
 
     @override

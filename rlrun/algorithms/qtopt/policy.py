@@ -1,4 +1,4 @@
-"""Policies that are nothing but critics: the best action is looked for where it is needed (torch)."""
+"""Policies by maximisation of Q functions, without an actor (torch)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CriticsNetworks:
         return self.networks.target_critic_outputs(observations, actions).squeeze(-1)
 
     def target_greedy_actions(self, observations: Any, noise: Tensor) -> Tensor:
-        """Returns the actions that the first target critic values most.
+        """Returns the actions that maximise the first target critic.
 
         Args:
             observations: A tree of [S, 1, ...].
@@ -126,7 +126,7 @@ class CriticsPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The first critic."""
+        """The first critic's parameters."""
         return self.parameters.range_under(f"{CRITICS}0.")
 
     @override
@@ -138,7 +138,7 @@ class CriticsPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise of the samples among which the next actions are looked for."""
+        """Returns the noise of the samples that maximise the target critic."""
         shape = (rows, length, self.iterations, self.samples, self.action_space.size)
         return {NOISE: generator.standard_normal(shape, np.float32)}
 

@@ -65,7 +65,7 @@ class A3C(A2C):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """The gradient of a fragment at the weights that acted."""
+        """Advantages and gradient of each fragment at the acting weights."""
         config = self.config
         standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (

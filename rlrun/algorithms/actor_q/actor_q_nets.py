@@ -1,4 +1,4 @@
-"""An actor and the Q functions (its critics) of it, which share nothing (torch)."""
+"""Actor and Q functions (its critics) without shared parameters (torch)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 
 
 class CriticValues:
-    """The values of the actor's own actions, `values` [T + 1, B], and of those taken, `taken_values` [T, B].
+    """Records Q values of the actor's own actions, `values` [T + 1, B], and of the taken ones, `taken_values` [T, B].
 
     Both come from a pass over the whole fragment.
 
@@ -34,14 +34,14 @@ class CriticValues:
         self.critic.load(flat)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns nothing: all is added in the end."""
+        """Returns no columns: `postprocess` adds them."""
         return {}
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records nothing."""
+        """Records nothing during the fragment."""
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Adds both."""
+        """Adds both columns."""
         taken = batch["actions"]
         length, slots = taken.shape[:2]
         cells = (length + 1) * slots

@@ -1,4 +1,4 @@
-"""Deterministic policies: one action for an observation, and critics of it (torch)."""
+"""Deterministic policies with Q functions (torch)."""
 
 from __future__ import annotations
 

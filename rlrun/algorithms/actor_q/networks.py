@@ -43,7 +43,7 @@ class Sequences:
 
 @dataclass(frozen=True)
 class ActorQNetworks:
-    """Networks, to be run on what a loss chooses.
+    """Actor, critics and target networks, as losses call them.
 
     Attributes:
         critics: The critics, templates.
@@ -172,7 +172,7 @@ def run(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Returns the action masks in the steps that are asked about, as an observation holds them, if there are any."""
+    """Returns the action masks at the evaluated steps, as an observation holds them, if there are any."""
     if not isinstance(observations, Sequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
@@ -188,6 +188,6 @@ def _state(observations: Any) -> Tensor | None:
 
 
 def networks_of(module: ActorQNets) -> tuple[tuple[TorchNetwork, ...], TorchNetwork | None]:
-    """Returns the critics and the actor as networks of one flat vector."""
+    """Returns the critics and the actor as networks over one flat parameter vector."""
     critics = tuple(TorchNetwork(critic, prefix=f"{CRITICS}{i}.") for i, critic in enumerate(module.critics))
     return critics, None if module.actor is None else TorchNetwork(module.actor, prefix=ACTOR)

@@ -1,4 +1,4 @@
-"""Soft policies: an actor that keeps some entropy, two critics and a temperature (torch)."""
+"""Maximum-entropy policies: stochastic actor, twin Q functions and temperature (torch)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SoftPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actor."""
+        """The actor's parameters."""
         return self.parameters.range_under(ACTOR)
 
     @override

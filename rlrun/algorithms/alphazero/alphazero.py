@@ -56,21 +56,21 @@ if TYPE_CHECKING:
 
 
 class GateConfig(ConfigModel):
-    """Whether new weights have to win before they play."""
+    """Gate of new weights: a match that they must win before they play."""
 
     every: PositiveInt = 2000
     """Env steps from one match to the next."""
     games: PositiveInt = 40
     """Games of a match; each side begins half of them."""
     share: Fraction = 0.55
-    """Share of the points that new weights have to get against those that play; a draw is half a point."""
+    """Share of the points that new weights must get against the present ones; a draw is half a point."""
 
 
 class RankedReturnsConfig(ConfigModel):
     """Ranked rewards: the threshold of returns of one-player games."""
 
     percentile: Annotated[float, Field(ge=0.0, le=100.0)] = 75.0
-    """Percentile of the newest returns that a game has to reach to count as a win."""
+    """Percentile of the newest returns that a game must reach to count as a win."""
     newest: PositiveInt = 100
     """Number of newest returns that the percentile is of."""
 
@@ -90,12 +90,11 @@ class AlphaZeroConfig(OffPolicyConfig):
     model: SearchModelConfig = SearchModelConfig()
     """The network."""
     replay: RowReplayConfig = RowReplayConfig(capacity=50_000)
-    """The positions of the newest games."""
+    """The replay buffer of positions."""
     simulations: PositiveInt = 50
     """Simulations of the search before each move of self-play."""
     evaluation_simulations: NonNegativeInt = 50
-    """Simulations before each move where the policy is judged or acts outside of training; 0 acts by the network alone,
-    without a search."""
+    """Simulations before each move in evaluation and outside of training; 0 acts by the network without search."""
     exploration: PositiveFloat = 1.25
     """Exploration constant of PUCT, the papers' c_puct."""
     first_play_reduction: NonNegativeFloat = 0.2
@@ -230,7 +229,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         )
 
     def _match(self, trainee: Trainee, games: int, new: Weights, accepted: Weights, number: int) -> float:
-        """Returns the share of the points that new weights get, both searching as in self-play, but without noise."""
+        """Returns the score of new weights against the accepted ones, by searches without root noise."""
         config = self.config
         behaviors: list[SearchingBehavior] = []
         for weights in (new, accepted):

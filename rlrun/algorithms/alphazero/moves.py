@@ -1,4 +1,4 @@
-"""From the visits of a search to moves."""
+"""Selection of moves by the visits of a search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlrun.worlds.symmetries import Indices
 
 
 def draw_actions(visits: Floats, temperatures: NDArray[np.float64], generator: np.random.Generator) -> Indices:
-    """Draws actions in proportion to visits ** (1 / temperature); where that is 0 the most visited one is taken.
+    """Draws actions in proportion to visits ** (1 / temperature); temperature 0 takes the most visited one.
 
     Args:
         visits: How often each action was tried, [n, A]; at least one of each row.

@@ -1,4 +1,4 @@
-"""The learning side of a policy that searches (torch)."""
+"""Learning side of a policy that acts by tree search (torch)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SearchingPolicy(ActorCriticPolicy):
-    """An actor-critic in a game whose rules it knows.
+    """Actor-critic of a game with known rules.
 
     Args:
         spaces: Observation and action space.

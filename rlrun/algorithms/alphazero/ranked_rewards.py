@@ -1,4 +1,4 @@
-"""Ranked rewards: what a game of one player came to, as a win or a loss against one's own past."""
+"""Ranked rewards: returns of one-player games as wins or losses against past returns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States, Tree
 from rlrun.worlds.symmetries import Indices
 
 BAR = "ranked/bar"
-"""Name of the statistic that travels with the weights: the return that the next games have to reach."""
+"""Name of the statistic sent with the weights: the return that the next games must reach."""
 
 
 class RankedGame:
-    """A game of one player whose end is worth 1 if its return reaches a bar, else -1.
+    """One-player game with the result 1 if its return reaches a threshold, else -1.
 
     With the bar at a percentile of the player's own last returns it is a game of self-play: it is won by who does
     better than most of one's past selves (R2, Laterre et al., arXiv:1807.01672). A return that is equal to the bar
@@ -36,7 +36,7 @@ class RankedGame:
         return self._game.results(states)[1]
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns which games have ended, and whether that is a win (1) or a loss (-1)."""
+        """Returns whether games have ended, and their results: win (1) or loss (-1)."""
         ended, returns = self._game.results(states)
         ranks = np.where(returns >= self.bar, np.float32(1), np.float32(-1))
         return ended, np.where(ended, ranks, np.float32(0))
@@ -62,5 +62,5 @@ class RankedGame:
         return self._game.observe(states)
 
     def positions(self, observations: Tree) -> States:
-        """Returns positions in which the player sees this."""
+        """Returns positions of observations."""
         return self._game.positions(observations)

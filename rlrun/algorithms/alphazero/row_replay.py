@@ -55,11 +55,11 @@ class RowReplay:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Allocated bytes."""
         return sum(leaf.nbytes for column in self._columns.values() for leaf in leaves(column))
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Stores rows [N, 1] of whichever worker, and returns how many there are."""
+        """Stores rows [N, 1] of any worker, and returns their number."""
         number, capacity = len(fragment["valid"]), self.config.capacity
         rows = SampleBatch({name: column for name, column in fragment.items() if name not in _OF_WORKERS})
         self._restored.compare(SampleBatch(rows, valid=fragment["valid"]))
@@ -90,15 +90,15 @@ class RowReplay:
         return SampleBatch(batch, valid=np.ones((batch_size, 1), np.bool_), indices=indices)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Has no priorities."""
+        """Does nothing: rows are sampled uniformly."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold what is kept."""
+        """Whether checkpoints hold the rows."""
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the draws, and copies of everything that is kept if it is to be saved."""
+        """Returns the state of the draws, and copies of the rows if checkpoints hold them."""
         state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
         if self.is_saved:
             state["kept"] = {

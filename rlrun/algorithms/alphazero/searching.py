@@ -45,7 +45,7 @@ class NetworkPrediction:
 
 
 class SearchingNetwork:
-    """A network whose outputs are those of a search with it: the logarithm of each action's visits.
+    """Acting network whose outputs are log visit counts of a tree search.
 
     So who takes the largest output takes the most visited action, and who draws by them draws by the visits. The
     positions are those that observations show; a new tree grows for each. There is no noise in it.
@@ -77,7 +77,7 @@ class SearchingNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Searches from what is observed; rows in which no action is legal keep the network's outputs."""
+        """Searches from observed positions; rows without legal actions keep the network's outputs."""
         heads, _ = self.prediction.network(inputs)
         if not self.simulations:
             return heads, None
@@ -93,7 +93,7 @@ class SearchingNetwork:
 
 
 class SearchingBehavior(BehaviorPolicy):
-    """Acts by a search, and holds what self-play searches with.
+    """Behavior that acts by tree search, with the prediction for self-play.
 
     Args:
         network: Searches.

@@ -1,4 +1,4 @@
-"""Symmetric positions to learn from, ranks of returns, and a gate that new weights have to pass before they play."""
+"""Operators of self-play: data augmentation by symmetries, ranked rewards, and the gate of new weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Match = Callable[["Weights", "Weights", int], float]
-"""From new weights, the accepted ones and the number of the match to the share of the points that the new ones get."""
+"""Plays a match: from new weights, accepted weights and the match's number to the score of the new ones."""
 
 
 class MoveBySymmetries(StatefulOperator):
@@ -43,7 +43,7 @@ class MoveBySymmetries(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns rows [S, 1] of positions of the same value."""
+        """Returns the transformed rows [S, 1]."""
         world = self.trainee.world
         if world is None or world.game is None:
             raise RuntimeError("there is no game whose positions these are")
@@ -65,7 +65,7 @@ class MoveBySymmetries(StatefulOperator):
 
 
 class RaiseBar(StatefulOperator):
-    """Sets the bar of the next games at a percentile of the returns of the newest ones.
+    """Ranked rewards: sets the threshold of the next games to a percentile of the newest returns.
 
     The bar is a statistic of the trainee's `Filters`, and so goes out with the weights.
 
@@ -113,7 +113,7 @@ class RaiseBar(StatefulOperator):
 
 
 class BroadcastAccepted(StatefulOperator):
-    """Sends new weights to all workers once they get enough points against the last ones that were sent.
+    """Gated broadcast: sends new weights to all workers once they win a match against the last ones sent.
 
     The first ones are sent as they are.
 
@@ -181,7 +181,7 @@ class BroadcastAccepted(StatefulOperator):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned: the workers get the accepted weights back."""
+        """Restores `state()`, and sends the accepted weights to the workers."""
         self._matches, self._passed = as_count(state["matches"]), as_count(state["passed"])
         self._judged_at, self._points = as_count(state["judged_at"]), float(state["points"])
         self._accepted = None

@@ -1,4 +1,4 @@
-"""The worker of AlphaZero: plays games against itself, each move by a search, and returns those that ended."""
+"""Self-play worker of AlphaZero: selects each move by tree search, and returns finished games."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rlrun.worlds.array_game import States
 from rlrun.worlds.make import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
-"""Columns of a fragment: each action's share of the visits, [N, 1, A], and what came of the game for the mover, [N, 1].
+"""Columns of a fragment: each action's share of the visits, [N, 1, A], and the result for the mover, [N, 1].
 """
 
 RETURNS = "returns"
@@ -109,7 +109,7 @@ class SelfPlayWorker:
         self._games = [self._begin() for _ in range(config.num_envs)]
 
     def follow(self, orders: Orders) -> None:
-        """Takes over the weights that the next fragment is played with."""
+        """Takes over the weights of the next fragment."""
         if self.policy in orders.weights:
             self._behavior.load(orders.weights[self.policy])
 
@@ -147,20 +147,21 @@ class SelfPlayWorker:
         return _Game(self._begun)
 
     def _first(self, game: _Game) -> States:
-        """Returns where a game begins, [1, ...]."""
+        """Returns the initial position of a game, [1, ...]."""
         return self._game.first(1, child_seed(self.config.seed, "game", self.config.worker_index, game.number))
 
     def _position(self, game: _Game) -> States:
-        """Returns where a game is, [1, ...]."""
+        """Returns the present position of a game, [1, ...]."""
         if not game.actions:
             return self._first(game)
         return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
 
     def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
-        """Makes a move in each game, begins others in place of those that end, and returns these.
+        """Makes a move in each game, replaces games that end by new ones, and returns the ended ones.
 
         Returns:
-            Each game, what its end is worth to who would move next, and whether that is the first player (1 or -1).
+            Each ended game, its result for the player who would move next, and whether that is the first player (1 or
+            -1).
         """
         visits, states = search.visits, search.states
         shares = visits / visits.sum(1, keepdims=True)
@@ -240,7 +241,7 @@ class SelfPlayWorker:
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Goes on with the same games, exactly: they are played again."""
+        """Restores `state()` by replaying the games' moves."""
         self._fragment, self._begun = as_count(state["fragment"]), as_count(state["begun"])
         self._games = []
         for number, actions, visits in zip(state["numbers"], state["actions"], state["visits"], strict=True):
@@ -256,4 +257,4 @@ class SelfPlayWorker:
         return 0
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing: there are no envs to close."""

@@ -14,8 +14,8 @@ from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States
 from rlrun.worlds.symmetries import Indices
 
 Predict = Callable[[States, Flags], tuple[Floats, Floats]]
-"""From positions [n] that have not ended and their legal actions [n, A] to a probability of each action, [n, A], and
-what the position is worth to its mover, -1 to 1, [n]."""
+"""Prediction: from unfinished positions [n] and their legal actions [n, A] to prior probabilities [n, A] and values for
+the mover in [-1, 1], [n]."""
 
 _NONE = -1
 

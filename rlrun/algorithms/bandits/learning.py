@@ -1,4 +1,4 @@
-"""The dataflow that algorithms of linear bandits share, however they explore."""
+"""Dataflow of linear bandits."""
 
 from __future__ import annotations
 

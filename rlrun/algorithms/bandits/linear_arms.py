@@ -101,7 +101,7 @@ class ArmExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns the arms of a step, [B]."""
+        """Returns the arms to pull in a step, [B]."""
         return self.chosen(run(), noise)
 
     @override
@@ -110,7 +110,7 @@ class ArmExploration(Exploration):
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:
-        """Returns the best arms with what is added, [B]."""
+        """Returns the arms with the largest expected reward plus bonus, [B]."""
         result: Actions = (heads["outputs"] + self.weight * self.added(heads[SPREADS], noise)).argmax(-1)
         return result
 
@@ -120,7 +120,7 @@ class ArmExploration(Exploration):
 
 
 class UpperConfidenceBound(ArmExploration):
-    """Adds the width of a confidence interval, alpha sqrt(x^T A^-1 x).
+    """Upper confidence bound: adds alpha sqrt(x^T A^-1 x).
 
     Source:
         Li et al., arXiv:1003.0146, algorithm 1.
@@ -132,7 +132,7 @@ class UpperConfidenceBound(ArmExploration):
 
     @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Returns the widths."""
+        """Returns the widths of the confidence intervals."""
         widths: Floats = np.sqrt((spreads * spreads).sum(-1))
         return widths
 
@@ -157,7 +157,7 @@ class PosteriorSampling(ArmExploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws z of each regression, [T, B, M D]."""
+        """Draws standard normal z of each regression, [T, B, M D]."""
         return generator.standard_normal((length, slots, self.shape[0] * self.shape[1]), np.float32)
 
     @override

@@ -1,4 +1,4 @@
-"""LinUCB: the arm with the largest upper confidence bound of a linear estimate of its reward."""
+"""LinUCB: upper confidence bounds of linear contextual bandits."""
 
 from __future__ import annotations
 

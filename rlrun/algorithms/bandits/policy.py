@@ -1,4 +1,4 @@
-"""The policy of a linear bandit: a ridge regression of each arm's reward, or one of all (torch)."""
+"""Policy of a linear bandit: ridge regressions of rewards, per arm or shared (torch)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Regressions(nn.Module):
 
 
 class LinearBanditPolicy(Policy):
-    """Takes the arm whose reward is the largest in expectation; while it collects, by how uncertain that is too.
+    """Greedy policy over expected rewards of arms, with an exploration bonus in training.
 
     Observations decide what is regressed: with a context [D], or one of D numbers, each arm has coefficients of its
     own; with features of each arm [A, D] all share them.

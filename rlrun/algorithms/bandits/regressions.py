@@ -1,4 +1,4 @@
-"""Ridge regressions of rewards on what was observed."""
+"""Operator that fits ridge regressions of rewards on contexts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_BANDIT = (
 
 
 class RegressRewards(StatefulOperator):
-    """Learns the rewards of arms from each step of a batch, in float64, and loads what acts of that.
+    """Updates regressions of arms' rewards by each step of a batch, in float64, and loads the acting parameters.
 
     What acts is float32: coefficients, and roots of the inverse Gram matrices.
 

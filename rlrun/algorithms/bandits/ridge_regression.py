@@ -1,4 +1,4 @@
-"""Ridge regressions that learn row by row, in float64 (NumPy)."""
+"""Recursive ridge regressions, in float64 (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Doubles = NDArray[np.float64]
 
 
 class RidgeRegressions:
-    """Several ridge regressions on D features, each with the inverse of its Gram matrix as a product of roots.
+    """Recursive ridge regressions on D features, with square roots of their inverse Gram matrices.
 
     A regression of targets y on rows x has the Gram matrix A = ridge I + sum x x^T, and the coefficients A^-1 b with
     b = sum y x. A^-1 is stored as a root S with S S^T = A^-1. A new row updates it by the Sherman-Morrison formula in
@@ -56,7 +56,7 @@ class RidgeRegressions:
         self.weighted_sums[which] += target * x
 
     def coefficients(self) -> Doubles:
-        """Returns A^-1 b of each, [M, D]."""
+        """Coefficients A^-1 b of each, [M, D]."""
         found: Doubles = self.roots @ (self.roots.transpose(0, 2, 1) @ self.weighted_sums[..., None])
         return found[..., 0]
 

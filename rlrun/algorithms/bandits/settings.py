@@ -24,7 +24,7 @@ class LinearBanditConfig(AlgorithmConfig):
     """
 
     ridge: PositiveFloat = 1.0
-    """Weight of the coefficients' squared norm: what the inverse Gram matrix begins with is its inverse."""
+    """Ridge penalty: weight of the coefficients' squared norm; the initial Gram matrix is ridge times the identity."""
 
     @classmethod
     @override

@@ -25,7 +25,7 @@ MEETING_TIMEOUT_S = 300.0
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @fixed("the workers learn, on CPUs", num_gpus=0.0, num_learners=0, num_parameter_servers=0)
 @fixed("the workers learn in step", asynchronous=False)
-@fixed("the others cannot go on without a worker that died", max_worker_restarts=0)
+@fixed("the others cannot continue without a worker that died", max_worker_restarts=0)
 class DDPPOConfig(PPOConfig):
     """Settings of DD-PPO (Wijmans et al., arXiv:1911.00357).
 

@@ -112,7 +112,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
         valid = batch["valid"].float()
         values = outputs.values(batch["obs"]).gather(-1, batch["actions"].unsqueeze(-1)).squeeze(-1)
         target_values = outputs.target_values(batch["obs"])
-        # An episode's final observation may allow nothing, and then the chosen action's own value is still a number.
+        # An episode's final observation may allow no action; the value of the selected one is then still finite.
         greedy = outputs.allowed_argmax(target_values, batch["obs"])
         best = target_values.gather(-1, greedy.unsqueeze(-1)).squeeze(-1)
         # With ratios of 1, V-trace is the n-step return (arXiv:1802.01561, remark 1).
@@ -130,7 +130,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """The gradient of a fragment at the weights that acted."""
+        """Gradient of each fragment at the acting weights."""
         return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
 
     @override

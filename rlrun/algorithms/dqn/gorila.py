@@ -20,10 +20,10 @@ from rlrun.replay.replay import ReplayRatio
 from rlrun.replay.replay_config import ReplayConfig
 
 
-@fixed("gradients of the workers tell no priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
-@fixed("gradients of the workers tell no priorities", priority_epsilon=1e-6)
+@fixed("gradients of the workers come without priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
+@fixed("gradients of the workers come without priorities", priority_epsilon=1e-6)
 class UniformReplayConfig(ReplayConfig):
-    """A replay buffer from which every step is as likely to be sampled as any other."""
+    """A replay buffer with uniform sampling."""
 
 
 @defaults(double=False)

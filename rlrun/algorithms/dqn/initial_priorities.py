@@ -1,4 +1,4 @@
-"""Priorities of experience before anything was learned from it."""
+"""Initial priorities of experience, computed by workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUES = ("q_values", "values", "taken_values")
 
 
 class InitialPriorities(Operator):
-    """Adds each step's temporal difference at the weights that acted, `priorities` [T, B].
+    """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
 
     It takes what the acting side has recorded: `q_values` [T + 1, B, A] of all actions, or `values` [T + 1, B] of the
     best ones and `taken_values` [T, B]; these do not travel any further. A step nearer to the fragment's end than
@@ -46,7 +46,7 @@ class InitialPriorities(Operator):
             actions = np.where(valid, rows.pack(item["actions"]), 0)
             taken = np.take_along_axis(values[:-1], actions[..., None], -1)[..., 0]
             best = values.max(-1)
-            # An episode's final observation may allow nothing, of which no priority is to come.
+            # An episode's final observation may allow no action; its value must not enter priorities.
             best = np.where(best == FORBIDDEN, 0, best)
         else:
             best, taken = rows.pack(item["values"]), rows.pack(item["taken_values"])

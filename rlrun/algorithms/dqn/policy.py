@@ -1,4 +1,4 @@
-"""Q policies: what every action's return will be, of which the largest is taken (torch)."""
+"""Q policies of discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class QPolicy(Policy):
 def q_spec(
     leaves: ObservationTree, model: ModelConfig, num_actions: int, numbers_per_action: int, *, dueling: bool
 ) -> NetworkSpec:
-    """Returns the network of a Q policy.
+    """Returns the spec of a Q network.
 
     A dueling network has two streams after the trunk, for state value and advantages, each with a last hidden layer of
     its own.

@@ -1,4 +1,4 @@
-"""Recording of the values of all actions at the time of acting."""
+"""Recording of the acting network's Q values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 
 
 class QValues:
-    """The values of all actions as they were when one was chosen, `q_values` [T + 1, B, A].
+    """Records the Q values of all actions at the time of acting, `q_values` [T + 1, B, A].
 
     Args:
         num_actions: A.

@@ -1,4 +1,4 @@
-"""Replay buffers on the workers, each with its own worker's experience."""
+"""Gradients from local replay buffers of the workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
-    """Stores each fragment in a replay buffer of its worker, and turns minibatches out of it into gradients.
+    """Stores each fragment in its worker's local replay, and computes gradients of minibatches from it.
 
     Args:
         make_learner: Picklable learner factory.
@@ -79,7 +79,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
     @override
     def for_worker(self, worker: int) -> ComputeReplayedGradients:
-        """Returns the operator with the worker's own draws."""
+        """Returns the operator with the worker's own seed."""
         return ComputeReplayedGradients(
             self.compute.make_learner,
             self.config,
@@ -99,7 +99,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Keeps the weights that act, and at which gradients are computed, from now on."""
+        """Takes over the weights at which gradients are computed."""
         self.compute.set_weights(weights)
 
     @override

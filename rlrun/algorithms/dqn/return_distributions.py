@@ -1,4 +1,4 @@
-"""Losses of returns and return distributions (torch).
+"""Losses of Q values and return distributions (torch).
 
 They use tensor methods only and do not branch on values, so they can be traced.
 """

@@ -34,16 +34,16 @@ class ReturnModel:
 
     @property
     def numbers_per_action(self) -> int:
-        """K."""
+        """K, numbers per action."""
         return 1 if self.kind == "none" else self.num_atoms
 
     @property
     def support(self) -> Floats:
-        """The returns of `c51`, [K]."""
+        """The support of `c51`, [K]."""
         return np.linspace(self.v_min, self.v_max, self.num_atoms, dtype=np.float32)
 
     def means(self, outputs: Floats) -> Floats:
-        """Returns the mean returns [B, A] of actions that are described by outputs [B, A * K]."""
+        """Returns the mean returns [B, A] of outputs [B, A * K]."""
         if self.kind == "none":
             return outputs
         described = outputs.reshape(len(outputs), -1, self.num_atoms)

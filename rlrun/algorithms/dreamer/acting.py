@@ -64,7 +64,7 @@ class WorldModelActor:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Takes one step.
+        """Updates the state by an observation, and selects an action.
 
         Args:
             inputs: `obs`, a tree of [B, ...].
@@ -98,7 +98,7 @@ class WorldModelActor:
         return np.concatenate([state[:, : self.spec.features], self.actions.seen(actions)], -1)
 
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
-        """Runs a dense layer whose outputs are normalised."""
+        """Runs a dense layer with layer normalisation."""
         own = self._parameters
         x = x @ own[f"{name}.weight"]
         x = x - x.mean(-1, keepdims=True)
@@ -130,7 +130,7 @@ class WorldModelActor:
         return np.concatenate(parts, -1)
 
     def _draw(self, logits: Floats, noise: Floats | None) -> Floats:
-        """Returns latent parts [B, K * C] for logits, drawn by uniform numbers or the likeliest ones."""
+        """Returns one-hot latents [B, K * C] for logits, sampled by uniform numbers or their modes."""
         spec = self.spec
         logits = logits.reshape(len(logits), spec.latents, spec.classes)
         if noise is None:
@@ -145,7 +145,7 @@ class WorldModelActor:
 
 
 def sigmoid(x: Floats) -> Floats:
-    """Returns 1 / (1 + exp(-x)), which a tanh gives without overflow."""
+    """Sigmoid 1 / (1 + exp(-x)), by a tanh that does not overflow."""
     result: Floats = np.float32(0.5) * np.tanh(np.float32(0.5) * x) + np.float32(0.5)
     return result
 
@@ -171,7 +171,7 @@ def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Cal
 
 
 class DrawnActions(Exploration):
-    """Takes the actions that a world model's actor draws: all noise is the network's own.
+    """Exploration of a world model's actor, which samples inside the network.
 
     Args:
         actions: The actions.

@@ -1,4 +1,4 @@
-"""Actions of DreamerV3: one choice, or normal variables within bounds; as they act (NumPy) and are imagined (torch)."""
+"""Action distributions of DreamerV3: categorical or normal; acting (NumPy) and imagined (torch)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Choice:
         return (raw.softmax(-1) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width).log()
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns choices of a batch [...] as a world model sees them, [..., A] (torch)."""
+        """Returns choices of a batch [...] as inputs of the world model, [..., A] (torch)."""
         from torch.nn.functional import one_hot
 
         return one_hot(actions, self.width).float()
@@ -75,7 +75,7 @@ class Choice:
         return drawn(outputs.exp(), noise.squeeze(-1))
 
     def imagined_seen(self, actions: Tensor) -> Tensor:
-        """Returns imagined actions as a world model sees them (torch)."""
+        """Returns imagined actions as inputs of the world model (torch)."""
         return actions
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ class BoundedNormal:
         return torch.cat([means.tanh(), (low + (high - low) * (deviations + STD_SHIFT).sigmoid()).log()], -1)
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns actions of a batch [..., D] as a world model sees them (torch)."""
+        """Returns actions of a batch [..., D] as inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class BoundedNormal:
         return means + log_stds.exp() * noise
 
     def imagined_seen(self, actions: Tensor) -> Tensor:
-        """Returns imagined actions as a world model sees them (torch)."""
+        """Returns imagined actions as inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:

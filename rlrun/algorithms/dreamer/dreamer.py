@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 RETURN_DECAY = 0.99
-"""Weight of the past in the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""
+"""Decay of the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""
 
 PERCENTILES = (0.05, 0.95)
 """Percentiles between which the range of imagined returns is measured."""
@@ -53,7 +53,7 @@ PERCENTILES = (0.05, 0.95)
     priority_epsilon=1e-6,
 )
 class DreamerReplayConfig(SequenceReplayConfig):
-    """The experience that is kept, and the sequences that a world model learns from."""
+    """The replay buffer of sequences that a world model learns from."""
 
     length: PositiveInt = 64
     """Steps of a sequence."""
@@ -89,9 +89,9 @@ class DreamerConfig(OffPolicyConfig):
     critic_lr: Schedule = 3e-5
     """Learning rate of the critic."""
     horizon: PositiveInt = 15
-    """Steps that are imagined from each state of a minibatch."""
+    """Imagination horizon: steps imagined from each state of a minibatch."""
     lambda_: Fraction = 0.95
-    """Weight of longer returns over imagined steps."""
+    """Lambda of lambda-returns over imagined steps."""
     entropy_coeff: Schedule = 3e-4
     """Weight of the actor's entropy, relative to returns scaled to a range of about 1."""
     free_nats: NonNegativeFloat = 1.0
@@ -131,7 +131,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         Metric("world_model/reconstruction", "", "Squared error of decoded observations, summed over their numbers"),
         Metric("world_model/reward_loss", "nats", "Cross-entropy of the rewards' two-hot distributions"),
         Metric("world_model/reward_error", "", "Mean absolute error of expected rewards"),
-        Metric("world_model/continue_loss", "nats", "Cross-entropy of whether episodes go on"),
+        Metric("world_model/continue_loss", "nats", "Cross-entropy of the continuation of episodes"),
         Metric("world_model/kl", "nats", "Mean KL divergence of the prior from the posterior"),
         GRAD_NORM.below("world_model/"),
         Metric("actor/loss", "", "Loss of the actor"),

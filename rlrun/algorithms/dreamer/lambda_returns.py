@@ -1,4 +1,4 @@
-"""Returns over an imagined trajectory: a weighted mean of all its n-step returns (torch)."""
+"""Lambda-returns of imagined trajectories (torch)."""
 
 from __future__ import annotations
 

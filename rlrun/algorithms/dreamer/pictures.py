@@ -1,4 +1,4 @@
-"""Pictures of what a world model sees and imagines: observed first, then imagined with the actions that were taken."""
+"""Pictures of a world model's open-loop predictions next to the observations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.policy.action_spaces.action_space import Floats
 
 MOST_CURVES = 6
-"""Numbers of an observation that are drawn."""
+"""Most components of an observation that are drawn."""
 
 MOST_FRAMES = 16
-"""Images of each row, evenly spaced."""
+"""Images drawn of each row, evenly spaced."""
 
 WIDTH, HEIGHT, GAP, HEAD = 320, 90, 14, 34
 """Of a panel of curves, of the space between panels, and of the words above them, in pixels."""
@@ -69,7 +69,7 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
 
 
 def picture_of(found: Mapping[str, Any]) -> str:
-    """Returns an SVG of what `observed_and_imagined` has found, as NumPy arrays."""
+    """Returns an SVG of the results of `observed_and_imagined`, as NumPy arrays."""
     known: NDArray[np.bool_] = found["is_known"]
     panels = [("reward", found["rewards"], found["expected_rewards"], found["is_behind"])]
     if found["numbers"]:
@@ -92,7 +92,7 @@ def picture_of(found: Mapping[str, Any]) -> str:
 
 
 def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool_], top: int) -> str:
-    """Draws a number as it was observed and as it was expected, over the rows."""
+    """Draws a component as observed and as predicted, over the rows."""
     half, places = len(known) // 2, np.linspace(60, 2 * WIDTH - 10, len(known))
     drawn = np.concatenate([observed[known], expected[known]])
     low, high = (float(drawn.min()), float(drawn.max())) if len(drawn) else (0.0, 1.0)
@@ -114,7 +114,7 @@ def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool
 
 
 def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) -> tuple[str, int]:
-    """Draws images above those that were expected, as one picture; returns it and its height."""
+    """Draws images above their predictions, as one picture; returns it and its height."""
     frames = np.unique(np.linspace(0, len(known) - 1, MOST_FRAMES).round().astype(int))
     rows = [np.where(known[frames, None, None, None], own[frames], 1.0) for own in (images, decoded)]
     both = np.concatenate([np.concatenate([*own], -1) for own in rows], -2)

@@ -1,4 +1,4 @@
-"""A policy of DreamerV3: a world model, and an actor and a critic that learn on its states (torch)."""
+"""Policy of DreamerV3: world model, actor and critic (torch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that is nothing but an actor: what it does follows from what it observes (torch)."""
+"""Deterministic policies of evolution (torch)."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class ActorPolicy(Policy):
         return heads["outputs"]
 
     def first_parameters(self) -> NDArray[np.float32]:
-        """Returns the network's own parameters as they are at the start of a run, [A]."""
+        """Returns the network's initial parameters, [A]."""
         return self.parameters.gather(self.module)[: self.num_parameters].numpy()
 
     def set_candidates(self, candidates: NDArray[np.float32]) -> None:
-        """Sets the other parameters at the start of a run, [N, A]."""
+        """Sets the initial candidates, [N, A]."""
         self.module.candidates[0].data.copy_(torch.from_numpy(candidates))
 
     @override

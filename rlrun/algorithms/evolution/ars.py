@@ -1,4 +1,4 @@
-"""Augmented random search: move along the best random perturbations, weighted by the differences of their returns."""
+"""ARS: augmented random search along the best random perturbations."""
 
 from __future__ import annotations
 

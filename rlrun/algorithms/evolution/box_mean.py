@@ -1,4 +1,4 @@
-"""Box: one action for an observation, in units of the bounds where both are finite (NumPy)."""
+"""Deterministic actions in a Box, in units of the bounds where both are finite (NumPy)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 
 class Candidates(Protocol):
-    """The candidates of each generation, which a worker makes of the weights that it was sent; picklable."""
+    """Rule by which a worker derives a generation's candidates from the broadcast weights; picklable."""
 
     @property
     def number(self) -> int:
@@ -24,7 +24,7 @@ class Candidates(Protocol):
         ...
 
     def episode_of(self, candidate: int) -> int:
-        """Returns a number that candidates share whose episodes begin alike."""
+        """Returns the number that determines a candidate's episode seeds; candidates with one share them."""
         ...
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
@@ -41,7 +41,7 @@ class Candidates(Protocol):
 
 @dataclass(frozen=True)
 class MirroredPairs:
-    """The present parameters plus and minus the same noise: candidates 2 i and 2 i + 1 are pair i.
+    """Mirrored sampling: the parameters plus and minus the same noise; candidates 2 i and 2 i + 1 are pair i.
 
     The noise of a pair follows from the seed, so that it never travels. Both begin with the same episode, so that what
     differs is their doing (Salimans et al., arXiv:1703.03864, section 2.1).
@@ -116,5 +116,5 @@ class Samples:
 
 
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
-    """Returns the standard normal noise of a pair, [A]: the same on its worker and where it is learned from."""
+    """Returns the standard normal noise of a pair, [A]: the same on its worker and on the learner."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)

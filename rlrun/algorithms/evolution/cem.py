@@ -1,4 +1,4 @@
-"""The cross-entropy method: an independent normal distribution of each parameter is fitted to its best samples."""
+"""CEM: the cross-entropy method over policy parameters."""
 
 from __future__ import annotations
 

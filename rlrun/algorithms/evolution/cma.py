@@ -1,4 +1,4 @@
-"""Covariance matrix adaptation: a normal distribution over parameters that learns where returns are high (NumPy)."""
+"""Covariance matrix adaptation evolution strategy (NumPy)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CovarianceAdaptation:
         self._set_rates(d)
 
     def _set_rates(self, d: int) -> None:
-        """Sets weights and learning rates: table 1."""
+        """Sets recombination weights and learning rates: table 1."""
         raw = math.log((self.size + 1) / 2) - np.log(np.arange(1, self.size + 1))
         parents = self.size // 2
         best, worst = raw[:parents], raw[parents:]
@@ -116,7 +116,7 @@ class CovarianceAdaptation:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned of a distribution over as many parameters.
+        """Restores `state()` of a distribution over as many parameters.
 
         Raises:
             ValueError: It is of another number of parameters, or has numbers that are not finite.

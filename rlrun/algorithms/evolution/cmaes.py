@@ -1,4 +1,4 @@
-"""CMA-ES: a normal distribution over all parameters learns from the ranks of its samples' returns."""
+"""CMA-ES: covariance matrix adaptation over policy parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 MOST_PARAMETERS = 1_000
-"""Parameters of the largest network: memory and time grow with their square, and now and then with their cube."""
+"""Parameters of the largest network: memory and time grow with their square, and the eigendecomposition with their
+cube."""
 
 
 @defaults(model={"hiddens": ()})

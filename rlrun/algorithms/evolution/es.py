@@ -1,4 +1,4 @@
-"""Evolution strategies: move along random perturbations, weighted by the ranks of the returns that they came to."""
+"""ES: evolution strategies with ranked returns and mirrored sampling."""
 
 from __future__ import annotations
 

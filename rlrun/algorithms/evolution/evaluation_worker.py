@@ -175,7 +175,7 @@ class _Overshoots:
         self._sums = np.zeros(slots)
 
     def add(self, chosen: Any, lives: NDArray[np.bool_]) -> None:
-        """Adds what the slots that live have chosen in a step, [B, D]."""
+        """Adds the actions of the live slots in a step, [B, D]."""
         if self._space is not None:
             self._sums += np.where(lives, self._space.overshoots(chosen), 0.0)
 
@@ -186,7 +186,7 @@ class _Overshoots:
 
 
 class _Seen:
-    """Sums of the observations that were acted on."""
+    """Sums of the observations that policies acted on."""
 
     def __init__(self, behavior: BehaviorPolicy) -> None:
         self._filter = behavior.filter
@@ -195,7 +195,7 @@ class _Seen:
         self._sums: dict[str, ExactSums] = {}
 
     def add(self, observations: Any, lives: NDArray[np.bool_]) -> None:
-        """Adds the rows [B] that live of a step's observations."""
+        """Adds the observations of the live slots [B] in a step."""
         if self._filter is None:
             return
         for name, column in self._filter.columns(observations).items():

@@ -1,4 +1,4 @@
-"""One item of every worker, put together."""
+"""Gathering of one item per worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GatherWorkers(StatefulOperator):
-    """Waits for one item of every worker and passes them on together, in the order of the workers.
+    """Gathers one item of every worker, in the order of the workers.
 
     It works on pairs of worker and item. A worker that is ahead of another waits with what it has for its next round.
     """
@@ -26,7 +26,7 @@ class GatherWorkers(StatefulOperator):
 
     @override
     def __call__(self, item: tuple[int | None, Any]) -> Iterable[list[Any]]:
-        """Returns a list with one item of every worker if this one was the last that was missing, else nothing."""
+        """Returns a list with one item of every worker once all are there, else nothing."""
         worker, delivered = item
         if worker is None:
             raise RuntimeError("what is gathered by worker has to come from a worker")

@@ -38,7 +38,7 @@ def joined_returns(shares: Sequence[Returns]) -> Returns:
 
 
 def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
-    """Returns the stream of generations, each with what all workers found of it, and reports their returns.
+    """Returns the stream of generations, gathered from all workers, and reports their returns.
 
     Args:
         items: What each worker found of its share.

@@ -1,4 +1,4 @@
-"""The likeliest actions at all times (NumPy)."""
+"""Greedy actions at all times (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 
 
 class NoExploration(Exploration):
-    """Takes the likeliest action, for algorithms that vary parameters instead.
+    """No action noise, for algorithms that explore in parameter space.
 
     Args:
         actions: The action space.

@@ -1,4 +1,4 @@
-"""Settings that all algorithms of evolution share."""
+"""Settings of evolutionary algorithms."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class APPOConfig(ImpalaConfig):
     target_update_interval: PositiveInt = 1
     """Batches between two copies of the present policy to the target policy."""
     kl_coeff: Schedule = 0.0
-    """Weight of the divergence of the present policy from the target policy."""
+    """Weight of the KL divergence of the present policy from the target policy."""
 
     @property
     def starts_at_target(self) -> bool:

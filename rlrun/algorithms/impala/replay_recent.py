@@ -1,4 +1,4 @@
-"""Learning from a recent fragment more than once."""
+"""Replay of recent fragments in IMPALA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.functional.saved_numbers import load_generator
 
 
 class ReplayRecent(StatefulOperator):
-    """Passes each fragment on, and after it, now and then, one drawn from the last few.
+    """Follows each fragment by ones that are drawn from the most recent, at a fixed proportion.
 
     Source:
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).

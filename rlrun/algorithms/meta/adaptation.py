@@ -1,4 +1,4 @@
-"""Policies whose losses may move the parameters that they are evaluated at, as meta-learning does (torch)."""
+"""Policies that losses evaluate at adapted parameters, for meta-learning (torch)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Views = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class AdaptableOutputs:
-    """An actor-critic, to be run at its parameters or at others.
+    """Actor-critic as a function of parameters, its own or adapted ones.
 
     Attributes:
         views: The policy's parameters by name.
@@ -34,18 +34,18 @@ class AdaptableOutputs:
 
 
 class AdaptablePolicy(ActorCriticPolicy):
-    """An actor-critic whose losses run it as often as they want, each time at parameters of their choice."""
+    """Actor-critic whose losses evaluate it at any parameters."""
 
     @override
     def outputs(  # type: ignore[override]
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> AdaptableOutputs:
-        """Returns the network, to be run."""
+        """Returns the network as a function of parameters."""
         return AdaptableOutputs(views, super().outputs)
 
 
 def adapted(loss: Callable[[Views], Tensor], views: Views, step_size: float, *, first_order: bool) -> dict[str, Tensor]:
-    """Returns parameters after one step of gradient descent: theta' = theta - step_size * grad loss(theta).
+    """Inner update of MAML: theta' = theta - step_size * grad loss(theta).
 
     Args:
         loss: The loss at parameters, [].
@@ -64,7 +64,7 @@ def adapted(loss: Callable[[Views], Tensor], views: Views, step_size: float, *, 
 
 
 def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views], Tensor]:
-    """Returns the inner loss of rows as a function of parameters: minus the probability ratio times the advantage.
+    """Inner loss of rows as a function of parameters: minus the probability ratio times the advantage.
 
     At the parameters that acted its gradient is that of REINFORCE (arXiv:1703.03400, eq. 5).
 

@@ -1,4 +1,4 @@
-"""A rollout worker that adapts the policy to one task in each fragment."""
+"""Rollout worker of MAML, which adapts the policy to one task in each fragment."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class AdaptingWorker:
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Returns to where a worker was; no env slot has to be brought back."""
+        """Restores `state()`; envs start new episodes."""
         self._fragment = state["fragment"]
         return self._worker.load_state(state["worker"])
 

@@ -11,7 +11,7 @@ from rlrun.functional.returns import reverse_scan
 Floats = NDArray[np.float32]
 
 RIDGE = 1e-5
-"""Weight of the squared coefficients, so that the fit exists whatever was seen."""
+"""Ridge penalty, so that the fit always exists."""
 
 
 def baseline_advantages(

@@ -1,4 +1,4 @@
-"""Learning from tasks: rows that each hold all episodes of one."""
+"""SGD on batches of tasks, whose rows each hold all episodes of a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEARNED_FROM = ("obs", "actions", "logp", "advantages", "valid")
 
 
 class TrainOnTasks(Operator):
-    """Runs epochs of SGD on a batch of tasks, each time on all of them.
+    """Runs epochs of full-batch SGD on batches of tasks.
 
     A row is a task: its phases in order, of each phase its episodes, of each episode its steps.
 
@@ -73,7 +73,7 @@ class TrainOnTasks(Operator):
 
     declared_metrics = (
         Metric("adaptation/return_before", "", "Mean return of a task's episodes before adaptation"),
-        Metric("adaptation/return_after", "", "Mean return of a task's episodes behind the last step of adaptation"),
+        Metric("adaptation/return_after", "", "Mean return of a task's episodes after the last step of adaptation"),
     )
 
     @override

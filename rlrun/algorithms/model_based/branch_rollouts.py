@@ -1,4 +1,4 @@
-"""Short rollouts in a learned model that branch off states of a replay."""
+"""Branched rollouts in a learned model, from states of a replay."""
 
 from __future__ import annotations
 

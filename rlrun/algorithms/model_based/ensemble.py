@@ -1,4 +1,4 @@
-"""An ensemble of networks that each predict a distribution over what follows on an observation and an action (torch).
+"""Probabilistic ensemble of dynamics models (torch).
 
 All members compute in one batched product. Rows are [S, L]: column l is for the l-th of the members that are asked.
 """
@@ -111,7 +111,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class EnsembleOutputs:
-    """An ensemble, to be run on rows.
+    """An ensemble, as losses call it.
 
     Attributes:
         ensemble: The ensemble, a template.
@@ -169,7 +169,7 @@ class EnsembleOutputs:
         return {"loss": loss, "mse": squares.mean()}
 
     def errors(self, batch: SampleBatch) -> Tensor:
-        """Returns each member's mean squared error, targets in units of their spread, on the same rows, [N].
+        """Returns each member's mean squared error of normalised targets on the same rows, [N].
 
         Where ends are predicted, their mean cross-entropy is added.
 
@@ -197,7 +197,7 @@ class EnsembleOutputs:
         return targets if predicted.end_logits is None else {**targets, "end_logits": predicted.end_logits}
 
     def normalized(self, targets: Tensor) -> Tensor:
-        """Returns targets [..., K] in units of their own spread."""
+        """Returns targets [..., K] in units of their standard deviation."""
         return (targets - self.views["target_mean"]) / self.views["target_std"]
 
 

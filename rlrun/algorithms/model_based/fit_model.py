@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlrun.replay.replay_buffer import ReplayBuffer
 
 PROGRESS = 0.01
-"""Share of its least error by which a member has to become better for that to count."""
+"""Least relative improvement of a member's error that counts."""
 
 SMALLEST_STD = 1e-6
 """Standard deviation below which numbers count as constant, and are not scaled."""

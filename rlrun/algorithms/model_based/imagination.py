@@ -1,4 +1,4 @@
-"""One step of many env slots in a learned model."""
+"""One step of many imagined episodes in a learned model."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def imagined_step(
     generator: np.random.Generator,
     clip_rewards: float | None,
 ) -> ImaginedStep:
-    """Draws what follows on observations and actions, where the learner is; rules are asked here.
+    """Samples predicted transitions on the learner; termination rules and reward functions run here.
 
     Args:
-        trainee: Whose ensemble predicts.
-        form: What it gets and predicts.
+        trainee: The training of the ensemble.
+        form: Its inputs and targets.
         space: The policy's actions, which rules see as the env does.
         obs: Observations, [R, L, D].
         actions: The policy's own actions in them, [R, L, (A)].

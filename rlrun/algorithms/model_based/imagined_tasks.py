@@ -1,4 +1,4 @@
-"""Tasks for meta-learning that a learned model makes: each of its networks is one."""
+"""Tasks of meta-learning imagined in a learned model: each of its networks is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an agent and an env's spaces to a model-based policy."""
+"""Construction of a model-based policy from an agent and an env's spaces."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ class MBMPOConfig(MAMLConfig):
     replay: TransitionReplayConfig = TransitionReplayConfig(capacity=100_000)
     """The replay buffer of collected transitions."""
     dynamics: DynamicsConfig = DynamicsConfig(num_members=5, num_elites=5, fit_interval=1000)
-    """The model: an ensemble of networks, fitted to what was collected; all of them are tasks."""
+    """The model: an ensemble of networks, fitted to collected transitions; all of them are tasks."""
     dynamics_lr: Schedule = 1e-3
     """Learning rate of the ensemble."""
     imagined_episodes: PositiveInt = 20
     """Imagined episodes in each phase of a task; each begins in a replayed state."""
     imagined_length: PositiveInt = 100
-    """Steps after which an imagined episode is cut off."""
+    """Steps after which an imagined episode is truncated."""
     meta_updates: PositiveInt = 10
     """Imagined batches of tasks, each with a meta-update, after every fit of the model."""
 

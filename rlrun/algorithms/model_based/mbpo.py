@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 @fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):
-    """Settings of MBPO (Janner et al., arXiv:1906.08253); what SAC has, and a model."""
+    """Settings of MBPO (Janner et al., arXiv:1906.08253): those of SAC, and of a model."""
 
     model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of each critic."""
     replay: TransitionReplayConfig = TransitionReplayConfig(capacity=1_000_000)
     """The replay buffer of collected transitions."""
     dynamics: DynamicsConfig = DynamicsConfig()
-    """The model: an ensemble of networks, fitted to what was collected."""
+    """The model: an ensemble of networks, fitted to collected transitions."""
     dynamics_lr: Schedule = 1e-3
     """Learning rate of the ensemble."""
     real_ratio: Fraction = 0.05
-    """Share of each minibatch that was collected, rounded to whole transitions; the others are imagined."""
+    """Share of collected transitions in each minibatch, rounded to whole ones; the others are imagined."""
     rollout_length: Schedule = 1.0
     """Steps of an imagined rollout, rounded down; it may grow as the model becomes better."""
     rollouts_per_env_step: PositiveInt = 400

@@ -13,7 +13,7 @@ from rlrun.functional.seeding import generator
 
 
 class ModelReplay:
-    """Keeps the transitions of the latest rounds of rollouts, and draws from all of them alike.
+    """Uniform replay of the transitions of the latest rounds of rollouts.
 
     Args:
         rounds: How many rounds it keeps.
@@ -67,7 +67,7 @@ class ModelReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         load_generator(self._generator, state["generator"])
         sizes, kept = [as_count(size) for size in state["sizes"]], SampleBatch(state["kept"])
         if any(len(column) != sum(sizes) for column in kept.values()):

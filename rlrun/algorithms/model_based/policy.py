@@ -44,7 +44,7 @@ class ModelBasedOutputs:
 
 
 class ModelBasedPolicy(Policy):
-    """An agent, which acts as it would alone, and an ensemble that predicts what its env does.
+    """A model-free agent, and an ensemble of dynamics models of its env.
 
     Args:
         agent: The agent.
@@ -71,7 +71,7 @@ class ModelBasedPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ModelBasedOutputs:
-        """Returns the agent's outputs and the ensemble, to be run."""
+        """Returns the outputs of agent and ensemble."""
         targets = None if target_views is None else named_under(AGENT, target_views)
         agent = self.agent.outputs(named_under(AGENT, views), batch, targets)
         return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, named_under(DYNAMICS, views)))

@@ -1,4 +1,4 @@
-"""Actions of a team's members, as their actors make them with a gradient and their critics see them (torch)."""
+"""Differentiable actions of a team's members, as inputs of their critics (torch)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class GumbelSoftmaxActions:
 
 
 class SquashedActions:
-    """Actions in a bounded Box: one for an observation, in units of the bounds, without noise.
+    """Deterministic actions in a bounded Box, in units of the bounds.
 
     Args:
         size: Numbers of an action.
@@ -85,7 +85,7 @@ class SquashedActions:
         self.size = size
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Returns that there is no noise."""
+        """Returns no columns: the actions are deterministic."""
         return {}
 
     def recorded(self, actions: Tensor) -> Tensor:

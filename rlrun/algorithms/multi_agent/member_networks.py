@@ -14,7 +14,7 @@ from rlrun.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:
-    """A network for each of K members: slot b of W worlds' slots [W * K] is acted for by network b modulo K.
+    """Acting networks of K members: slot b of W worlds' slots [W * K] uses network b modulo K.
 
     Args:
         networks: The members' networks, without recurrent state.

@@ -1,4 +1,4 @@
-"""From the values of a team's members to the value of the team (torch)."""
+"""Mixers: Q values of a team by those of its members (torch)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 
 class SumMixer(nn.Module):
-    """The sum of the members' values.
+    """VDN's mixer: the sum of the members' values.
 
     Source:
         Sunehag et al., VDN, arXiv:1706.05296, eq. 1.
@@ -18,16 +18,16 @@ class SumMixer(nn.Module):
 
     @override
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """Returns the team's value [S, L] of members' values [S, L, K]; the state does not matter."""
+        """Returns the team's value [S, L] of members' values [S, L, K]; the state is unused."""
         return values.sum(-1)
 
 
 class MonotonicMixer(nn.Module):
-    """A network of the members' values that never falls with any of them.
+    """QMIX's mixer: a network that is monotonic in the members' values, with weights from hypernetworks.
 
-    Its weights are absolute values of what linear layers make of the world's state, its biases are free:
-    Q = |w2(s)| elu(|W1(s)| q + b1(s)) + b2(s), where b2 is a network with one hidden layer. A value of 0 adds nothing
-    but the biases.
+    Its weights are absolute values of linear functions of the world's state, its biases are unconstrained:
+    Q = |w2(s)| elu(|W1(s)| q + b1(s)) + b2(s), where b2 is a network with one hidden layer. A value of 0 contributes
+    nothing.
 
     Args:
         state_shape: Shape of the world's state.
@@ -67,7 +67,7 @@ class MonotonicMixer(nn.Module):
 
 
 class TeamNet(nn.Module):
-    """The network that all members act with, and what mixes their values.
+    """The network that all members share, and the mixer of their values.
 
     Args:
         agents: The members' network.
@@ -81,5 +81,5 @@ class TeamNet(nn.Module):
 
 
 def present_values(values: Tensor, present: Tensor) -> Tensor:
-    """Returns members' values [S, L, K], 0 of those who are absent by `present` [S, L, K]."""
+    """Returns members' values [S, L, K], 0 of members that are absent by `present` [S, L, K]."""
     return torch.where(present, values, torch.zeros_like(values))

@@ -1,4 +1,4 @@
-"""Actor-critic policies whose values are normalised and may see the state of the whole world (torch)."""
+"""Actor-critic policies with normalised, optionally centralised values (torch)."""
 
 from __future__ import annotations
 

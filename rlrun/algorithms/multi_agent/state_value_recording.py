@@ -14,11 +14,11 @@ from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.recordings import LogProbsAndValues
 
 LEAST_VARIANCE = 1e-2
-"""Value targets that vary less are not blown up by normalisation."""
+"""Lower bound of the variance that value targets are normalised by."""
 
 
 class LogProbsAndStateValues(LogProbsAndValues):
-    """`logp` and `values` as `LogProbsAndValues`, with values that are normalised, and may see the world's state.
+    """Records `logp` and `values` like `LogProbsAndValues`, with normalised, optionally centralised values.
 
     Args:
         action_space: The distributions.
@@ -72,7 +72,7 @@ def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool
 
 
 def denormalized(outputs: Floats, moments: Floats) -> Floats:
-    """Returns normalised values in the scale of rewards, [...]: the inverse of `rlrun.policy.value_norm.normalized`.
+    """Returns normalised values in the scale of rewards, [...]; the inverse of `value_norm.normalized`.
 
     Args:
         outputs: Normalised values, [...].

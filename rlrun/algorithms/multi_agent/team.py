@@ -21,7 +21,7 @@ TeamReward = Literal["sum", "once"]
 """A team's reward: the sum of its members' rewards, or the shared reward counted once."""
 
 GIVEN = "given"
-"""Part of a team's observation: what each member was given in the step before it, [T + 1, W, K]."""
+"""Part of a team's observation: each member's reward of the step before it, [T + 1, W, K]."""
 
 
 class Team(StatefulOperator):
@@ -48,9 +48,9 @@ class Team(StatefulOperator):
         self.trainee = trainee
         self.reward = reward
         self.shows_given = shows_given
-        # By worker, whose episode was cut off by the last step of its last fragment, [W, K].
+        # By worker, the members whose episode was truncated by the last step of its last fragment, [W, K].
         self._cut_off: dict[int | None, NDArray[np.bool_]] = {}
-        # By worker, what its members were given in that step, [W, K].
+        # By worker, its members' rewards of that step, [W, K].
         self._given: dict[int | None, NDArray[np.float32]] = {}
 
     @override
@@ -86,7 +86,7 @@ class Team(StatefulOperator):
             obs[GIVEN] = np.concatenate([before[None], each])
             self._given[worker] = each[-1]
         if WORLD_STATE in fragment:
-            # Rows of slots that show nothing hold zeros; all who are present were shown the same.
+            # Rows of empty slots hold zeros; all present members have the same state.
             first = present.argmax(-1)
             time, team = np.indices(first.shape, sparse=True)
             obs["state"] = by_team(fragment[WORLD_STATE])[time, team, first]

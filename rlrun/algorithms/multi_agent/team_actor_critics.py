@@ -44,7 +44,7 @@ ACTORS = "actors."
 
 
 class TeamActorCriticsPolicy(Policy):
-    """For each member an actor of what it sees itself, and a critic of what all members see and do.
+    """Policy of decentralised actors and centralised critics, one of each per member.
 
     Member k is who is in slot k of its world.
 
@@ -91,7 +91,7 @@ class TeamActorCriticsPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actors."""
+        """The actors' parameters."""
         return self.parameters.range_under(ACTORS)
 
     @override

@@ -1,4 +1,4 @@
-"""Q policies of teams: each member has a network's values of its own actions, and a mixer has the team's (torch).
+"""Q policies of teams: members' Q values, mixed to the team's (torch).
 
 With a core each member has a recurrent state of its own. The network then runs over rows of a member's consecutive
 steps, and the mixer over the same moment of all members.
@@ -39,7 +39,7 @@ AGENTS = "agents."
 
 
 class TeamQPolicy(Policy):
-    """A network that all members of a team share, and a mixer of the values of what they do.
+    """Policy of a Q network that all members of a team share, and a mixer of their Q values.
 
     Args:
         spaces: Observation and action space of each member.
@@ -75,7 +75,7 @@ class TeamQPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The members' network."""
+        """The parameters of the members' network."""
         return self.parameters.range_under(AGENTS)
 
     @override

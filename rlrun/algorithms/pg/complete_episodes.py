@@ -1,4 +1,4 @@
-"""Whole episodes out of fragments, for algorithms that learn from what an episode really returned."""
+"""Whole episodes out of fragments, for Monte Carlo returns."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CompleteEpisodes(StatefulOperator):
         return self._picked(steps, complete)
 
     def _final_values(self, item: SampleBatch) -> dict[str, NDArray[np.float32]]:
-        """Returns for each stream the value after the steps that were cut off, and 0 elsewhere, [T, B]."""
+        """Returns for each stream the bootstrap value after truncated steps, and 0 elsewhere, [T, B]."""
         cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
         found = {}
         for stream in self.streams:
@@ -96,7 +96,7 @@ class CompleteEpisodes(StatefulOperator):
             )
 
     def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:
-        """Returns the rows [T, B] that belong to complete episodes, with what they returned, as [1, N]."""
+        """Returns the rows [T, B] that belong to complete episodes, with their returns, as [1, N]."""
         temporary = {"ends", *(stream.column("final_values") for stream in self.streams)}
         picked = SampleBatch({name: column for name, column in own.items() if name not in temporary})
         for stream in self.streams:

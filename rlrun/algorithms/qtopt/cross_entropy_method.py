@@ -1,4 +1,4 @@
-"""The cross-entropy method: looking for the best action by sampling (NumPy and torch alike)."""
+"""The cross-entropy method: maximisation by sampling (NumPy and torch)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ one would often make all elites the same bounds."""
 
 
 def greedy_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int) -> Any:
-    """Returns actions between -1 and 1 that a function values highly.
+    """Maximises a function of actions in [-1, 1] by the cross-entropy method.
 
     Samples are drawn around a mean, the best of them give the next mean and standard deviation, and so on. The best of
     the last ones is the action. It needs nothing but arithmetic and `argsort`, which arrays and tensors have in common.

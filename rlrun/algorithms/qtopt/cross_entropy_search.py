@@ -1,4 +1,4 @@
-"""Acting by a Q function of actions alone: the action that it values most (NumPy)."""
+"""Greedy acting by a Q function of continuous actions (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.policy.action_spaces.action_space import Floats
 
 
 class CrossEntropySearch:
-    """Stands where an actor would: looks for the action that a critic values most by the cross-entropy method.
+    """Acting network that maximises a Q function by the cross-entropy method.
 
     The samples are the same at every step, so that an action is a function of the observation.
 

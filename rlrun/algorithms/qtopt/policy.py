@@ -1,4 +1,4 @@
-"""Policies that are nothing but critics: the best action is looked for where it is needed (torch)."""
+"""Policies by maximisation of Q functions, without an actor (torch)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CriticsPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The first critic."""
+        """The first critic's parameters."""
         return self.parameters.range_under(f"{CRITICS}0.")
 
     @override

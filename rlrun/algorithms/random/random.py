@@ -1,4 +1,4 @@
-"""Actions at random: what every return is to be compared with."""
+"""Uniformly random actions: the baseline of returns."""
 
 from __future__ import annotations
 

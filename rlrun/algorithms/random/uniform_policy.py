@@ -22,7 +22,7 @@ from rlrun.policy.random_behavior import RandomBehavior
 
 
 class Nothing(nn.Module):
-    """A parameter of no meaning: a flat vector has at least one number."""
+    """A dummy parameter: a flat vector has at least one number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Nothing(nn.Module):
 
 
 class UniformPolicy(Policy):
-    """Takes actions each as likely as any other that is allowed.
+    """Uniform distribution over allowed actions.
 
     Args:
         spaces: Observation and action space.

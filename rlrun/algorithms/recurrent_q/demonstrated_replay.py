@@ -75,16 +75,16 @@ class DemonstratedReplay:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are set aside."""
+        """Allocated bytes."""
         return sum(replay.num_bytes for replay in (self._collected, self._demonstrated) if replay is not None)
 
     @property
     def num_ready(self) -> int:
-        """Sequences that can be drawn from what was collected."""
+        """Collected sequences that can be drawn."""
         return self._collected.num_ready
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Puts a fragment [T, B] by and returns how many steps it holds.
+        """Stores a fragment [T, B], and returns its number of steps.
 
         Args:
             worker: Number of the worker that it comes from, from 0.
@@ -157,7 +157,7 @@ class DemonstratedReplay:
         return self._collected.is_saved
 
     def state(self) -> dict[str, Any]:
-        """Returns everything that is kept, and how demonstrations are drawn, without the demonstrations."""
+        """Returns the collected experience and the state of the draws, without the demonstrations."""
         return {
             "collected": self._collected.state(),
             "demonstrated": self._state if self._demonstrated is None else self._demonstrated.draws(),
@@ -165,7 +165,7 @@ class DemonstratedReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned; demonstrations are read when the next fragment comes."""
+        """Restores `state()`; demonstrations are read when the next fragment comes."""
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         load_generator(self._generator, state["generator"])

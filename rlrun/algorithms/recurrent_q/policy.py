@@ -1,4 +1,4 @@
-"""Recurrent Q policies: the value of every action given all that was seen in the episode (torch)."""
+"""Recurrent Q policies (torch)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values on a scale on which large ones do not dwarf small ones (torch tensors, without importing torch)."""
+"""Invertible value rescaling (torch tensors, without importing torch)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EPSILON = 1e-3
 
 
 def rescaled(values: Tensor) -> Tensor:
-    """Returns h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x of every value.
+    """Value rescaling h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x.
 
     Source:
         Pohlen et al., arXiv:1805.11593, section 3.2.
@@ -21,7 +21,7 @@ def rescaled(values: Tensor) -> Tensor:
 
 
 def unrescaled(values: Tensor) -> Tensor:
-    """Returns the inverse of `rescaled`.
+    """Inverse of `rescaled`.
 
     h^-1(x) = sign(x) (((sqrt(1 + 4 eps (|x| + 1 + eps)) - 1) / (2 eps))^2 - 1), of which the inner fraction is written
     as 2 (|x| + 1 + eps) / (sqrt(...) + 1): no two nearly equal numbers are taken from each other.

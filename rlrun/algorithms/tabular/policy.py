@@ -1,4 +1,4 @@
-"""A policy that is a table: what each action is worth in each of finitely many states (torch)."""
+"""Policy of a table of Q values (torch)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table(nn.Module):
 
 
 class TabularPolicy(Policy):
-    """Takes the action with the largest value in the state that is observed.
+    """Greedy policy of a table of Q values, with epsilon-greedy exploration if scheduled.
 
     Args:
         observation_space: The states.

@@ -32,7 +32,7 @@ class QLearningConfig(WithoutNetworkConfig):
     initial_value: float = 0.0
     """Initial Q value of every action; above any return, it is optimistic initialisation."""
     epsilon: Schedule = 0.1
-    """Probability of an action that is drawn from all alike."""
+    """Probability of a uniformly random action."""
 
 
 class QLearning(Algorithm[QLearningConfig]):

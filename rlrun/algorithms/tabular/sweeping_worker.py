@@ -1,4 +1,4 @@
-"""The worker of value iteration: knows an env's model, and steps no env."""
+"""Worker of value iteration, which sweeps over an env's model and steps no env."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class SweepingWorker:
         self._fragment = config.first_fragment
 
     def follow(self, orders: Orders) -> None:
-        """Acts nowhere."""
+        """Does nothing: nothing acts."""
 
     def sample(self) -> Rollout:
-        """Sweeps once."""
+        """Runs one sweep."""
         q = self.mdp.backup(self.values, self.config.gamma)
         values = q.max(-1)
         sweep = Sweep(q, float(np.abs(values - self.values).max()))
@@ -63,7 +63,7 @@ class SweepingWorker:
         return Rollout(self.config.worker_index, self._fragment - 1, {self.policy: sweep}, env_steps=0)
 
     def state(self) -> dict[str, Any]:
-        """Returns the values, and how many sweeps they took."""
+        """Returns the values and the number of sweeps."""
         return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
 
     def place(self) -> dict[str, Any]:
@@ -77,4 +77,4 @@ class SweepingWorker:
         return 0
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing: there are no envs to close."""

@@ -30,7 +30,7 @@ REFUSED = [
     ("ddppo", "num_learners: 2", "the workers learn, on CPUs"),
     ("ddppo", "asynchronous: true", "the workers learn in step"),
     ("impala", "seq_len: 8", "gradients flow back through whole fragments: set rollout_fragment_length"),
-    ("ddppo", "max_worker_restarts: 3", "the others cannot go on without a worker that died"),
+    ("ddppo", "max_worker_restarts: 3", "the others cannot continue without a worker that died"),
 ]
 POPULATION = "  num_samples: 2\n  scheduler: {pbt: {interval_env_steps: 1e4, mutations: {%s: {choice: [1, 2]}}}}\n"
 WITHOUT_NETWORK = {"linucb", "lints", "q_learning", "random", "value_iteration"}
@@ -90,7 +90,7 @@ def test_a_setting_that_could_have_one_value_is_refused_with_the_reason(
 
 
 def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_reason_too() -> None:
-    reason = "'prioritized' cannot be set in gorila: gradients of the workers tell no priorities"
+    reason = "'prioritized' cannot be set in gorila: gradients of the workers come without priorities"
     assert problems("gorila", "replay: {prioritized: true}") == [
         f"spec.yaml:5:21: try.config.replay.prioritized: {reason}"
     ]

@@ -139,7 +139,7 @@ def test_settings_of_a_central_learner_and_shares_that_do_not_add_up_are_refused
             config_class(normalize_observations=True)
     with pytest.raises(
         SpecError,
-        match=r"replay\.prioritized: 'prioritized' cannot be set here: gradients of the workers tell no priorities",
+        match=r"replay\.prioritized: 'prioritized' cannot be set here: gradients of the workers come without prio",
     ):
         GorilaConfig(replay={"prioritized": True})
     with pytest.raises(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
@@ -84,12 +85,13 @@ class ActorCriticPolicy(Policy):
             self.network = TorchNetwork(self.module, custom_heads=("outputs", "value"))
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
         """Runs the network on rows of observations [S, L, ...].
 
-        A network with a core starts from `state` [S, state_size], and anew where `episode_starts` [S, L] says so.
+        A network with a core starts from `state` [S, state_size], and from zeros where `episode_starts` [S, L] is set.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
@@ -99,6 +101,7 @@ class ActorCriticPolicy(Policy):
             self.action_space.distribution(outputs), heads["value"].squeeze(-1), further_values=further
         )
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights.
 

@@ -76,7 +76,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Returns the actions in the next observations that targets count with, [S, L, D]."""
-        return outputs.target_actions(outputs.networks.following(batch))
+        return outputs.target_actions(outputs.following(batch))
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared temporal difference (arXiv:1509.02971, eq. 5) over rows [S, L], added up over the critics.
@@ -84,8 +84,8 @@ class DDPG(Algorithm[DDPGConfig]):
         The least of the target critics says what the next action is worth (arXiv:1802.09477, eq. 10).
         """
         valid = batch["valid"].float()
-        values = outputs.values(outputs.networks.present(batch), batch["actions"])
-        following = outputs.networks.following(batch)
+        values = outputs.values(outputs.present(batch), batch["actions"])
+        following = outputs.following(batch)
         next_values = outputs.target_values(following, self.next_actions(outputs, batch)).amin(0)
         targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
         errors = values - targets
@@ -96,7 +96,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """What the first critic says of the actor's actions (arXiv:1509.02971, eq. 6), to be climbed."""
-        observations = outputs.networks.present(batch)
+        observations = outputs.present(batch)
         values = outputs.first_values(observations, outputs.actions(observations))
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.critic_values import CriticValues
-from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, DeterministicNetworks, networks_of
+from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks, networks_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.policy.acting_network import acting_network
@@ -57,26 +58,28 @@ class DeterministicPolicy(Policy):
         self.critics, self.actor = networks_of(self.module)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The actor, or all if fragments tell what actions were worth."""
         return self.parameters.range_under("" if self.config.records_values else ACTOR)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> DeterministicNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
         burn_in = None if self.config.model.core is None else self.config.replay.burn_in
-        return DeterministicNetworks(ActorQNetworks(self.critics, self.actor, views, targets, burn_in))
+        return DeterministicNetworks(self.critics, self.actor, views, targets, burn_in)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns noise for the target's actions, if that is asked for."""
         if not self.config.draws_noise:
             return {}
         return {"next_noise": generator.standard_normal((rows, length, self.action_space.size), np.float32)}
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         (start, _), actions = self.acting_range, self.action_space
         assert self.actor is not None
         critic = acting_network(self.critics[0], self.parameters, start=start) if self.config.records_values else None

@@ -36,7 +36,7 @@ class SoftNetworks(ABC):
     """An actor that describes a distribution, critics, and a temperature.
 
     Attributes:
-        networks: The networks behind.
+        networks: Actor and critics.
         default_target_entropy: The policy's.
     """
 
@@ -70,14 +70,14 @@ class SquashedNetworks(SoftNetworks):
 
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of actions [S, L, D], [C, S, L]."""
-        return self.networks.critic_outputs(self.networks.present(batch), batch["actions"]).squeeze(-1)
+        return self.networks.values(self.networks.present(batch), batch["actions"])
 
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Draws an action in each observation by the column `noise`."""
         observations = self.networks.present(batch)
         actor = SquashedGaussian(self.networks.actor_outputs(observations))
         actions, log_probs = actor.sample_and_log_prob(batch["noise"])
-        return Soft(log_probs, self.networks.critic_outputs(observations, actions).squeeze(-1).amin(0))
+        return Soft(log_probs, self.networks.values(observations, actions).amin(0))
 
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Draws an action in each next observation by the column `next_noise`."""
@@ -85,7 +85,7 @@ class SquashedNetworks(SoftNetworks):
             observations = self.networks.following(batch)
             actor = SquashedGaussian(self.networks.actor_outputs(observations))
             actions, log_probs = actor.sample_and_log_prob(batch["next_noise"])
-            values = self.networks.target_critic_outputs(observations, actions).squeeze(-1)
+            values = self.networks.target_values(observations, actions)
         return Soft(log_probs, values.amin(0))
 
 

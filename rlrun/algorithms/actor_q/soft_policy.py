@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, networks_of
@@ -92,18 +93,20 @@ class SoftPolicy(Policy):
         self.critics, self.actor = networks_of(self.module)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The actor."""
         return self.parameters.range_under(ACTOR)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> SoftNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
         networks = ActorQNetworks(self.critics, self.actor, views, targets, self.burn_in)
         return self.networks(networks, self.default_target_entropy)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns standard normal noise of the actions in the observations and in the next ones, [S, L, D] each."""
         if not self.num_normal:
@@ -111,8 +114,8 @@ class SoftPolicy(Policy):
         noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
         return {"noise": noise[0], "next_noise": noise[1]}
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         (start, _), actions = self.acting_range, self.action_space
         assert self.actor is not None
         return BehaviorPolicy(

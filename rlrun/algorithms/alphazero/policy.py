@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from rlrun.algorithms.alphazero.ranked_rewards import RankedGame
 from rlrun.algorithms.alphazero.searching import NetworkPrediction, SearchingBehavior, SearchingNetwork
 from rlrun.envs.spaces import Spaces
@@ -34,8 +36,8 @@ class SearchingPolicy(ActorCriticPolicy):
         self._search = config.search
         self._ranks_returns = config.ranked_returns is not None
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         network = acting_network(self.network, self.parameters, heads=("outputs", "value"))
         game = RankedGame(self.game) if self._ranks_returns else self.game
         prediction = NetworkPrediction(network, game)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.dqn.expected_returns import ExpectedReturns
 from rlrun.algorithms.dqn.networks import QNetworks
@@ -91,24 +92,25 @@ class QPolicy(Policy):
             self.network = TorchNetwork(net, prefix="network.")
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> QNetworks:
-        """Returns the networks."""
         noise = batch[NOISE][0] if NOISE in batch else None
         targets = views if target_views is None else target_views
         actions = self.action_space.num_outputs
         decode = None if self.decoding is None else self.decoding.outputs
         return QNetworks(self.network, decode, self.returns, actions, views, targets, noise)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns the noise of a noisy network, the same for all rows of a minibatch; nothing for others."""
         if not isinstance(self.module, NoisyNet):
             return {}
         return {NOISE: factors(generator.standard_normal((1, 3, self.module.num_noise), np.float32))}
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         network = (
             acting_network(self.network, self.parameters)
             if self.decoding is None
@@ -157,7 +159,7 @@ def q_spec(
 ) -> NetworkSpec:
     """Returns the network of a Q policy.
 
-    The dueling form has two streams behind the trunk, one for the value of the observation and one for the advantages
+    The dueling form has two streams after the trunk, one for the value of the observation and one for the advantages
     of actions. The last of the hidden layers is then there twice, once in each stream.
 
     Args:

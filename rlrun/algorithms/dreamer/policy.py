@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.dreamer.acting import DrawnActions, WorldModelActor
 from rlrun.algorithms.dreamer.actions import dreamer_actions
@@ -73,20 +74,22 @@ class DreamerPolicy(Policy):
         self.bins = torch.from_numpy(symexp_bins(config.num_bins))
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """What encodes, remembers and acts."""
         first = next(slot for slot in self.parameters.slots if slot.name.startswith((ACTING, f"{ACTING}_images")))
         start, size = self.parameters.range_under(ACTOR)
         return first.offset, start + size - first.offset
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> DreamerNetworks:
-        """Returns the networks."""
         slow = views if target_views is None else target_views
         bins = self.bins.to(views[f"{WORLD}gru.weight"].device)
         return DreamerNetworks(WorldModel(self.spec, views), WorldModel(self.spec, slow), self.actions, bins)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns the noise of latent parts and imaginations, for rows of L steps and L + 1 observations.
 
@@ -100,8 +103,8 @@ class DreamerPolicy(Policy):
             "action_noise": self.actions.draw_noise(generator, imagined),
         }
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         start, size = self.acting_range
         slots = [slot for slot in self.parameters.slots if start <= slot.offset < start + size]
         shifted = {slot.name: replace(slot, offset=slot.offset - start) for slot in slots}

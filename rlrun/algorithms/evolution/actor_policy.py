@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.no_exploration import NoExploration
@@ -76,6 +77,7 @@ class ActorPolicy(Policy):
         self.network = TorchNetwork(network, prefix="actor.")
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
@@ -91,8 +93,8 @@ class ActorPolicy(Policy):
         """Sets the other parameters at the start of a run, [N, A]."""
         self.module.candidates[0].data.copy_(torch.from_numpy(candidates))
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         return BehaviorPolicy(
             acting_network(self.network, self.parameters),
             self.action_space,

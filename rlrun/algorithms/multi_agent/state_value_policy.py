@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.algorithms.multi_agent.state_value_recording import LogProbsAndStateValues, value_inputs
 from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS, NUM_MOMENTS
@@ -86,6 +87,7 @@ class StateValuePolicy(Policy):
         self.policy_network = TorchNetwork(self.module.networks["policy"], prefix=f"{NETWORKS}policy.")
         self.value_network = TorchNetwork(self.module.networks["value"], prefix=f"{NETWORKS}value.")
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> StateValueOutputs:
@@ -99,6 +101,7 @@ class StateValuePolicy(Policy):
             self.action_space.distribution(outputs), values["value"].squeeze(-1), views[MOMENTS].detach()
         )
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights; workers run the value network too, once for each fragment."""
         recording = LogProbsAndStateValues(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import TeamActorQNets, actor_spec
 from rlrun.algorithms.actor_q.networks import CRITICS
@@ -88,21 +89,24 @@ class TeamActorCriticsPolicy(Policy):
         self.actors = _networks(self.module.actors, ACTORS)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The actors."""
         return self.parameters.range_under(ACTORS)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> TeamActorCriticsNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
         return TeamActorCriticsNetworks(self.actors, self.critics, self.actions, views, targets)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns the noise by which actions are drawn; none for those in a Box."""
         return self.actions.draws(generator, (rows, length, self.num_members))
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights: members draw their actions, or shift them by noise."""
         start, _ = self.acting_range

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.dqn.policy import q_spec
 from rlrun.algorithms.multi_agent.mixers import MonotonicMixer, SumMixer, TeamNet
@@ -72,16 +73,18 @@ class TeamQPolicy(Policy):
         self.network = TorchNetwork(agents, prefix=AGENTS)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The members' network."""
         return self.parameters.range_under(AGENTS)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> TeamQNetworks:
-        """Returns the networks."""
         return TeamQNetworks(self.network, self.mixer, views, views if target_views is None else target_views)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns the acting side, without weights: each member acts on its own values."""
         start, _ = self.acting_range

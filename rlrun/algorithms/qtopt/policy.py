@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, critic_spec
-from rlrun.algorithms.actor_q.networks import CRITICS, ActorQNetworks, networks_of
+from rlrun.algorithms.actor_q.networks import CRITICS, networks_of
 from rlrun.algorithms.qtopt.cross_entropy_search import CrossEntropySearch
 from rlrun.algorithms.qtopt.networks import NOISE, CriticsNetworks
 from rlrun.data.sample_batch import SampleBatch
@@ -54,24 +55,26 @@ class CriticsPolicy(Policy):
         self.critics, _ = networks_of(self.module)
 
     @property
+    @override
     def acting_range(self) -> tuple[int, int]:
         """The first critic."""
         return self.parameters.range_under(f"{CRITICS}0.")
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CriticsNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
-        return CriticsNetworks(ActorQNetworks(self.critics, None, views, targets), self.config.cem_elites)
+        return CriticsNetworks(self.critics, None, views, targets, num_elites=self.config.cem_elites)
 
+    @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
         """Returns the noise of the samples among which the next actions are looked for."""
         shape = (rows, length, self.config.cem_iterations, self.config.cem_samples, self.action_space.size)
         return {NOISE: generator.standard_normal(shape, np.float32)}
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         start, _ = self.acting_range
         exploration = action_noise(self.config.exploration, 0.0, self.action_space)
         search = CrossEntropySearch(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
@@ -47,12 +48,14 @@ class UniformPolicy(Policy):
         self.module = Nothing()
         self.parameters = FlatParameters(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
         """Returns nothing, as nothing is learned."""
         return None
 
+    @override
     def behavior(self) -> BehaviorPolicy:
         """Returns what acts."""
         return RandomBehavior(self.spaces)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torch import Tensor
+from typing_extensions import override
 
 from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
@@ -52,15 +53,15 @@ class RecurrentQPolicy(Policy):
         self.parameters = FlatParameters(self.module)
         self.network = TorchNetwork(self.module)
 
+    @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> RecurrentQNetworks:
-        """Returns the networks."""
         targets = views if target_views is None else target_views
         return RecurrentQNetworks(self.network, views, targets)
 
+    @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
         return BehaviorPolicy(
             acting_network(self.network, self.parameters),
             self.action_space,

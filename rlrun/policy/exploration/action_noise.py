@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask
@@ -56,14 +57,16 @@ class ActionNoise(Exploration):
         self.std = 0.0
         self._correlated: Floats | None = None
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes over how wide the noise is."""
         self.std = value_at(weights.schedules["exploration_noise"], weights.env_steps)
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -83,16 +86,18 @@ class ActionNoise(Exploration):
         self._correlated = after if acts is None else np.where(acts[:, None], after, last)
         return self.actions.shifted(outputs, after)
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Shifts actions by normal noise, whatever the kind."""
         outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise)
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns where correlated noise stands."""
+        """State of the Ornstein-Uhlenbeck process, [B, D]."""
         return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._correlated = state.get("action_noise")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
@@ -50,20 +51,22 @@ class EpsilonGreedy(Exploration):
         self._place: tuple[int, int] | None = None
         self._own_epsilons: Floats | None = None
 
+    @override
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore."""
         if self.schedule is not None:
             self.epsilon = value_at(weights.schedules[self.schedule], weights.env_steps)
         self._own_epsilons = None
 
+    @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
         self._place = first_slot, num_slots
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws numbers from 0 to 1: whether to take any action, which one then, and others' draws, [T, B, ...]."""
         return generator.random((length, slots, self.num_draws), np.float32)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -80,6 +83,7 @@ class EpsilonGreedy(Exploration):
         best = run()["outputs"].argmax(-1)
         return np.where(explores, self._any(noise, mask), best) if exploring else best
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
         outputs = heads["outputs"]
@@ -118,19 +122,22 @@ class SoftQ(Exploration):
         self.schedules = (*rest.schedules, "temperature")
         self.temperature = 1.0
 
+    @override
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore."""
         self.rest.load(weights)
         self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
 
+    @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Tells the rest its env slots."""
         self.rest.assign_envs(first_slot, num_slots)
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws numbers from 0 to 1: the rest's, and one for each action's value, [T, B, ... + A]."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -144,6 +151,7 @@ class SoftQ(Exploration):
             lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores with the same `epsilon` everywhere."""
         outputs = heads["outputs"]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.uniform_sampler import UniformSampler
 from rlrun.policy.action_masks import ActionMask
@@ -25,10 +26,11 @@ class SampleActions(Exploration):
     def __init__(self, actions: StochasticActions) -> None:
         self.actions = actions
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -40,6 +42,7 @@ class SampleActions(Exploration):
         """Draws the actions of a step."""
         return self.actions.sample(run()["outputs"], noise)
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Draws actions."""
         outputs = heads["outputs"]
@@ -57,10 +60,11 @@ class SampleInOrder(Exploration):
         self.actions = actions
         self.network_noise = actions.num_noise
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -72,10 +76,12 @@ class SampleInOrder(Exploration):
         """Returns the actions of a step."""
         return run()["actions"]
 
+    @override
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
         """Draws the noise of a step."""
         return self.actions.noise(generator, (slots,))
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Returns the actions that were drawn."""
         return heads["actions"]
@@ -90,7 +96,7 @@ class StateDependentNoise(Exploration):
         actions: The distributions.
         features: F, rows of the matrix.
         num_actions: D, its columns.
-        every: Steps after which it is drawn anew; None for once in a block of noise.
+        every: Steps after which it is drawn again; None for once in a block of noise.
 
     Source:
         Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
@@ -101,8 +107,9 @@ class StateDependentNoise(Exploration):
         self.network_noise = features * num_actions
         self.network_noise_every = every
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws matrices [T, B, F * D], the same ones for some steps, and behind them the actions' own noise.
+        """Draws matrices [T, B, F * D], the same ones for some steps, and after them the actions' own noise.
 
         The first one begins with the first step; `FragmentNoise` lets that of the steps before go on.
         """
@@ -112,6 +119,7 @@ class StateDependentNoise(Exploration):
             [np.repeat(drawn, every, axis=0)[:length], self.actions.noise(generator, (length, slots))], -1
         )
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -124,6 +132,7 @@ class StateDependentNoise(Exploration):
         heads = run()
         return self.actions.sample(heads["outputs"], heads["noise"])
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Draws actions by noise of their own."""
         outputs = heads["outputs"]
@@ -157,20 +166,24 @@ class UniformUntil(Exploration):
         self.network_noise_every = inner.network_noise_every
         self._is_uniform = env_steps > 0
 
+    @override
     def load(self, weights: Weights) -> None:
         """Takes over whether anything is learned by now."""
         self.inner.load(weights)
         self._is_uniform = weights.env_steps < self.env_steps
 
+    @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Tells the other way its env slots."""
         self.inner.assign_envs(first_slot, num_slots)
 
+    @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
         """Draws the other way's noise and, after it, the numbers that uniform actions are made of, [T, B, ... + D]."""
         draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
         return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 
+    @override
     def explore(
         self,
         run: RunNetwork,
@@ -186,14 +199,16 @@ class UniformUntil(Exploration):
             return actions
         return self.inner.explore(run, noise[:, :-own], episode_starts, acts, mask)
 
+    @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Explores in the other way."""
         return self.inner.sample(heads, generator, mask)
 
+    @override
     def state(self) -> dict[str, Any]:
-        """Returns what the other way remembers."""
+        """State of the other way."""
         return self.inner.state()
 
+    @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self.inner.load_state(state)

@@ -214,6 +214,10 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
     return Mistake(location, f"must be {expected}, not {shown(value)}{_hint(value, [annotation])}")
 
 
+_OTHER_MEMBER = ("_type", "literal_error", "pattern_mismatch")
+"""Ends of the types of errors by which a value is meant for another member of a union."""
+
+
 def _union_mistakes(
     errors: list[dict[str, Any]], annotation: Any, members: list[Any], location: Location
 ) -> list[Mistake]:
@@ -224,7 +228,7 @@ def _union_mistakes(
     labels = list(dict.fromkeys(error["loc"][0] for error in errors))
     for label, member in zip(labels, members, strict=False):
         mine = [{**error, "loc": error["loc"][1:]} for error in errors if error["loc"][0] == label]
-        if all(error["loc"] or not error["type"].endswith(("_type", "literal_error")) for error in mine):
+        if all(error["loc"] or not error["type"].endswith(_OTHER_MEMBER) for error in mine):
             return _mistakes(mine, member, location)
     value = errors[0]["input"]
     return [Mistake(location, f"must be {describe(annotation)}, not {shown(value)}{_hint(value, members)}")]
@@ -255,6 +259,8 @@ def _bounds(constraints: Sequence[Any]) -> str:
                 high = f"<= {bound}"
             case annotated_types.MinLen(min_length=1):
                 low = "that is not empty"
+            case pydantic.StringConstraints(pattern=pattern) if pattern is not None:
+                low = "like package.module:Name"
     return "".join([f" {low}" if low else "", " and" if low and high else "", f" {high}" if high else ""])
 
 

@@ -11,7 +11,7 @@ from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.algorithms.dqn.return_distributions import huber
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
-from rlrun.config import Fraction, PositiveFloat, Schedule, defaults, fixed
+from rlrun.config import Fraction, ImportPath, PositiveFloat, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -37,6 +37,8 @@ class MunchausenConfig(OffPolicyConfig):
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
     """The network."""
+    exploration: ImportPath = "my_lab.ez_greedy:EZGreedy"
+    """How actions are chosen in training."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
     """Probability that a step begins to repeat an action that is drawn from all alike."""
     temperature: PositiveFloat = 0.03
@@ -48,8 +50,8 @@ class MunchausenConfig(OffPolicyConfig):
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy, which explores with repeated actions."""
-        return QSettings(exploration="my_lab.ez_greedy:EZGreedy")
+        """Settings of the Q policy."""
+        return QSettings(exploration=self.exploration)
 
 
 class Munchausen(Algorithm[MunchausenConfig]):

@@ -91,7 +91,7 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Runs the network on rows of observations [S, L, ...].
 
-        A network with a core starts from `state` [S, state_size], and anew where `episode_starts` [S, L] says so.
+        A network with a core starts from `state` [S, state_size], and from zeros where `episode_starts` [S, L] is set.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)

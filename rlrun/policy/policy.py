@@ -38,14 +38,14 @@ class Policy(ABC):
 
     @property
     def descended(self) -> str:
-        """What the names of the parameters begin with that `Algorithm.loss` descends: all unless a family says."""
+        """Prefix of the names of the parameters that `Algorithm.loss` descends: all unless a family says."""
         return ""
 
     @abstractmethod
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """Returns what a loss of this family is a function of: one pass over the rows, or what makes passes over them.
+        """Arguments of this family's losses: one forward pass over the rows, or networks that make passes over them.
 
         Args:
             views: The module's parameters by name.

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from rlrun.cli.main import cli
 from rlrun.envs.env_config import EnvConfig
+from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.weights import Weights
 from rlrun.training.training import Training
 
@@ -329,7 +331,9 @@ def drawn(*steps: tuple[float, float, float]) -> NDArray[np.float32]:
 
 def own_exploration(epsilon: float) -> Any:
     """The own exploration of four actions; a repetition lasts 1 step up to a draw of 144/205, 2 up to 180/205."""
-    exploration = lab_module("ez_greedy").EZGreedy(4, mu=2.0, max_duration=4)
+    exploration = lab_module("ez_greedy").EZGreedy(
+        DiscreteActions(gymnasium.spaces.Discrete(4)), mu=2.0, max_duration=4
+    )
     exploration.load(Weights(0, np.zeros(0, np.float32), schedules={"epsilon": epsilon}))
     return exploration
 

@@ -52,6 +52,10 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
             {"config": {"model": {"encoders": {"front": "os:system"}}}},
             "config.model.encoders.front is 'os:system', which",
         ),
+        (
+            {"config": {"exploration": "my_lab.ez_greedy:EZGreedy"}},
+            "config.exploration is 'my_lab.ez_greedy:EZGreedy', wh",
+        ),
         ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
         ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
         ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),

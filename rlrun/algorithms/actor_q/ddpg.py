@@ -79,7 +79,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Returns the target actor's actions in the next observations, [S, L, D]."""
-        return outputs.target_actions(outputs.networks.following(batch))
+        return outputs.target_actions(outputs.following(batch))
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error (arXiv:1509.02971, eq. 5) over rows [S, L], summed over the critics.
@@ -87,8 +87,8 @@ class DDPG(Algorithm[DDPGConfig]):
         Targets use the minimum of the target critics: clipped double Q-learning (arXiv:1802.09477, eq. 10).
         """
         valid = batch["valid"].float()
-        values = outputs.values(outputs.networks.present(batch), batch["actions"])
-        following = outputs.networks.following(batch)
+        values = outputs.values(outputs.present(batch), batch["actions"])
+        following = outputs.following(batch)
         next_values = outputs.target_values(following, self.next_actions(outputs, batch)).amin(0)
         targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
         errors = values - targets
@@ -99,7 +99,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Actor loss: -Q(s, pi(s)) of the first critic, the deterministic policy gradient (arXiv:1509.02971, eq. 6)."""
-        observations = outputs.networks.present(batch)
+        observations = outputs.present(batch)
         values = outputs.first_values(observations, outputs.actions(observations))
         loss = -masked_mean(values, batch["valid"].float())
         return Loss(loss, {"loss": loss})

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.critic_values import CriticValues
-from rlrun.algorithms.actor_q.networks import ACTOR, ActorQNetworks, DeterministicNetworks, networks_of
+from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks, networks_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.policy.acting_network import acting_network
@@ -69,7 +69,7 @@ class DeterministicPolicy(Policy):
     ) -> DeterministicNetworks:
         targets = views if target_views is None else target_views
         burn_in = None if self.config.model.core is None else self.config.replay.burn_in
-        return DeterministicNetworks(ActorQNetworks(self.critics, self.actor, views, targets, burn_in))
+        return DeterministicNetworks(self.critics, self.actor, views, targets, burn_in)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:

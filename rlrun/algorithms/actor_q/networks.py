@@ -75,27 +75,31 @@ class ActorQNetworks:
         return Sequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns the outputs of the critics, [C, S, L, K], for observations [S, L, ...] and actions [S, L, D]."""
+        """Outputs of the critics for observations [S, L, ...] and actions [S, L, D], [C, S, L, K]."""
         return torch.stack([run(critic, self.views, observations, actions) for critic in self.critics])
 
-    def first_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns the outputs of the first critic, [S, L, K]."""
-        return run(self.critics[0], self.views, observations, actions)
-
     def target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns the outputs of the target critics, [C, S, L, K]."""
+        """Outputs of the target critics, [C, S, L, K]."""
         return torch.stack([run(critic, self.target_views, observations, actions) for critic in self.critics])
 
-    def first_target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns the outputs of the first target critic, [S, L, K]."""
-        return run(self.critics[0], self.target_views, observations, actions)
+    def values(self, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
+        return self.critic_outputs(observations, actions).squeeze(-1)
+
+    def target_values(self, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the target critics' values, [C, S, L]."""
+        return self.target_critic_outputs(observations, actions).squeeze(-1)
+
+    def first_values(self, observations: Any, actions: Tensor) -> Tensor:
+        """Returns the first critic's values, [S, L]."""
+        return run(self.critics[0], self.views, observations, actions).squeeze(-1)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Returns the masked outputs of the actor for observations [S, L, ...], [S, L, K]."""
+        """Outputs of the actor for observations [S, L, ...], masked, [S, L, K]."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Returns the masked outputs of the target actor, [S, L, K]."""
+        """Outputs of the target actor, masked, [S, L, K]."""
         return self._actor_outputs(self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
@@ -104,35 +108,16 @@ class ActorQNetworks:
         return masked_tensor(outputs, action_masks(observations))
 
 
-@dataclass(frozen=True)
-class DeterministicNetworks:
-    """An actor whose outputs become actions between -1 and 1, and critics of observation and action.
-
-    Attributes:
-        networks: The networks behind.
-    """
-
-    networks: ActorQNetworks
-
-    def values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
-        return self.networks.critic_outputs(observations, actions).squeeze(-1)
-
-    def target_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the target critics' values, [C, S, L]."""
-        return self.networks.target_critic_outputs(observations, actions).squeeze(-1)
-
-    def first_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the first critic's values, [S, L]."""
-        return self.networks.first_critic_outputs(observations, actions).squeeze(-1)
+class DeterministicNetworks(ActorQNetworks):
+    """An actor whose outputs become actions between -1 and 1, and critics of observation and action."""
 
     def actions(self, observations: Any) -> Tensor:
         """Returns the actor's actions in observations [S, L, ...], [S, L, D]."""
-        return self.networks.actor_outputs(observations).tanh()
+        return self.actor_outputs(observations).tanh()
 
     def target_actions(self, observations: Any) -> Tensor:
         """Returns the target actor's actions, [S, L, D]."""
-        return self.networks.target_actor_outputs(observations).tanh()
+        return self.target_actor_outputs(observations).tanh()
 
 
 def run(

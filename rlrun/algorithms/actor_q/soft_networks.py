@@ -37,7 +37,7 @@ class SoftNetworks(ABC):
     """An actor that describes a distribution, critics, and a temperature.
 
     Attributes:
-        networks: The networks behind.
+        networks: Actor and critics.
         default_target_entropy: The policy's.
     """
 
@@ -72,7 +72,7 @@ class SquashedNetworks(SoftNetworks):
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Returns the critics' values of actions [S, L, D], [C, S, L]."""
-        return self.networks.critic_outputs(self.networks.present(batch), batch["actions"]).squeeze(-1)
+        return self.networks.values(self.networks.present(batch), batch["actions"])
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
@@ -80,7 +80,7 @@ class SquashedNetworks(SoftNetworks):
         observations = self.networks.present(batch)
         actor = SquashedGaussian(self.networks.actor_outputs(observations))
         actions, log_probs = actor.sample_and_log_prob(batch["noise"])
-        return Soft(log_probs, self.networks.critic_outputs(observations, actions).squeeze(-1).amin(0))
+        return Soft(log_probs, self.networks.values(observations, actions).amin(0))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
@@ -89,7 +89,7 @@ class SquashedNetworks(SoftNetworks):
             observations = self.networks.following(batch)
             actor = SquashedGaussian(self.networks.actor_outputs(observations))
             actions, log_probs = actor.sample_and_log_prob(batch["next_noise"])
-            values = self.networks.target_critic_outputs(observations, actions).squeeze(-1)
+            values = self.networks.target_values(observations, actions)
         return Soft(log_probs, values.amin(0))
 
 

@@ -19,7 +19,7 @@ _ONLINE, _CHOICE, _TARGET = 0, 1, 2
 
 @dataclass(frozen=True)
 class QNetworks:
-    """What a loss of a Q policy is a function of: the network, and its target, to be run on what the loss chooses.
+    """The online and the target network of a Q policy, to be run on what a loss chooses.
 
     A noisy network's passes have noise of their own: one for what is learned, one for the choice of the next action,
     one for the target.
@@ -43,11 +43,11 @@ class QNetworks:
     noise: Tensor | None = None
 
     def q_outputs(self, observations: Any) -> Tensor:
-        """Returns what describes the returns of all actions in observations [S, L, ...], [S, L, A, K]."""
+        """Return distributions (or means) of all actions in observations [S, L, ...], [S, L, A, K]."""
         return self._run(self.views, observations, _ONLINE)
 
     def target_q_outputs(self, observations: Any) -> Tensor:
-        """Returns what the target network says of them, without gradient."""
+        """The same of the target network, without gradient."""
         with torch.no_grad():
             return self._run(self.target_views, observations, _TARGET)
 

@@ -15,9 +15,9 @@ from rlrun.data.sample_batch import SampleBatch
 
 
 class Rows(NamedTuple):
-    """What rows of L steps say of their L + 1 observations; [S, L + 1, ...].
+    """The L + 1 observations of rows of L steps: rewards, ends and previous actions; [S, L + 1, ...].
 
-    Row t is the observation that step t begins with; what step t - 1 gave stands there too. An episode's final
+    Row t is the observation that step t begins with; what step t - 1 gave is there too. An episode's final
     observation is a row of its own, in which no step begins.
 
     Attributes:

@@ -40,7 +40,7 @@ class TeamActorCriticsNetworks:
         return len(self.critics)
 
     def actor_outputs(self, member: int, observations: Any) -> Tensor:
-        """Returns what a member's actor puts out, [S, L, A]."""
+        """Outputs of a member's actor, [S, L, A]."""
         return self._actor_outputs(self.views, member, observations)
 
     def target_actions(self, observations: Any, noise: Tensor | None) -> Tensor:
@@ -56,11 +56,11 @@ class TeamActorCriticsNetworks:
             return self.actions.made(torch.stack(outputs, 2), noise)
 
     def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what a member's critic says of all members' actions [S, L, K, A], [S, L]."""
+        """Q values by a member's critic of all members' actions [S, L, K, A], [S, L]."""
         return self._value(self.views, member, observations, actions)
 
     def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Returns what a member's target critic says, without gradient."""
+        """Q values by a member's target critic, without gradient."""
         with torch.no_grad():
             return self._value(self.target_views, member, observations, actions)
 

@@ -22,7 +22,7 @@ MIXER = "mixer."
 
 @dataclass(frozen=True)
 class TeamQNetworks:
-    """What a loss of a team's Q policy is a function of: networks and their targets, to be run on what it chooses.
+    """The members' Q network and the mixer, with their targets, to be run on what a loss chooses.
 
     Observations are trees as `rlrun.algorithms.multi_agent.team.Team` makes them.
 
@@ -55,7 +55,7 @@ class TeamQNetworks:
             return self.best(self._values(self.views, observations), observations)
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
-        """Returns what members' actions are worth behind the burn-in, to the network and to its target.
+        """Members' Q values after the burn-in, of the network and of its target network.
 
         Args:
             batch: `obs`, a tree of [S, burn_in + L, ...], `episode_starts` [S, burn_in + L, K], each member's own, and

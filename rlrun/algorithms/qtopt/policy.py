@@ -11,7 +11,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, critic_spec
-from rlrun.algorithms.actor_q.networks import CRITICS, ActorQNetworks, networks_of
+from rlrun.algorithms.actor_q.networks import CRITICS, networks_of
 from rlrun.algorithms.qtopt.cross_entropy_search import CrossEntropySearch
 from rlrun.algorithms.qtopt.networks import NOISE, CriticsNetworks
 from rlrun.data.sample_batch import SampleBatch
@@ -65,7 +65,7 @@ class CriticsPolicy(Policy):
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CriticsNetworks:
         targets = views if target_views is None else target_views
-        return CriticsNetworks(ActorQNetworks(self.critics, None, views, targets), self.config.cem_elites)
+        return CriticsNetworks(self.critics, None, views, targets, num_elites=self.config.cem_elites)
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:

@@ -17,7 +17,7 @@ from rlrun.policy.action_masks import allowed_argmax
 
 @dataclass(frozen=True)
 class RecurrentQNetworks:
-    """What a loss of a recurrent Q policy is a function of: the network, and its target, to be run over rows.
+    """The online and the target network of a recurrent Q policy, to be run over rows.
 
     Attributes:
         network: The network.
@@ -30,10 +30,10 @@ class RecurrentQNetworks:
     target_views: Mapping[str, Tensor]
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
-        """Returns what the actions are worth behind the burn-in, to the network and to its target.
+        """Q values after the burn-in, of the network and of its target network.
 
         Both networks run over the burn-in from the stored recurrent state, without gradient. That brings a state which
-        older weights left behind nearer to that of the present ones (Kapturowski et al., "Recurrent experience replay
+        older weights left nearer to that of the present ones (Kapturowski et al., "Recurrent experience replay
         in distributed reinforcement learning", ICLR 2019, section 3).
 
         Args:
@@ -57,7 +57,7 @@ class RecurrentQNetworks:
         """Returns the actions [S, L] with the largest of values [S, L, A] among those that are allowed.
 
         Args:
-            values: What the actions are worth behind the burn-in.
+            values: Q values after the burn-in.
             observations: A tree of [S, burn_in + L, ...].
             burn_in: Steps at the beginning of each row that do not count.
         """

@@ -64,7 +64,6 @@ class ActionNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
     @override
@@ -96,10 +95,9 @@ class ActionNoise(Exploration):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns where correlated noise stands."""
+        """State of the Ornstein-Uhlenbeck process, [B, D]."""
         return {} if self._correlated is None else {"action_noise": self._correlated.copy()}
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self._correlated = state.get("action_noise")

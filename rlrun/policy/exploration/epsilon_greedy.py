@@ -53,14 +53,12 @@ class EpsilonGreedy(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore."""
         if self.schedule is not None:
             self.epsilon = value_at(weights.schedules[self.schedule], weights.env_steps)
         self._own_epsilons = None
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
         self._place = first_slot, num_slots
 
     @override
@@ -126,7 +124,6 @@ class SoftQ(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore."""
         self.rest.load(weights)
         self.temperature = value_at(weights.schedules["temperature"], weights.env_steps)
 

@@ -1,4 +1,4 @@
-"""What every exploration gives to a behavior policy (NumPy)."""
+"""Base class of explorations: from a network's outputs to actions (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.weights import Weights
 
 Heads = Mapping[str, Floats]
-"""What the heads of a network put out, [B, K], by name."""
+"""Outputs of a network's heads, [B, K], by name."""
 
 RunNetwork = Callable[[], Heads]
 """Runs the network on a step's observations and returns what its heads put out, [B, K], by name."""
@@ -59,7 +59,7 @@ class Exploration(ABC):
 
         Args:
             run: Runs the network on the step's observations; not called where actions do not depend on it.
-            noise: The step's noise behind the network's own, [B, ...].
+            noise: The step's noise after the network's own, [B, ...].
             episode_starts: In which env slots an episode begins, [B].
             acts: Which env slots act, [B]: nothing that is remembered of the others moves. None for all.
             mask: Which actions are allowed, [B, A]; of the others `run` returns -1e9. None for all. Who does not go by
@@ -81,7 +81,7 @@ class Exploration(ABC):
         """
 
     def state(self) -> dict[str, Any]:
-        """Returns what it remembers from step to step; nothing by default."""
+        """State that lasts from step to step; none by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:

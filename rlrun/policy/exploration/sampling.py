@@ -28,7 +28,6 @@ class SampleActions(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
     @override
@@ -63,7 +62,6 @@ class SampleInOrder(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]."""
         return self.actions.noise(generator, (length, slots))
 
     @override
@@ -98,7 +96,7 @@ class StateDependentNoise(Exploration):
         actions: The distributions.
         features: F, rows of the matrix.
         num_actions: D, its columns.
-        every: Steps after which it is drawn anew; None for once in a block of noise.
+        every: Steps after which it is drawn again; None for once in a block of noise.
 
     Source:
         Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
@@ -111,7 +109,7 @@ class StateDependentNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws matrices [T, B, F * D], the same ones for some steps, and behind them the actions' own noise.
+        """Draws matrices [T, B, F * D], the same ones for some steps, and after them the actions' own noise.
 
         The first one begins with the first step; `FragmentNoise` lets that of the steps before go on.
         """
@@ -208,10 +206,9 @@ class UniformUntil(Exploration):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns what the other way remembers."""
+        """State of the other way."""
         return self.inner.state()
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
         self.inner.load_state(state)

@@ -43,7 +43,7 @@ def algorithm_and_env_options(command: Command) -> Command:
 def described_trainings(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...] = ()
 ) -> list[tuple[str, Description]]:
-    """Returns what is trained by name: an algorithm with its default settings, or each experiment of spec files.
+    """Returns trainings by name: of an algorithm with its default settings, or of each experiment in spec files.
 
     Args:
         algorithm: The algorithm.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json, wants_json
-from rlrun.cli.tables import cell_text, duration, listed, metric_words
+from rlrun.cli.tables import cell_text, listed, metric_words
 from rlrun.cli.terminal import echo
-from rlrun.cli.trial_progress import counted_metric
+from rlrun.cli.trial_progress import counted_metric, training_time
 from rlrun.report.plain_json import fields_of
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
@@ -87,16 +87,10 @@ def results_table(trials: Sequence[TrialResult]) -> str:
         "return": lambda trial: trial.last_result.get("episode_return_mean"),
         "evaluation": lambda trial: trial.last_result.get("evaluation/episode_return_mean"),
         best: lambda trial: trial.best_score,
-        "time": training_time,
+        "time": lambda trial: training_time(trial.last_result),
         "checkpoint": lambda trial: trial.checkpoint and int(trial.checkpoint.name.rpartition("_")[2]),
     }
     return listed(trials, columns, expendable=["checkpoint", "time", "evaluation"])
-
-
-def training_time(trial: TrialResult) -> str | None:
-    """Returns the time that a trial has trained, None before its first result."""
-    seconds = trial.last_result.get("time_total_s")
-    return None if seconds is None else duration(seconds)
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:

@@ -13,9 +13,8 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, counterpar
 from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
-from rlrun.cli.outcome import training_time
 from rlrun.cli.tables import cell_text, listed
-from rlrun.cli.trial_progress import counted_metric
+from rlrun.cli.trial_progress import counted_metric, training_time
 from rlrun.report.plain_json import fields_of
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
         "last": lambda trial: trial.final(metric),
         "best": lambda trial: trial.best(metric, mode),
         words: lambda trial: None if other is None else trial.final(other),
-        "time": training_time,
+        "time": lambda trial: training_time(trial.last_result),
         "stopped by": lambda trial: trial.stop_reason if trial.stop_reason and differ else None,
     }
     rows = listed(shown, columns, ["stopped by", "time", words], drops_empty=True)

@@ -138,7 +138,7 @@ def _notes(state: RunState) -> list[str]:
 
 
 def _first(lines: list[str], rest: str) -> list[str]:
-    """Returns the first few lines, and one on the others, of which `rlrun show` does what `rest` says."""
+    """Returns the first few lines, and one on the others; `rest` completes what `rlrun show` does."""
     more = len(lines) - MOST_ERRORS
     return lines[:MOST_ERRORS] + ([f"and {more} more; `rlrun show` {rest}"] if more > 0 else [])
 

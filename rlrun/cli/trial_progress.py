@@ -222,6 +222,12 @@ def counted_metric(results: Iterable[Result]) -> str:
     return SGD_STEPS if steps_no_env and any(result.get(SGD_STEPS) for result in results) else ENV_STEPS
 
 
+def training_time(last: Result) -> str | None:
+    """Returns the duration of a training by its last result, None before the first."""
+    seconds = last.get("time_total_s")
+    return None if seconds is None else duration(seconds)
+
+
 def whole_seconds(seconds: float) -> str:
     """Returns a duration without fractions, which would flicker in a view that is redrawn."""
     return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)

@@ -1,6 +1,6 @@
 """Working directory of a trial's process: inside the run's directory, or a mirror of it on another machine.
 
-On one machine, and on a file system that all machines share, trials write into the run's directory (`SharedPlace`). On
+On one machine, and on a file system that all machines share, trials write into the run's directory (`TrialPlace`). On
 another machine a trial works in a folder of its own (`TrialMirror`), which is filled with the files that it resumes
 from. After each step its changes are sent to the run's directory on the driver's disk, which is always complete.
 """

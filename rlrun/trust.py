@@ -157,7 +157,7 @@ def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
 
 
 def env_demands(env: EnvConfig, path: str) -> list[str]:
-    """Returns what an env or a world of a stranger's spec asks for that is not known to be harmless, a clause each.
+    """Demands of an untrusted spec's env that are not known to be harmless, a clause each.
 
     Args:
         env: The env or the world.
@@ -253,7 +253,7 @@ def _evaluation_demands(evaluation: Mapping[str, Any]) -> list[str]:
 
 
 def _task_demands(env: EnvConfig, path: str) -> list[str]:
-    """Returns what the tasks and the curriculum of an env ask for."""
+    """Demands of an env's tasks and curriculum."""
     demands = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
         demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")

@@ -143,7 +143,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
 
 @dataclass(frozen=True)
 class PoliciesInWorld:
-    """What an env or a world says of itself and of its policies.
+    """Spaces, views and agent slots of the policies in an env or a world.
 
     Attributes:
         spaces: Of each policy's agents.
@@ -175,7 +175,7 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
 
 
 def _unasked(policy: str) -> PoliciesInWorld:
-    """Returns what is known of an env with one agent before anything is made: its spaces are asked for when needed."""
+    """Policies of an env with one agent; the env is created only when its spaces are needed."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())
 
 
@@ -188,7 +188,7 @@ def _makings(
     announce: Callable[[str], None],
     update_executor: UpdateExecutor,
 ) -> dict[str, _Making]:
-    """Returns what makes the trainee of each policy."""
+    """Factory of each policy's trainee."""
     cpus = {policy: _learner_cpus(algorithm.config) for policy, algorithm in algorithms.items()}
     return {
         policy: _Making(

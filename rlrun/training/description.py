@@ -52,7 +52,7 @@ class Description:
 
     @classmethod
     def of(cls, env: EnvConfig | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:
-        """Returns what a user means, with what the env's preset stands for.
+        """Describes a training from a user's env and algorithms, with the settings of the env's preset.
 
         Args:
             env: The environment, or the world of many agents: an id, a mapping or a config.
@@ -81,7 +81,7 @@ class Description:
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
     def metrics(self) -> list[Metric]:
-        """Returns what results report, declared."""
+        """Declared metrics of the results."""
         # What an algorithm reports does not depend on its env, so that nothing has to be made.
         algorithms = self.policies.sampling_together()
         learned = {

@@ -22,7 +22,7 @@ class IterationResults:
         workers: The rollout workers.
         branches: Branches by policy.
         flow: The dataflow of all of them.
-        announce: Called with a sentence on what nobody will have meant.
+        announce: Called with a warning about an unintended setting.
         agents: The possible agents of a world of many; none where every env has one.
         league: The frozen opponents of a world with seats; None where there are no seats.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from rlrun.algorithms.multi_agent.state_value_outputs import StateValueOutputs
 from rlrun.algorithms.multi_agent.state_value_recording import LogProbsAndStateValues, value_inputs
 from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS, NUM_MOMENTS
 from rlrun.data.sample_batch import WORLD_STATE, SampleBatch
@@ -23,7 +23,6 @@ from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.actor_critic import policy_value_spec
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.decoder import Decoding, policy_outputs
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
@@ -35,17 +34,6 @@ from rlrun.worlds.world_view import WorldView
 if TYPE_CHECKING:
     from rlrun.algorithms.multi_agent.ippo import IPPOConfig
     from rlrun.algorithms.multi_agent.mappo import MAPPOConfig
-
-
-@dataclass(frozen=True)
-class StateValueOutputs(ActorCriticOutputs):
-    """Outputs of the policy and of normalised `values`.
-
-    Attributes:
-        moments: The moments by which values are normalised, [3].
-    """
-
-    moments: Tensor
 
 
 class StateValuePolicy(Policy):

@@ -127,7 +127,7 @@ class AsyncRollouts(RolloutSource):
     Args:
         workers: The workers.
         policy: Whose batches are delivered, or those of which policies.
-        on_workers: What fragments pass on their worker, as `OperatorChain.described` says it.
+        on_workers: Operators that fragments pass on their worker; see `OperatorChain.described`.
         in_flight: Fragments, or batches of aggregators, that are asked for ahead of time.
         aggregation: What a plan shows of the aggregators; None where there are none.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tools.house import ROOT, House
@@ -33,3 +35,10 @@ def test_an_algorithm_reaches_no_more_than_it_needs(house: House, algorithm: str
 
 def test_no_modules_import_each_other_not_even_for_types(house: House) -> None:
     assert house.cycles() == []
+
+
+def test_nine_files_explain_ppo_and_its_page_lists_them_in_reading_order() -> None:
+    section = (ROOT / "docs/algorithms/ppo.md").read_text().partition("## Files")[2].partition("\n## ")[0]
+    files = re.findall(r"\(\.\./\.\./(rlrun/\S+\.py)\)", section)
+    assert 0 < len(files) <= 9
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 1_500

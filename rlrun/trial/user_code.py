@@ -111,7 +111,9 @@ def _expected(found: type | FunctionType, below: list[str]) -> str:
     (name,) = below
     for base in found.__mro__:
         if base.__module__.partition(".")[0] == "rlrun" and name in vars(base):
-            return f"write {name}({', '.join(inspect.signature(vars(base)[name]).parameters)}), as in {base.__name__}; "
+            parameters = inspect.signature(vars(base)[name]).parameters.values()
+            named = ", ".join(one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
+            return f"write {name}({named}), as in {base.__name__}; "
     return ""
 
 

@@ -217,7 +217,7 @@ MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
     "pg": (
         {"env": "CartPole-v1", "config": {"num_envs_per_worker": 2, "train_batch_size": 16, "model": {"hiddens": [4]}}},
         ("workers", "state", "workers", 0, "postprocessing", "default", "0", "held", "rewards"),
-        "not as the others: rewards: float32 [1, 2], not float32 [0, 2]",
+        "do not fit the rows that follow: rewards: float32 [1, 2], not float32 [0, 2]",
     ),
     "vdn": (
         {

@@ -8,7 +8,7 @@ from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKi
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("it has no value network beside it", shared_value=False)
+@fixed("there is no value network", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("recurrent networks are built by rlrun", module=None)
 class RecurrentModelConfig(ModelConfig):

@@ -106,8 +106,8 @@ def test_a_refused_setting_of_a_section_and_of_a_population_is_told_with_the_rea
 @pytest.mark.parametrize("algorithm", sorted({*OFF_POLICY, "async_dqn"} - {"dreamer"}))
 def test_a_network_refuses_what_it_has_no_use_for(algorithm: str) -> None:
     assert problems(algorithm, "model: {shared_value: true}") == [
-        f"spec.yaml:5:20: try.config.model.shared_value: 'shared_value' cannot be set in {algorithm}: it has no value "
-        "network beside it"
+        f"spec.yaml:5:20: try.config.model.shared_value: 'shared_value' cannot be set in {algorithm}: there is no "
+        "value network"
     ]
     if algorithm not in ("sac", "mbpo"):
         assert problems(algorithm, "model: {use_sde: true}") == [

@@ -197,6 +197,8 @@ def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) ->
 def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to_declare_it() -> None:
     with (
         Training(CARTPOLE, Secretive(Secretive.Config.parse({**SMALL, "train_batch_size": 64}))) as training,
-        pytest.raises(UsageError, match=r"learner/surprise, which nobody .*Metric\('surprise', .* learner_metrics"),
+        pytest.raises(
+            UsageError, match=r"learner/surprise, which no part declares.*Metric\('surprise', .* learner_metrics"
+        ),
     ):
         training.step()

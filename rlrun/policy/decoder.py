@@ -81,6 +81,6 @@ class Decoding:
         return found
 
     def acting(self, network: TorchNetwork, table: FlatParameters, *more_heads: str) -> ActingNetwork:
-        """Creates the acting network: the network with the decoder's heads and `more_heads`, followed by the decoder."""
+        """Creates the acting network with the decoder's heads and `more_heads`, followed by the decoder."""
         inner = acting_network(network, table, heads=(*self.decoder.heads, *more_heads))
         return self.decoder.acting(inner, table.slots_of(self.prefix, 0))

@@ -1,4 +1,4 @@
-"""Settings of a constraint, of which values, advantages and the multiplier are made elsewhere."""
+"""Settings of a cost constraint, for a constrained MDP with a Lagrange multiplier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec says of curiosity: rewards for what is new, beside those of the env."""
+"""Settings of curiosity: intrinsic rewards in addition to the env's rewards."""
 
 from __future__ import annotations
 

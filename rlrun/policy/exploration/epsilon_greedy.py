@@ -63,7 +63,7 @@ class EpsilonGreedy(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1): whether to explore, the uniform action, and other draws, [T, B, num_draws]."""
+        """Samples uniform noise in [0, 1): exploration, uniform action and other draws, [T, B, num_draws]."""
         return generator.random((length, slots, self.num_draws), np.float32)
 
     @override
@@ -134,7 +134,7 @@ class SoftQ(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1): epsilon-greedy draws, then one per action for Gumbel noise, [T, B, ... + A]."""
+        """Samples uniform noise in [0, 1): epsilon-greedy draws, then A draws for Gumbel noise, [T, B, num_draws + A]."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
     @override

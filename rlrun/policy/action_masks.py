@@ -1,7 +1,7 @@
 """Action masks: forbidden actions get a logit or value of -1e9, while acting (NumPy) and in losses (torch).
 
 The policy gradient of masked logits is that of the masked distribution (Huang and Ontanon, arXiv:2006.14171, section
-3): forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
+3). Forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def policy_leaves(
     """Tree of `ObservationLeaf` of a policy's network inputs, with a validated action mask.
 
     Raises:
-        UsageError: If a part of an observation or its encoder is not supported, or the action mask or the action
-            features do not match the action space.
+        UsageError: If an observation part or its encoder is not supported, or if action mask or action features do
+            not match the action space.
     """
     check_action_mask(observation_space, action_space)
     leaves = observation_leaves(

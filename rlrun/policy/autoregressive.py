@@ -29,7 +29,7 @@ class Autoregressive(Decoder):
     Args:
         actions: The policy's action space.
         parts: Parts of an action, first to last.
-        model: Settings with the activation and the initialization.
+        model: Settings with the activation and the initialisation.
         hidden: H, width of each hidden layer.
         seed: Seed of the initial parameters.
     """

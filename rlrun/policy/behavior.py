@@ -199,7 +199,7 @@ class BehaviorPolicy:
         Args:
             observations: Raw observations, a tree of [B, ...].
             noise: This step's noise, [B, ...].
-            record: The fragment's columns; row t is filled, unless `rows` says otherwise.
+            record: The fragment's columns; row t is filled, or the rows in `rows`.
             t: The step within the fragment.
             episode_starts: Mask of the env slots whose observation starts an episode, [B]; there recurrent state and
                 correlated noise are reset.

@@ -6,7 +6,7 @@ from rlrun.config import ConfigModel, Fraction, NonEmptyText, NonNegativeFloat, 
 
 
 class ConstraintConfig(ConfigModel):
-    """A bound of what an episode costs on average."""
+    """Settings of a constraint on the mean undiscounted cost per episode."""
 
     column: NonEmptyText
     """The cost of each step: a number in its info, which `env.columns` names."""

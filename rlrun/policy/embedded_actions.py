@@ -24,7 +24,7 @@ class EmbeddedActions(Decoder):
     Args:
         key: Part of the observation with the actions' features, [S, L, K, F].
         features: F, number of features per action.
-        model: Settings with the activation and the initialization.
+        model: Settings with the activation and the initialisation.
         width: D, width of the embeddings and of the hidden layer.
         seed: Seed of the initial parameters.
     """

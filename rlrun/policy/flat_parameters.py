@@ -39,7 +39,7 @@ class FlatParameters:
 
         Args:
             flat: All parameters, [P].
-            leaf: Slice from offset `start` that replaces the same slice of `flat`, made of whole parameters; None for
+            leaf: Slice from offset `start` that replaces the same slice of `flat`, at parameter boundaries; None for
                 no replacement.
             start: Offset of `leaf` in the flat vector.
         """

@@ -100,7 +100,9 @@ ENV_ALONE = RewardStreams()
 
 
 def weighted_advantages(streams: Sequence[RewardStream], columns: Mapping[str, Any]) -> Any:
-    """Weighted sum of the reward streams' advantages, for the policy gradient; arrays or tensors [T, B].
+    """Weighted sum of the reward streams' advantages, for the policy gradient, with the advantages' shape and type.
+
+    The advantages of a single stream are returned unweighted.
 
     Args:
         streams: The reward streams, the extrinsic one first.

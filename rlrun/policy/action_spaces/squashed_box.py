@@ -88,8 +88,8 @@ class SquashedBoxActions(ActionSpace):
 class SquashedGaussian:
     """Tanh-squashed diagonal Gaussian (torch). Its entropy has no closed form.
 
-    The logarithm of tanh's derivative 1 - tanh(u)^2 is written 2 (log 2 - u - softplus(-2 u)), which is exact also
-    where tanh(u) rounds to 1.
+    The logarithm of tanh's derivative 1 - tanh(u)^2 is computed as 2 (log 2 - u - softplus(-2 u)). This form is exact
+    also where tanh(u) rounds to 1.
 
     Args:
         outputs: Means and log standard deviations, concatenated, [..., 2 * D].

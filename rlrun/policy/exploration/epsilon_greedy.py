@@ -134,7 +134,7 @@ class SoftQ(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Samples uniform noise in [0, 1): epsilon-greedy draws, then A draws for Gumbel noise, [T, B, num_draws + A]."""
+        """Samples uniform noise in [0, 1): epsilon-greedy draws, then A for Gumbel noise, [T, B, num_draws + A]."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
     @override

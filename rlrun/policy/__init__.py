@@ -1,1 +1,1 @@
-"""What acts and what learns, by family."""
+"""Policies: learner side (torch) and behavior policies of rollout workers (NumPy)."""

@@ -1,4 +1,4 @@
-"""From a policy's networks to what acts on a worker: NumPy where it can be, torch elsewhere (torch)."""
+"""Factory of acting networks for rollout workers: NumPy where supported, torch otherwise (torch)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rlrun.policy.flat_parameters import FlatParameters
 def acting_network(
     network: TorchNetwork, table: FlatParameters, *, start: int = 0, heads: tuple[str, ...] = ()
 ) -> ActingNetwork:
-    """Returns what acts like a network, without weights.
+    """Creates the acting network of a torch network, with weights not yet loaded.
 
     Args:
-        network: The network.
-        table: Where the policy's parameters lie in its flat vector.
-        start: Where the slice of it begins that acts.
-        heads: The heads that are needed; none for all. In torch all of them are there.
+        network: The torch network.
+        table: Layout of the policy's parameters in the flat vector.
+        start: Offset of the acting slice in the flat vector.
+        heads: Names of the heads to compute; empty for all. Torch acting networks compute all heads.
     """
     spec = dense_spec(network)
     if spec is None:
@@ -34,6 +34,6 @@ def acting_network(
 
 
 def dense_spec(network: TorchNetwork) -> NetworkSpec | None:
-    """Returns the spec of a network that NumPy can run, None for others."""
+    """Spec of a network that NumPy can run (dense layers only); None for other networks."""
     module = network.module.net if isinstance(network.module, NoisyNet) else network.module
     return module.spec if isinstance(module, NetworkModule) and module.spec.is_dense else None

@@ -1,8 +1,8 @@
-"""Actions that are described by features: what an action is worth is how well it fits the observation (NumPy).
+"""Action embeddings: logits or Q values as dot products of observation and action features (NumPy).
 
-The observation lists the actions that can be taken, each by F features. Network and list are embedded in the same D
-numbers, and an action's logit or value is the scaled dot product of both, sum_d q_d k_d / sqrt(D). So actions that
-follow each other in another order have the same numbers in that order.
+The observation lists the available actions, each with F features. Observation and actions are embedded in D
+dimensions. An action's logit or value is the scaled dot product of both embeddings, sum_d q_d k_d / sqrt(D). The
+outputs are equivariant to permutations of the listed actions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rlrun.policy.action_spaces.action_space import Floats
 def check_action_embeddings(
     observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], key: str
 ) -> None:
-    """Checks that a part of the observation lists features of the actions that there are.
+    """Validates that the observation's part `key` lists features for every action.
 
     Raises:
-        UsageError: If it does not, or observations hold nothing else.
+        UsageError: If actions are not Discrete, `key` is no Box [A, F], or observations hold no other part.
     """
     if not isinstance(action_space, Discrete):
         raise UsageError(f"model.action_embeddings: the actions of a list are Discrete, not {action_space}")
@@ -50,13 +50,13 @@ def check_action_embeddings(
 
 
 class EmbeddedOutputs(TransformedOutputs):
-    """A network whose outputs are the fit of each listed action.
+    """Acting network whose outputs are scaled dot products of observation and action embeddings.
 
     Args:
-        network: Its head `outputs` is the embedding of the observation, [B, D].
+        network: Inner network, whose head `outputs` is the embedding of the observation, [B, D].
         key: Part of the observation with the actions' features, [B, K, F].
-        activation: What follows the hidden layer of the actions' embedding.
-        slots: Where its own parameters lie in the vector that is loaded, by name.
+        activation: Activation of the hidden layer of the action embedding.
+        slots: Slices of the action embedding's parameters in the loaded vector, by name.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EmbeddedOutputs(TransformedOutputs):
 
     @override
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the flat parameters [A] of the network and the action embedding."""
         super().load(flat)
 
         def parameter(name: str) -> Floats:
@@ -80,7 +80,7 @@ class EmbeddedOutputs(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Returns the logits or values of the listed actions, [B, K]."""
+        """Logits or Q values of the listed actions, [B, K]."""
         embedded = self._embed(inputs["obs"][self.key].astype(np.float32, copy=False))
         fit: Floats = np.matmul(embedded, outputs[:, :, None])[:, :, 0] / np.float32(np.sqrt(outputs.shape[1]))
         return fit

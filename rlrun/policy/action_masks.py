@@ -1,7 +1,7 @@
 """Action masks: forbidden actions get a logit or value of -1e9, while acting (NumPy) and in losses (torch).
 
 The policy gradient of masked logits is that of the masked distribution (Huang and Ontanon, arXiv:2006.14171, section
-3): forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
+3). Forbidden actions have probability 0 and add nothing to log-probabilities, entropy, divergence or gradient.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ActionMask = NDArray[Any]
-"""Which actions are allowed, [B, A] of 0 and 1; of several choices side by side.
+"""Action mask [B, A]: 1 for allowed, 0 for forbidden actions; the masks of several choices are concatenated.
 
-The first A of a network's outputs [B, K] are about them. An action that is a Tuple or Dict may have others behind.
+A mask covers the first A of a network's outputs [B, K]. Tuple and Dict actions may have further outputs after these.
 """
 
 
@@ -42,11 +42,11 @@ def policy_leaves(
     *,
     normalize_observations: bool,
 ) -> ObservationTree:
-    """Returns the tree of `ObservationLeaf` of what a policy sees, in which an action mask is one of its actions.
+    """Tree of `ObservationLeaf` of a policy's network inputs, with a validated action mask.
 
     Raises:
-        UsageError: If a part of an observation cannot enter a network, an encoder does not fit its part, or a mask, or
-            what is to list the actions' features, is not one of the actions.
+        UsageError: If an observation part or its encoder is not supported, or if action mask or action features do
+            not match the action space.
     """
     check_action_mask(observation_space, action_space)
     leaves = observation_leaves(
@@ -66,7 +66,7 @@ def policy_leaves(
 
 
 def masked(outputs: Floats, observations: Any) -> Floats:
-    """Returns outputs [..., K], with -1e9 where the observations' masks forbid an action (NumPy)."""
+    """Masked outputs [..., K]: -1e9 for actions forbidden by the observations' action masks (NumPy)."""
     mask = mask_of(observations)
     if mask is None:
         return outputs
@@ -77,7 +77,7 @@ def masked(outputs: Floats, observations: Any) -> Floats:
 
 
 def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
-    """Returns outputs [..., K], with -1e9 and no gradient where the observations' masks forbid an action (torch)."""
+    """Masked outputs [..., K]: -1e9, without gradient, for actions forbidden by the observations' masks (torch)."""
     import torch
 
     mask = mask_of(observations)
@@ -91,17 +91,17 @@ def masked_tensor(outputs: Tensor, observations: Any) -> Tensor:
 
 
 def allowed_argmax(values: Tensor, observations: Any) -> Tensor:
-    """Returns the actions [...] with the largest of values [..., A] among those that observations allow (torch).
+    """Masked argmax: greedy actions [...] of the values [..., A] among the allowed actions (torch).
 
-    Values themselves stay as they are: a final observation, whose value may be a target, may allow nothing.
+    The values themselves are not masked: a final observation, whose value may be a target, may allow no action.
     """
     return masked_tensor(values, observations).argmax(-1)
 
 
 class MaskedOutputs(TransformedOutputs):
-    """A network whose outputs are masked by the action masks of what it observes."""
+    """Acting network with outputs masked by the action masks in its observations."""
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Returns masked outputs [B, A]."""
+        """Masked outputs, [B, K]."""
         return masked(outputs, inputs["obs"])

@@ -1,4 +1,4 @@
-"""Actor-critic policies: an action distribution and a value (torch)."""
+"""Actor-critic policies: networks with a policy head and value heads (torch)."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ from rlrun.policy.recordings import LogProbsAndValues
 
 
 class ActorCriticPolicy(Policy):
-    """A network with a policy head and a value head.
+    """Actor-critic policy: a network with a policy head and one value head per reward stream.
 
     Args:
         spaces: Observation and action space.
         config: Settings.
-        seed: Seed of the first parameters.
+        seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: If a space is of a kind that no network or policy takes, or a network of one's own is to have
-            further values.
+        UsageError: If a space is not supported, or a custom network is combined with additional reward streams.
     """
 
     estimates = "state_values"
@@ -89,9 +88,10 @@ class ActorCriticPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ActorCriticOutputs:
-        """Runs the network on rows of observations [S, L, ...].
+        """Action distributions and state values of a batch of observations [S, L, ...].
 
-        A network with a core starts from `state` [S, state_size], and from zeros where `episode_starts` [S, L] is set.
+        A recurrent core starts from `state` [S, state_size], and is reset to zeros where `episode_starts` [S, L] is
+        set.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)
@@ -103,9 +103,9 @@ class ActorCriticPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights.
+        """Creates the behavior policy for rollout workers, with its weights not yet loaded.
 
-        Where NumPy acts only the policy's layers run at each step, unless values need the recurrent state.
+        A NumPy network runs only the policy's layers at each step, unless values need the recurrent state.
         """
         space = self.action_space
         values = {"values": "value", **{f"{name}_values": f"{name}_value" for name in self.streams}}
@@ -146,17 +146,17 @@ class ActorCriticPolicy(Policy):
 def policy_value_spec(
     leaves: ObservationTree, actions: AnyActions, model: ModelConfig, streams: tuple[str, ...] = ()
 ) -> NetworkSpec:
-    """Returns the network: the value has layers, and a core, of its own unless the model shares the policy's.
+    """Network spec of an actor-critic, with separate layers and core for the value unless the model shares them.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
         actions: The action space.
         model: The network's settings.
-        streams: Names of further streams of rewards, whose values share the value's layers.
+        streams: Names of the additional reward streams, whose value heads share the value's layers.
 
     Raises:
-        UsageError: If state-dependent noise is to be a function of encoders with parameters or of attention, or the
-            only part of an action is to be drawn in order.
+        UsageError: If gSDE is combined with trained encoders or attention, or an autoregressive action has only one
+            part.
     """
     policy = policy_heads(actions, model)
     values = (Head("value", "value_head", 1), *(Head(f"{name}_value", f"{name}_value_head", 1) for name in streams))

@@ -1,4 +1,4 @@
-"""What the losses of actor-critics are functions of."""
+"""Outputs of actor-critic networks, as arguments of their losses."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ActorCriticOutputs:
-    """What a loss of an actor-critic policy is a function of.
+    """Outputs of an actor-critic network for its loss: action distribution and values.
 
     Attributes:
-        distribution: Over actions, [S, L].
-        values: Estimated returns, [S, L].
-        further_values: Those of further streams of rewards by name, [S, L].
+        distribution: Action distributions, [S, L].
+        values: State values V(s), [S, L].
+        further_values: State values of the additional reward streams by name, [S, L].
     """
 
     distribution: Distribution

@@ -1,4 +1,4 @@
-"""The learner's side of `rlrun.policy.action_spaces.autoregressive` (torch)."""
+"""Autoregressive decoder for the learner: the counterpart of `rlrun.policy.action_spaces.autoregressive` (torch)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from rlrun.policy.action_spaces.product import Part
 from rlrun.policy.decoder import Decoder
 
 FIRST_GAIN = 0.01
-"""Gain of the layers that say what the parts before add: at first the parts hardly depend on each other."""
+"""Init gain of the output layers of the corrections: initially, parts are nearly independent of previous parts."""
 
 
 class Autoregressive(Decoder):
-    """From the heads `outputs` and `chain` to the outputs of each part given the parts before it.
+    """Autoregressive decoder: from heads `outputs` and `chain` to outputs of each part given the previous parts.
 
     Args:
-        actions: The policy's actions.
-        parts: Their parts, first to last.
-        model: Says what follows the hidden layers, and how parameters begin.
+        actions: The policy's action space.
+        parts: Parts of an action, first to last.
+        model: Settings with the activation and the initialisation.
         hidden: H, width of each hidden layer.
-        seed: Seed of the first parameters.
+        seed: Seed of the initial parameters.
     """
 
     heads = ("outputs", CHAIN)
@@ -61,7 +61,7 @@ class Autoregressive(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Returns the outputs of the parts' conditional distributions, given the columns' own actions, [S, L, K]."""
+        """Outputs of the parts' conditional distributions given the batch's actions (teacher forcing), [S, L, K]."""
         alone, end = heads["outputs"], self.actions.num_outputs - self.actions.num_log_stds
         hidden, actions = heads[CHAIN].chunk(len(self.parts) - 1, -1), columns["actions"]
         before = torch.cat([_encoded(part, actions) for part in self.parts], -1)
@@ -74,7 +74,7 @@ class Autoregressive(Decoder):
 
     @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Returns the acting side."""
+        """Creates the acting network that samples the parts in order, with weights not yet loaded."""
         return AutoregressiveOutputs(
             network,
             self.parts,
@@ -86,7 +86,7 @@ class Autoregressive(Decoder):
 
 
 def _encoded(part: Part, actions: Tensor) -> Tensor:
-    """Returns what tells the parts behind what a part is, [S, L, width]."""
+    """Encoding of a part as input to later parts, [S, L, width]: one-hot for Discrete, raw numbers for others."""
     own = actions[..., part.columns]
     if isinstance(part.actions, DiscreteActions):
         return (own == torch.arange(part.actions.num_outputs, device=own.device)).float()

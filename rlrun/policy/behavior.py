@@ -1,4 +1,4 @@
-"""What acts: network, actions, exploration and observation filter, on the rollout side (NumPy)."""
+"""Behavior policies of rollout workers: network, action space, exploration and observation filter (NumPy)."""
 
 from __future__ import annotations
 
@@ -28,59 +28,59 @@ from rlrun.policy.weights import Weights
 
 
 class Recording(Protocol):
-    """What fragments tell besides actions and, with a core, the recurrent state."""
+    """Recorder of extra fragment columns, besides actions and recurrent state."""
 
     @property
     def reads_heads(self) -> bool:
-        """Whether it records what the network puts out at each step."""
+        """Whether the recorder needs the outputs of the network's heads at each step."""
         ...
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the flat acting parameters [A]."""
         ...
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns empty arrays for what each step records, [T, B, ...]."""
+        """Allocates the recorder's columns, [T, B, ...]."""
         ...
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records what the network put out at a step.
+        """Records the outputs of the network's heads at one step.
 
         Args:
             batch: The fragment's columns.
-            where: Index of the cells to fill: row t, or those of it that `acts` names.
-            heads: What every head put out, [B, K].
-            acts: Which env slots act, [B]; None for all.
+            where: Index of the (t, b) entries to fill: row t, or the entries of the slots that act.
+            heads: Outputs of all heads by name, [B, K].
+            acts: Mask of the env slots that act, [B]; None for all.
         """
         ...
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Adds what is cheaper for a whole fragment at once, in place."""
+        """Adds the columns that are cheaper to compute for a whole fragment at once, in place."""
         ...
 
 
 class BehaviorPolicy:
-    """Acts like a policy without its learning side; picklable, its weights arrive by broadcasts.
+    """Behavior policy of rollout workers: picklable, with weights that arrive by broadcast.
 
-    Where observations hold an action mask, all that the network puts out is masked by it.
+    The network's outputs are masked if the observations hold an action mask.
 
     Args:
-        network: What it acts with.
-        action_space: Its own actions over the env's.
-        exploration: How it departs from what the network says while it collects.
-        leaves: The tree of `ObservationLeaf`; an action mask is one of the actions.
-        normalize_observations: Whether observations are shifted and scaled before the network sees them.
-        parameter_noise: Noise on the network's parameters while it collects; None for none.
-        recording: What fragments tell besides actions; None for nothing.
-        world_columns: What fragments tell of the whole world: `WORLD_STATE`, `ACTS`, both or neither.
-        state_after: Makes of a recurrent state [B, state_size] that holds the last actions one with other actions
-            [B, ...]; None where it holds none.
+        network: The acting network.
+        action_space: Conversion between env actions and the policy's own actions.
+        exploration: Exploration strategy while collecting.
+        leaves: The tree of `ObservationLeaf`, including the action mask.
+        normalize_observations: Whether observations are normalised by running statistics.
+        parameter_noise: Parameter noise while collecting; None for none.
+        recording: Recorder of extra fragment columns; None for none.
+        world_columns: Columns of the whole world in fragments: `WORLD_STATE`, `ACTS`, both or neither.
+        state_after: Replaces the last actions [B, ...] in a recurrent state [B, state_size]; None for recurrent states
+            without actions.
 
     Attributes:
-        world_columns: What fragments tell of the whole world.
-        filter: Shifts and scales observations; None if they stay as they are.
-        views: What it keeps of each slot's episode, for a network with views; None for others.
-        weights_version: Version of the weights it acts with, -1 before the first.
+        world_columns: Columns of the whole world in fragments.
+        filter: Observation normalisation; None without normalisation.
+        views: Memory of each slot's episode, for a network with views; None for others.
+        weights_version: Version of the loaded weights, -1 before the first.
     """
 
     def __init__(
@@ -114,22 +114,22 @@ class BehaviorPolicy:
 
     @property
     def schedules(self) -> tuple[str, ...]:
-        """Names of the scheduled settings that it acts by."""
+        """Names of the scheduled settings that exploration and parameter noise read."""
         noise = () if self.parameter_noise is None else self.parameter_noise.schedules
         return (*self.exploration.schedules, *noise)
 
     @property
     def network_noise(self) -> int:
-        """How many of a step's noise numbers are the network's own, the first ones."""
+        """Number of noise variables of a step for the network, which come first."""
         return self.exploration.network_noise
 
     @property
     def network_noise_every(self) -> int | None:
-        """Steps for which the network's own noise stays the same, as `Exploration` says."""
+        """Steps for which the network's noise is held constant; see `Exploration.network_noise_every`."""
         return self.exploration.network_noise_every
 
     def load(self, weights: Weights) -> None:
-        """Takes over weights, filter statistics and how much to explore; recurrent state stays."""
+        """Loads weights, filter statistics and scheduled exploration settings; keeps the recurrent state."""
         self.network.load(weights.acting)
         if self.recording is not None:
             self.recording.load(weights.acting)
@@ -141,21 +141,21 @@ class BehaviorPolicy:
         self.weights_version = weights.version
 
     def search(self, simulations: int) -> None:
-        """Has it search before it acts from now on.
+        """Enables Monte Carlo tree search before each action.
 
         Args:
-            simulations: Simulations of each search; 0 for none.
+            simulations: Simulations per search; 0 disables search.
 
         Raises:
-            UsageError: It knows no game that it could search in.
+            UsageError: The policy has no game model to search in.
         """
         raise UsageError("it does not search, as those of alphazero do: leave out simulations")
 
     def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
-        """Returns a policy like this one in which each env slot has parameters of its own, and its networks.
+        """Copy of this behavior policy with separate parameters per env slot, and the population of networks.
 
         Args:
-            size: How many env slots.
+            size: Number of env slots.
         """
         bare = self.network.network if isinstance(self.network, MaskedOutputs) else self.network
         networks = PopulationNetwork(bare, size)
@@ -164,15 +164,15 @@ class BehaviorPolicy:
         return policy, networks
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
+        """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""
         self.exploration.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+        """Samples the exploration noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
         return self.exploration.noise(generator, length, slots)
 
     def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
-        """Returns empty arrays for what `act` records, [T, B, ...]."""
+        """Allocates the columns that `act` records, [T, B, ...]."""
         space = self.action_space
         batch = SampleBatch(actions=np.empty((length, slots, *space.action_shape), space.action_dtype))
         if self.recording is not None:
@@ -194,17 +194,18 @@ class BehaviorPolicy:
         acts: NDArray[np.bool_] | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Acts once for all env slots.
+        """Selects and records the actions of one step in all env slots.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
             noise: This step's noise, [B, ...].
-            record: The fragment's columns; row t is filled, unless `rows` says otherwise.
+            record: The fragment's columns; row t is filled, or the rows in `rows`.
             t: The step within the fragment.
-            episode_starts: In which env slots an episode begins with this observation, [B]: recurrent state and noise
-                that goes on from step to step end there.
-            acts: Which env slots act, [B]: of the others nothing moves and nothing is recorded. None for all.
-            rows: The row that each of those that act fills, [N]; None for row t.
+            episode_starts: Mask of the env slots whose observation starts an episode, [B]; there recurrent state and
+                correlated noise are reset.
+            acts: Mask of the env slots that act, [B]; the state of other slots is kept and nothing is recorded for
+                them. None for all.
+            rows: Row to fill for each slot that acts, [N]; None for row t.
 
         Returns:
             Actions for the env, [B, ...].
@@ -235,24 +236,24 @@ class BehaviorPolicy:
         return self.action_space.to_env(actions)
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what the env gave in each slot for the step that was just taken, [B]."""
+        """Passes the rewards [B] of the last step to the view memory."""
         if self.views is not None:
             self.views.take_rewards(rewards)
 
     def take_actions(self, actions: Any) -> None:
-        """Is told that the env was given other actions than those it chose last, [B, ...]."""
+        """Replaces the last chosen actions by the env actions actually executed, [B, ...]."""
         if self.views is not None:
             self.views.replace_actions(self.action_space.from_env(actions))
         if self.state_after is not None:
             self._state = self.state_after(self._state, self.action_space.from_env(actions))
 
     def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
-        """Records what belongs to the observations behind a fragment's last step.
+        """Records the view columns of the closing observations, after a fragment's last step.
 
         Args:
-            batch: The fragment's columns, in place.
-            episode_starts: In which slots an episode begins with that observation, [B].
-            shown: In which slots there is one, [B].
+            batch: The fragment's columns, changed in place.
+            episode_starts: Mask of the slots whose closing observation starts an episode, [B].
+            shown: Mask of the slots that have a closing observation, [B].
         """
         if self.views is not None:
             self.views.close(batch, episode_starts, shown)
@@ -266,7 +267,7 @@ class BehaviorPolicy:
         episode_starts: NDArray[np.bool_],
         acts: NDArray[np.bool_] | None,
     ) -> Heads:
-        """Runs the network, and records the recurrent state before it and what the recording wants of its heads."""
+        """Runs the network, and records its initial recurrent state and the heads for the recorder."""
         if self.network.state_size:
             self._reset(episode_starts)
             record["episode_starts"][where] = episode_starts if acts is None else episode_starts[acts]
@@ -277,7 +278,7 @@ class BehaviorPolicy:
         return heads
 
     def _run(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
-        """Runs the network that collects, and moves the recurrent state."""
+        """Runs the collecting network (with parameter noise), and updates the recurrent state."""
         state = self._state if self.network.state_size else None
         heads, after = self._collecting({"obs": self.filtered(observations)}, state, None, noise)
         if after is not None:
@@ -285,10 +286,10 @@ class BehaviorPolicy:
         return heads
 
     def postprocess(self, batch: SampleBatch) -> None:
-        """Turns a recorded fragment into what the policy learns from, in place.
+        """Postprocesses a recorded fragment for learning, in place: view history, noise adaptation, extra columns.
 
         Args:
-            batch: What was recorded, with the raw observations `obs` [T + 1, B, ...].
+            batch: The recorded columns, with the raw observations `obs` [T + 1, B, ...].
         """
         if self.views is not None:
             self.views.carry(batch)
@@ -301,7 +302,7 @@ class BehaviorPolicy:
             self.recording.postprocess(batch, self)
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Is told in which env slots an episode begins with what `actions` is asked about next, [B]."""
+        """Resets recurrent state and views in slots whose next observation starts an episode, [B]."""
         if self.network.state_size:
             self._reset(starts)
         if self.views is not None:
@@ -310,20 +311,20 @@ class BehaviorPolicy:
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the env, [B, ...]; see `chosen`."""
+        """Env actions for raw observations, [B, ...]; see `chosen`."""
         return self.action_space.to_env(self.chosen(observations, generator, acts))
 
     def chosen(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns its own actions, [B, *action_shape]: explored with a generator, the likeliest ones without.
+        """The policy's own actions [B, *action_shape]: exploratory with a generator, greedy without.
 
-        Noise on parameters belongs to a worker's fragments and episodes.
+        Parameter noise is not applied here; it is used only while collecting fragments.
 
         Args:
             observations: Raw observations, a tree of [B, ...].
-            generator: What is drawn from; None for the likeliest actions.
-            acts: Which slots act, [B]: recurrent state of the others stays. None for all.
+            generator: Random generator of the exploration; None for greedy actions.
+            acts: Mask of the slots that act, [B]; other slots keep their recurrent state. None for all.
         """
         if generator is None:
             chosen = self.action_space.mode(self.outputs(observations, acts))
@@ -337,14 +338,14 @@ class BehaviorPolicy:
         return chosen
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
-        """Returns what the network puts out for raw observations [B, ...], masked, [B, K].
+        """Masked network outputs [B, K] for raw observations [B, ...].
 
-        Recurrent state and views move, of the slots that act.
+        Recurrent state and views are updated in the slots that act.
         """
         return self._heads(observations, None, acts)["outputs"]
 
     def _heads(self, observations: Any, noise: Floats | None, acts: NDArray[np.bool_] | None) -> Heads:
-        """Runs the network on raw observations [B, ...], and moves what it remembers of the slots that act."""
+        """Runs the network on raw observations [B, ...]; updates recurrent state and views in the slots that act."""
         if self.views is not None:
             self.views.begin(np.zeros(len(leaves(observations)[0]), np.bool_))
             observations = self.views.see(observations, acts)
@@ -355,15 +356,15 @@ class BehaviorPolicy:
         return heads
 
     def closing_heads(self, observations: Any) -> Heads:
-        """Returns what the network that collects puts out for what it sees behind its last step, [B, ...].
+        """Heads of the collecting network for filtered closing observations [B, ...], e.g. for bootstrap values.
 
-        Recurrent state does not move.
+        The recurrent state is not updated.
         """
         heads, _ = self._collecting({"obs": observations}, self._state_before(observations))
         return heads
 
     def _state_before(self, observations: Any) -> Floats | None:
-        """Returns the recurrent state before observations [B, ...], that of episode starts where none acted so far."""
+        """Recurrent state [B, state_size] before observations [B, ...]; initial zeros before the first step."""
         if not self.network.state_size:
             return None
         slots = len(leaves(observations)[0])
@@ -372,21 +373,20 @@ class BehaviorPolicy:
         return self._state
 
     def env_actions(self, actions: Any) -> Any:
-        """Turns recorded actions [N, ...] into what the env was given."""
+        """Converts recorded actions [N, ...] to env actions."""
         return self.action_space.to_env(actions)
 
     def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
-        """Returns the statistics of raw observations that the filter wants, by its names.
+        """Moments of raw observations for the observation filter, by the filter's names.
 
         Args:
             observations: A tree of observations, [T, B, ...].
-            filled: Whether a row holds an observation, a step's or an episode's final one, [T, B]; the others are
-                garbage.
+            filled: Mask of the entries that hold an observation, [T, B]; other entries are undefined.
         """
         return {} if self.filter is None else self.filter.moments(observations, filled)
 
     def filtered(self, observations: Any) -> Any:
-        """Returns observations, or views, with any leading dimensions as the network sees them."""
+        """Normalised observations or views, with any leading dimensions, as inputs of the network."""
         if self.filter is None:
             return observations
         if self.views is None:
@@ -394,14 +394,14 @@ class BehaviorPolicy:
         return with_shown(observations, self.filter(shown(observations)))
 
     def filter_fragment(self, batch: SampleBatch) -> None:
-        """Filters the observations of a fragment, and those that came before it, in place."""
+        """Normalises the observations of a fragment and of its history, in place."""
         batch["obs"] = self.filtered(batch["obs"])
         if self.filter is not None and "obs" in batch.get(HISTORY, {}):
             before = self.filter.before(batch[HISTORY]["obs"])
             batch[HISTORY] = {**batch[HISTORY], "obs": before}
 
     def memory(self) -> dict[str, Any]:
-        """Returns what it knows of the episodes in its slots: the recurrent state, and what views show of them."""
+        """Memory of the running episodes: recurrent state and view memory."""
         memory: dict[str, Any] = {}
         if self.network.state_size:
             memory["recurrent_state"] = self._state.copy()
@@ -410,7 +410,7 @@ class BehaviorPolicy:
         return memory
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Goes on with what `memory` returned."""
+        """Restores `memory()`."""
         if self.network.state_size:
             state = np.array(memory["recurrent_state"], np.float32)
             if state.shape[1:] != (self.network.state_size,):
@@ -420,14 +420,14 @@ class BehaviorPolicy:
             self.views.load_state(memory["views"])
 
     def state(self) -> dict[str, Any]:
-        """Returns what it remembers from step to step besides its weights."""
+        """State of exploration, parameter noise and running episodes, without the weights."""
         state = {**self.exploration.state(), **self.memory()}
         if self.parameter_noise is not None:
             state.update(self.parameter_noise.state())
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self.exploration.load_state(state)
         self.load_memory(state)
         if self.parameter_noise is not None:

@@ -1,4 +1,4 @@
-"""Settings of a constraint, of which values, advantages and the multiplier are made elsewhere."""
+"""Settings of a cost constraint, for a constrained MDP with a Lagrange multiplier."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rlrun.config import ConfigModel, Fraction, NonEmptyText, NonNegativeFloat, 
 
 
 class ConstraintConfig(ConfigModel):
-    """A bound of what an episode costs on average."""
+    """Settings of a constraint on the mean undiscounted cost per episode."""
 
     column: NonEmptyText
     """The cost of each step: a number in its info, which `env.columns` names."""

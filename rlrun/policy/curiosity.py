@@ -1,7 +1,7 @@
-"""Actor-critic policies with networks that say how new an observation is (torch).
+"""Curiosity: actor-critic policies with intrinsic rewards by RND, ICM or RE3 (torch).
 
-The networks see observations that are normalised by running moments of their own. The policy's module holds them beside
-the actor-critic: those that learn, which an objective of their own moves, and random ones that nobody descends.
+The novelty networks see observations normalised by their own running moments. The policy's module holds them next to
+the actor-critic. Trained networks have their own objective; random networks are frozen.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from rlrun.policy.policy import Policy
 from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
 
 MOST_NEIGHBOURS = 1024
-"""Steps of a fragment, one behind the other, among which the nearest are looked for: time and memory are squares."""
+"""Size of the chunks of consecutive steps for nearest-neighbour search, whose time and memory are quadratic."""
 
 LEARNED = "learned."
-"""What the names of the parameters begin with that learn what was seen."""
+"""Prefix of the parameter names of the trained novelty networks."""
 
 FIXED = "fixed."
-"""What the names of those that stay as they are begin with."""
+"""Prefix of the parameter names of the frozen random networks."""
 
 ACTOR_CRITIC = "actor_critic."
-"""What the names of the actor-critic's own begin with."""
+"""Prefix of the parameter names of the actor-critic."""
 
 Views = Mapping[str, Tensor]
 
 
 class Novelty(ABC):
-    """How new steps are, by networks of which some may learn.
+    """Novelty estimator: intrinsic rewards of steps, computed by trained or frozen networks.
 
     Attributes:
-        columns: Columns of the batch that it reads besides actions.
-        learns: Whether it has something to learn.
-        networks: Its networks by their names in the policy.
+        columns: Columns of the batch that the estimator reads, besides actions.
+        learns: Whether the estimator has trained networks.
+        networks: The estimator's networks, by their names in the policy.
     """
 
     columns: ClassVar[tuple[str, ...]] = (CURIOSITY_NEXT_OBS,)
@@ -68,10 +68,10 @@ class Novelty(ABC):
 
     @abstractmethod
     def __init__(self, leaves: Any, actions: AnyActions, config: CuriosityConfig, model: ModelConfig) -> None:
-        """Makes the networks.
+        """Creates the novelty networks.
 
         Args:
-            leaves: The tree of `ObservationLeaf` of what they see.
+            leaves: The tree of `ObservationLeaf` of the networks' inputs.
             actions: The action space.
             config: The settings.
             model: Layers of each network.
@@ -79,20 +79,20 @@ class Novelty(ABC):
 
     @abstractmethod
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns intrinsic rewards, in any scale, [S, L]."""
+        """Unnormalised intrinsic rewards, [S, L]."""
 
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns the losses of what learns, step by step, [S, L]."""
+        """Losses of the trained networks per step, [S, L]."""
         raise TypeError(f"{type(self).__name__} has nothing to learn")
 
     def run(self, name: str, views: Views, inputs: Mapping[str, Any]) -> Tensor:
-        """Returns what one of the networks puts out, [S, L, K]."""
+        """Output features of the named network, [S, L, K]."""
         heads, _ = TorchNetwork(self.networks[name], prefix=f"{name}.")(views, inputs)
         return heads["features"]
 
 
 class RandomNetworkDistillation(Novelty):
-    """The error of a network that learns what a random one makes of the observation behind a step.
+    """Random network distillation (RND): prediction error of frozen random features of the next observation.
 
     Source:
         Burda et al., "Exploration by random network distillation", arXiv:1810.12894, section 2.2.
@@ -106,21 +106,21 @@ class RandomNetworkDistillation(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns the mean squared errors of the features, [S, L]."""
+        """Mean squared errors of the predicted features of the next observations, [S, L]."""
         seen = {"obs": batch[CURIOSITY_NEXT_OBS]}
         target = self.run(f"{FIXED}target", views, seen).detach()
         return (self.run(f"{LEARNED}predictor", views, seen) - target).square().mean(-1)
 
     @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns the same: what is new is learned."""
+        """Distillation losses of the predictor, equal to the intrinsic rewards, [S, L]."""
         return self.rewards(views, batch)
 
 
 class IntrinsicCuriosityModule(Novelty):
-    """The error of a model that foresees features of the observation behind a step.
+    """Intrinsic curiosity module (ICM): error of a forward dynamics model in a learned feature space.
 
-    Features are those from which an inverse model tells the action that led from one observation to the next.
+    The features are trained by an inverse model, which predicts the action between two consecutive observations.
 
     Source:
         Pathak et al., "Curiosity-driven exploration by self-supervised prediction", arXiv:1705.05363, eqs. 2 to 7.
@@ -145,12 +145,12 @@ class IntrinsicCuriosityModule(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns half the mean squared errors of the forward model (eq. 6), [S, L]."""
+        """Half the mean squared errors of the forward model (eq. 6), [S, L]."""
         return self._forward_errors(views, batch, *self._features(views, batch))
 
     @override
     def losses(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns the weighted sum of both models' losses (eq. 7), [S, L]."""
+        """Weighted sum of the losses of the inverse and forward models (eq. 7), [S, L]."""
         now, behind = self._features(views, batch)
         forward = self._forward_errors(views, batch, now, behind)
         told = self.run(f"{LEARNED}inverse_model", views, {"obs": {"now": now, "next": behind}})
@@ -175,9 +175,9 @@ class IntrinsicCuriosityModule(Novelty):
 
 
 class StateEntropy(Novelty):
-    """How far an observation is from its nearest neighbours in the fragment, seen through a random network.
+    """State entropy (RE3): k-nearest-neighbour distances between a fragment's observations in random features.
 
-    Of fragments of more than 1,024 steps neighbours are looked for in parts of so many, time step by time step.
+    Fragments of more than 1,024 steps are split along time into chunks of 1,024 steps, each searched alone.
 
     Source:
         Seo et al., "State entropy maximization with random encoders", arXiv:2102.09430.
@@ -191,7 +191,7 @@ class StateEntropy(Novelty):
 
     @override
     def rewards(self, views: Views, batch: SampleBatch) -> Tensor:
-        """Returns log(1 + distance to the k-th nearest), [S, L]; rows without a step are nobody's neighbours."""
+        """Intrinsic rewards log(1 + distance to the k-th nearest neighbour), [S, L]; padded rows are no neighbours."""
         features = self.run(f"{FIXED}encoder", views, {"obs": batch[CURIOSITY_NEXT_OBS]}).flatten(0, 1)
         parts = zip(
             torch.split(features, MOST_NEIGHBOURS), torch.split(batch["valid"].flatten(), MOST_NEIGHBOURS), strict=True
@@ -200,10 +200,10 @@ class StateEntropy(Novelty):
         return torch.cat(nearest).log1p().view(batch["valid"].shape)
 
     def _distances(self, features: Tensor, valid: Tensor) -> Tensor:
-        """Returns the distances to the k-th nearest, 0 where there are fewer, [N].
+        """Distances to the k-th nearest neighbour, [N]; 0 where there are fewer than k neighbours.
 
-        Distances between all are compared squared, less what is the same for all neighbours of a row. Features are
-        centred first: of large ones far from 0, float32 would keep no digit of a difference of squares.
+        Squared distances are compared, without the row's own squared norm, which is common to all its neighbours.
+        Features are centred first: float32 loses all precision in differences of large squares.
         """
         count = valid.sum().clamp(min=1)
         features = features - features.masked_fill(~valid.unsqueeze(-1), 0.0).sum(0) / count
@@ -220,7 +220,7 @@ KINDS: dict[str, type[RandomNetworkDistillation | IntrinsicCuriosityModule | Sta
     "icm": IntrinsicCuriosityModule,
     "re3": StateEntropy,
 }
-"""What says how new steps are, by the setting's name."""
+"""Novelty estimators by the value of the setting `curiosity.kind`."""
 
 
 def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple[str, int], ...] = ()) -> NetworkModule:
@@ -228,11 +228,11 @@ def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple
 
 
 class CuriousOutputs:
-    """What a loss of a curious policy is a function of: an actor-critic's pass, which runs if asked for, and novelty.
+    """Outputs of a curious policy for its losses: action distribution, values (computed lazily) and intrinsic rewards.
 
     Args:
         policy: The policy.
-        views: Its parameters by name.
+        views: The policy's parameters by name.
         batch: Columns [S, L, ...].
     """
 
@@ -248,45 +248,45 @@ class CuriousOutputs:
 
     @property
     def distribution(self) -> Distribution:
-        """Over actions, [S, L]."""
+        """Action distributions, [S, L]."""
         return self._actor_critic.distribution
 
     @property
     def values(self) -> Tensor:
-        """Estimated returns, [S, L]."""
+        """State values V(s), [S, L]."""
         return self._actor_critic.values
 
     @property
     def further_values(self) -> Mapping[str, Tensor]:
-        """Estimated returns of further streams of rewards by name, [S, L]."""
+        """State values of the additional reward streams by name, [S, L]."""
         return self._actor_critic.further_values
 
     def intrinsic_rewards(self) -> Tensor:
-        """Returns intrinsic rewards, in any scale, [S, L]."""
+        """Unnormalised intrinsic rewards, [S, L]."""
         return self._policy.novelty.rewards(self._views, self._batch)
 
     def novelty_losses(self) -> Tensor:
-        """Returns the losses of what learns to know what was seen, [S, L]."""
+        """Losses of the trained novelty networks per step, [S, L]."""
         return self._policy.novelty.losses(self._views, self._batch)
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
-    """Returns the intrinsic rewards of steps [S, L], for `Learner.evaluate`."""
+    """Unnormalised intrinsic rewards of a batch, [S, L], for `Learner.evaluate`."""
     return outputs.intrinsic_rewards()
 
 
 class CuriousPolicy(Policy):
-    """An actor-critic, which acts as it would alone, and networks that say how new a step is.
+    """Actor-critic policy with novelty networks for intrinsic rewards; only the actor-critic is needed for acting.
 
     Args:
-        actor_critic: The actor-critic, with a value of intrinsic rewards.
-        observation_space: Of what is observed.
-        action_space: Of the env's actions.
-        config: What is new.
-        seed: Seed of the first parameters of its own networks.
+        actor_critic: The actor-critic, with a value head for intrinsic rewards.
+        observation_space: The env's observation space.
+        action_space: The env's action space.
+        config: Settings of the novelty estimator.
+        seed: Seed of the initial parameters of the novelty networks.
 
     Attributes:
-        novelty_leaves: The parts of an observation as its own networks see them, a tree of `ObservationLeaf`.
+        novelty_leaves: The tree of `ObservationLeaf` of the novelty networks' inputs.
     """
 
     def __init__(
@@ -317,30 +317,30 @@ class CuriousPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """Where the actor-critic lies in the flat vector, as (offset, size)."""
+        """Slice of the flat parameters that holds the actor-critic, as (offset, size)."""
         return self.parameters.range_under(ACTOR_CRITIC)
 
     @property
     @override
     def descended(self) -> str:
-        """What the names of the actor-critic's parameters begin with."""
+        """Prefix of the names of the parameters that the policy loss trains: the actor-critic's."""
         return ACTOR_CRITIC
 
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CuriousOutputs:
-        """Returns what runs the networks on rows [S, L, ...]."""
+        """Lazy outputs of the actor-critic and novelty networks for a batch [S, L, ...]."""
         return CuriousOutputs(self, views, batch)
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, that of the actor-critic."""
+        """Creates the behavior policy for rollout workers, that of the actor-critic."""
         return self.actor_critic.behavior()
 
 
 class _CuriousNets(nn.Module):
-    """An actor-critic and the networks of a novelty, by the names that these have in the policy."""
+    """Module of an actor-critic and its novelty networks, by their names in the policy."""
 
     def __init__(self, actor_critic: nn.Module, novelty: Mapping[str, nn.Module]) -> None:
         super().__init__()

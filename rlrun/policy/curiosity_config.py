@@ -1,4 +1,4 @@
-"""What a spec says of curiosity: rewards for what is new, beside those of the env."""
+"""Settings of curiosity: intrinsic rewards in addition to the env's rewards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CuriosityKind = Literal["rnd", "icm", "re3"]
 
 
 class CuriosityConfig(ConfigModel):
-    """Intrinsic rewards, which go on behind an episode's end and have a value of their own."""
+    """Settings of intrinsic rewards, whose returns continue across episode ends and have their own value head."""
 
     kind: CuriosityKind = "rnd"
     """What is new: an observation of which a network does not know yet what a random one makes (`rnd`); a step whose

@@ -1,4 +1,4 @@
-"""Custom networks by import path: made, and refused where workers or checkpoints would not have all of them."""
+"""Custom networks by import path: instantiation and validation."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rlrun.nn.model_config import ModelConfig
 def load_custom_network(
     model: ModelConfig, observation_space: gymnasium.Space[Any], num_outputs: int, seed: int
 ) -> tuple[nn.Module, Any]:
-    """Makes the network that the model names, and tries it on a batch of two observations.
+    """Instantiates the custom network `model.module`, and runs it on a batch of two observations.
 
     Args:
-        model: Names it, and is handed to it.
-        observation_space: What the env shows.
-        num_outputs: Numbers that it is to put out for an observation.
-        seed: Seed of its first weights.
+        model: Settings with the network's import path; also passed to the network's constructor.
+        observation_space: The env's observation space.
+        num_outputs: Number of outputs per observation.
+        seed: Seed of the initial parameters.
 
     Returns:
-        The network, and what it returned for the two observations, which is the caller's to check.
+        The network, and its return value for the two observations, which the caller validates.
 
     Raises:
-        UsageError: It is not an nn.Module, or what it returns depends on more than parameters and observations.
+        UsageError: The network is not an nn.Module, or its outputs depend on more than parameters and observations.
     """
     samples = batched(observation_space, observation_space.sample(), observation_space.sample())
     pair = map_tree(torch.as_tensor, samples)

@@ -1,4 +1,4 @@
-"""What stands between a network's heads and an action distribution or action values (torch)."""
+"""Decoders: modules from a network's heads to the outputs of an action distribution or to action values (torch)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rlrun.policy.flat_parameters import FlatParameters
 
 
 class Decoder(nn.Module, ABC):
-    """Makes outputs [S, L, K] of what a network's heads put out; its parameters come with every call.
+    """Module that maps a network's heads to outputs [S, L, K], called functionally with given parameters.
 
     Attributes:
-        heads: The heads that it reads.
+        heads: Names of the heads that the decoder reads.
     """
 
     heads: ClassVar[tuple[str, ...]]
@@ -30,44 +30,44 @@ class Decoder(nn.Module, ABC):
     @abstractmethod
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Returns outputs [S, L, K].
+        """Outputs of the action distribution, or action values, [S, L, K].
 
         Args:
-            heads: What the network puts out for rows of observations, [S, L, ...].
-            columns: The rows' columns, of which `obs` and `actions` are looked at.
+            heads: Outputs of the network's heads, [S, L, ...].
+            columns: Columns of the batch; the decoder reads `obs` and `actions`.
         """
 
     @abstractmethod
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Returns a network that acts like this one behind another, without weights.
+        """Creates the acting network that applies this decoder to another network, with weights not yet loaded.
 
         Args:
-            network: The network.
-            slots: Where the decoder's parameters lie in the vector that is loaded, by their names here.
+            network: The acting network whose heads are decoded.
+            slots: Slices of the decoder's parameters in the loaded vector, by their names in the decoder.
         """
 
 
 def policy_outputs(
     decoding: Decoding | None, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]
 ) -> Tensor:
-    """Returns what describes action distributions, [S, L, K]: decoded heads, in which forbidden actions are masked.
+    """Masked outputs of the action distributions, [S, L, K]: decoded heads with forbidden actions masked.
 
     Args:
-        decoding: The decoder after the heads; None where the head `outputs` is the description.
+        decoding: Decoder of the heads; None where the head `outputs` needs no decoder.
         views: The policy's parameters by name.
-        heads: What the network puts out.
-        columns: The rows' columns.
+        heads: Outputs of the network's heads, [S, L, ...].
+        columns: Columns of the batch.
     """
     outputs = heads["outputs"] if decoding is None else decoding.outputs(views, heads, columns)
     return masked_tensor(outputs, columns["obs"])
 
 
 class Decoding:
-    """A decoder behind a network of a policy.
+    """Decoder of a policy's network, with the prefix of its parameters in the policy.
 
     Args:
         decoder: The decoder.
-        prefix: What the names of its parameters begin with in the policy.
+        prefix: Prefix of the decoder's parameter names in the policy.
     """
 
     def __init__(self, decoder: Decoder, prefix: str) -> None:
@@ -75,12 +75,12 @@ class Decoding:
         self.prefix = prefix
 
     def outputs(self, views: Mapping[str, Tensor], heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Returns outputs [S, L, K], with the parameters of the policy by name."""
+        """Decoded outputs [S, L, K], using the decoder's share of the policy's parameters."""
         own = {name.removeprefix(self.prefix): view for name, view in views.items() if name.startswith(self.prefix)}
         found: Tensor = functional_call(self.decoder, own, (heads, columns))
         return found
 
     def acting(self, network: TorchNetwork, table: FlatParameters, *more_heads: str) -> ActingNetwork:
-        """Returns what acts: the network with the heads that the decoder reads, and more, and the decoder."""
+        """Creates the acting network with the decoder's heads and `more_heads`, followed by the decoder."""
         inner = acting_network(network, table, heads=(*self.decoder.heads, *more_heads))
         return self.decoder.acting(inner, table.slots_of(self.prefix, 0))

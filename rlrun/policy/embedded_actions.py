@@ -1,4 +1,4 @@
-"""The learner's side of `rlrun.policy.action_embeddings` (torch)."""
+"""Decoder with action embeddings for the learner: the counterpart of `rlrun.policy.action_embeddings` (torch)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rlrun.policy.decoder import Decoder
 
 
 class EmbeddedActions(Decoder):
-    """From the embedding of an observation, the head `outputs` [S, L, D], to the fit of each listed action.
+    """Decoder to scaled dot products of the observation embedding (head `outputs` [S, L, D]) and action embeddings.
 
     Args:
         key: Part of the observation with the actions' features, [S, L, K, F].
-        features: F.
-        model: Says what follows the hidden layer, and how parameters begin.
-        width: D, also that of the hidden layer.
-        seed: Seed of the first parameters.
+        features: F, number of features per action.
+        model: Settings with the activation and the initialisation.
+        width: D, width of the embeddings and of the hidden layer.
+        seed: Seed of the initial parameters.
     """
 
     heads = ("outputs",)
@@ -44,12 +44,12 @@ class EmbeddedActions(Decoder):
 
     @override
     def forward(self, heads: Mapping[str, Tensor], columns: Mapping[str, Any]) -> Tensor:
-        """Returns the logits or values of the actions that the observations list, [S, L, K]."""
+        """Logits or Q values of the listed actions, [S, L, K]."""
         embedded = self.embedding(self.activation(self.hidden(columns["obs"][self.key].float())))
         fit: Tensor = (embedded @ heads["outputs"].unsqueeze(-1)).squeeze(-1) / math.sqrt(self.width)
         return fit
 
     @override
     def acting(self, network: ActingNetwork, slots: Mapping[str, ParameterSlot]) -> ActingNetwork:
-        """Returns the acting side."""
+        """Creates the acting network with action embeddings, with weights not yet loaded."""
         return EmbeddedOutputs(network, self.key, self.model.activation, slots)

@@ -1,4 +1,4 @@
-"""A module's parameters as one flat vector: the truth of which the module is a template (torch)."""
+"""Flat parameter vector of a module; the module itself is only a template (torch)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.nn.parameter_slot import ParameterSlot
 
 
 class FlatParameters:
-    """The table of a module's parameters in its flat vector, in the module's own order.
+    """Layout of a module's parameters in a flat vector [P], in the order of `named_parameters`.
 
     Args:
         module: The module.
@@ -31,16 +31,17 @@ class FlatParameters:
         self._by_name = {slot.name: slot for slot in slots}
 
     def gather(self, module: nn.Module) -> Tensor:
-        """Returns the module's parameters as a new flat vector [P] of float32."""
+        """Copies the module's parameters into a new flat float32 vector [P]."""
         return torch.cat([parameter.detach().reshape(-1).float() for parameter in module.parameters()])
 
     def views(self, flat: Tensor, leaf: Tensor | None = None, start: int = 0) -> dict[str, Tensor]:
-        """Returns the parameters by name, as views through which gradients flow.
+        """Differentiable views of the flat vector, as parameters by name.
 
         Args:
-            flat: All of them, [P].
-            leaf: Those from `start` on that stand in for the ones in `flat`, whole parameters; None for none.
-            start: Where they begin.
+            flat: All parameters, [P].
+            leaf: Slice from offset `start` that replaces the same slice of `flat`, at parameter boundaries; None for
+                no replacement.
+            start: Offset of `leaf` in the flat vector.
         """
         if leaf is None:
             return self._views(self.slots, flat)
@@ -55,14 +56,14 @@ class FlatParameters:
         return {slot.name: part.view(slot.shape) for slot, part in zip(slots, parts, strict=True)}
 
     def named(self, flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-        """Returns the parameters by name as arrays, for a checkpoint."""
+        """State dict of a flat vector: arrays by parameter name, for checkpoints."""
         return {slot.name: flat[slot.offset : slot.offset + slot.size].reshape(slot.shape) for slot in self.slots}
 
     def from_named(self, named: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Returns the flat vector of parameters by name.
+        """Flattens a state dict to a vector [P].
 
         Raises:
-            ValueError: If names or shapes are not this module's.
+            ValueError: If names or shapes differ from the module's.
         """
         if unknown := ", ".join(name for name in named if name not in self._by_name):
             raise ValueError(f"there is no parameter {unknown} here")
@@ -73,20 +74,20 @@ class FlatParameters:
         return np.concatenate([named[slot.name].ravel() for slot in self.slots]).astype(np.float32)
 
     def slot(self, name: str) -> ParameterSlot:
-        """Returns where a parameter lies.
+        """Slot (offset and shape) of a parameter by name.
 
         Raises:
-            ValueError: If there is none of that name.
+            ValueError: If no parameter has that name.
         """
         if name not in self._by_name:
             raise ValueError(f"there is no parameter {name}; there are {', '.join(self._by_name)}")
         return self._by_name[name]
 
     def range_under(self, prefix: str) -> tuple[int, int]:
-        """Returns where the parameters lie whose names begin with a prefix, as (offset, size).
+        """Contiguous slice of the parameters with a name prefix, as (offset, size).
 
         Raises:
-            ValueError: If there are none, or others lie between them.
+            ValueError: If no parameter has the prefix, or the parameters are not contiguous.
         """
         slots = [slot for slot in self.slots if slot.name.startswith(prefix)]
         if not slots:
@@ -97,11 +98,11 @@ class FlatParameters:
         return start, size
 
     def slots_of(self, prefix: str, start: int) -> dict[str, ParameterSlot]:
-        """Returns where a network's parameters lie in a slice of the flat vector, by their names in the network.
+        """Slots of a network's parameters in a slice of the flat vector, by their names in the network.
 
         Args:
-            prefix: What the names of its parameters begin with here.
-            start: Where the slice begins.
+            prefix: Prefix of the network's parameter names in the module.
+            start: Offset of the slice in the flat vector.
         """
         return {
             slot.name.removeprefix(prefix): replace(slot, offset=slot.offset - start)

@@ -1,4 +1,4 @@
-"""From a policy's settings to its heads, and to the decoder behind them where there is one (torch)."""
+"""Factories of the policy heads and of the optional decoder of a policy (torch)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlrun.policy.embedded_actions import EmbeddedActions
 
 
 def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
-    """Returns the heads of an action distribution.
+    """Head specs of a network for the action distribution.
 
     Raises:
-        UsageError: The parts of an action are to be drawn one after the other, and there is but one.
+        UsageError: The model is autoregressive, but the action has only one part.
     """
     if model.action_embeddings is not None:
         return (Head("outputs", "policy_head", model.decoder_width, gain=0.01),)
@@ -32,13 +32,13 @@ def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
 
 
 def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:
-    """Returns what stands between those heads and the distribution; None for nothing.
+    """Creates the decoder between the policy heads and the action distribution; None if no decoder is needed.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
-        actions: The policy's actions.
-        model: The settings.
-        seed: Seed of the first parameters.
+        actions: The policy's action space.
+        model: The model settings.
+        seed: Seed of the initial parameters.
     """
     if model.autoregressive:
         parts, width = chain_parts(actions), model.decoder_width
@@ -47,7 +47,7 @@ def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfi
 
 
 def embedding_decoder(leaves: ObservationTree, model: ModelConfig, seed: int) -> EmbeddedActions | None:
-    """Returns what compares an embedded observation with embedded actions; None where actions have no features."""
+    """Creates the decoder with action embeddings; None without `model.action_embeddings`."""
     key = model.action_embeddings
     if key is None:
         return None

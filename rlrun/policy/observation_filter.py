@@ -1,4 +1,4 @@
-"""Normalisation of observations by running statistics."""
+"""Observation normalisation by running mean and variance (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rlrun.data.tree import map_tree, named_leaves
 from rlrun.functional.moments import Moments
 
 CLIP = 10.0
-"""Bound of a normalised observation."""
+"""Clipping bound of normalised observations."""
 
 EPSILON = 1e-8
-"""Added to the variance before its root is taken."""
+"""Added to the variance before the square root."""
 
 
 class ObservationFilter:
-    """Shifts and scales the vectors of observations to mean 0 and variance 1, those of integers too.
+    """Normalises observation vectors, including integer vectors, to mean 0 and variance 1.
 
-    The statistics change only when new ones are loaded, with the weights: what acted on a fragment is what learns from
-    it. Images and choices pass as they are, and so does everything before the first statistics arrive.
+    Statistics are loaded only together with weights, so that acting and learning use equal statistics for a fragment.
+    Images and discrete parts are not normalised. Before the first statistics are loaded, nothing is normalised.
 
     Args:
         leaves: The tree of `ObservationLeaf`.
-        clip: Bound of a normalised number.
+        clip: Clipping bound of normalised observations.
     """
 
     def __init__(self, leaves: Any, *, clip: float = CLIP) -> None:
@@ -36,7 +36,7 @@ class ObservationFilter:
         self._scales: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def load(self, filters: Mapping[str, Moments]) -> None:
-        """Takes new statistics."""
+        """Loads the running statistics by name."""
         self._scales = {
             name: (
                 filters[name].mean.astype(np.float32),
@@ -53,7 +53,7 @@ class ObservationFilter:
         return map_tree(self._normalized, self.names, observations)
 
     def before(self, observations: Any) -> Any:
-        """Normalises a tree of observations without an action mask."""
+        """Normalises a tree of observations that lacks the action mask, as in a fragment's history."""
         if isinstance(self.names, str):
             return self._normalized(self.names, observations)
         return map_tree(lambda column, name: self._normalized(name, column), observations, self.names)
@@ -72,7 +72,7 @@ class ObservationFilter:
         return normalized.astype(np.float32, copy=False)
 
     def columns(self, observations: Any) -> dict[str, NDArray[Any]]:
-        """Returns the parts of raw observations that statistics are of, by name."""
+        """Parts of raw observations that are normalised, by the name of their statistics."""
         found: dict[str, NDArray[Any]] = {}
 
         def put(name: str, column: NDArray[Any]) -> None:
@@ -83,7 +83,7 @@ class ObservationFilter:
         return found
 
     def moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
-        """Returns the statistics of a fragment's observations [T, B, ...], where rows are filled [T, B], by name."""
+        """Moments of a fragment's observations [T, B, ...] by name, over the entries with `filled` [T, B]."""
         found: dict[str, Moments] = {}
         has_gaps = not filled.all()
 

@@ -1,4 +1,4 @@
-"""The learning side of a policy."""
+"""Base class of policies, as the learner sees them: module, parameters and forward pass."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rlrun.policy.flat_parameters import FlatParameters
 
 
 class Policy(ABC):
-    """A family of policies: one forward pass of its module on a batch, and what a worker needs in order to act like it.
+    """Policy family: a forward pass of the module for losses, and a behavior policy for rollout workers.
 
     Attributes:
-        module: The network, a template: its parameters are taken from the learner's flat vector.
-        parameters: Where each of them lies in that vector.
+        module: Template of the network, called functionally with parameters of the learner's flat vector.
+        parameters: Slices of the module's parameters in the flat vector.
         leaves: The parts of an observation, a tree of `ObservationLeaf`.
-        estimates: The values that it estimates: `action_values`, as the outputs of its behavior policy [B, A];
-            `state_values`, as `values` of its outputs; None for none.
+        estimates: Kind of value function: `action_values`, the outputs of the behavior policy [B, A]; `state_values`,
+            the attribute `values` of `outputs`; None without a value function.
     """
 
     estimates: ClassVar[Literal["action_values", "state_values"] | None] = None
@@ -33,30 +33,30 @@ class Policy(ABC):
 
     @property
     def acting_range(self) -> tuple[int, int]:
-        """Where the parameters that act lie in the flat vector, as (offset, size): all of them unless a family says."""
+        """Slice of the flat parameters needed for acting, as (offset, size); all parameters by default."""
         return 0, self.parameters.size
 
     @property
     def descended(self) -> str:
-        """Prefix of the names of the parameters that `Algorithm.loss` descends: all unless a family says."""
+        """Prefix of the names of the parameters that `Algorithm.loss` trains; all parameters by default."""
         return ""
 
     @abstractmethod
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """Arguments of this family's losses: one forward pass over the rows, or networks that make passes over them.
+        """Outputs of the networks on a batch, as arguments of the losses, computed at once or lazily.
 
         Args:
             views: The module's parameters by name.
             batch: Columns [S, L, ...].
-            target_views: Those of the target network; None if the learner keeps none.
+            target_views: The target network's parameters by name; None without a target network.
         """
 
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise that the losses take on rows [S, L], as further columns of the batch; none by default."""
+        """Samples the noise that the losses need on rows [S, L], as extra columns of the batch; none by default."""
         return {}
 
     @abstractmethod
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights."""
+        """Creates the behavior policy for rollout workers, with its weights not yet loaded."""

@@ -1,4 +1,4 @@
-"""Settings that every policy family reads."""
+"""Protocol of the settings that all policy families read."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rlrun.policy.reward_streams import RewardStreams
 
 
 class PolicyConfig(Protocol):
-    """The part of an algorithm's settings that every policy family reads; every `AlgorithmConfig` has it."""
+    """Protocol of the settings that all policy families read; every `AlgorithmConfig` implements this protocol."""
 
     @property
     def model(self) -> ModelConfig:
-        """The network."""
+        """Network settings."""
 
     @property
     def normalize_observations(self) -> bool:
-        """Whether observations are shifted and scaled."""
+        """Whether observations are normalised by running statistics."""
 
     @property
     def reward_streams(self) -> RewardStreams:
-        """Streams of rewards, each of which has a value head."""
+        """Additional reward streams, each with a value head."""

@@ -1,4 +1,4 @@
-"""What acts at random (NumPy)."""
+"""Uniformly random behavior policy (NumPy)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from rlrun.policy.weights import Weights
 
 
 class RandomExploration(Exploration):
-    """Takes actions each as likely as any other that is allowed.
+    """Exploration by uniformly random allowed actions.
 
     Args:
-        space: The env's actions.
-        actions: The policy's own.
+        space: The env's action space.
+        actions: The policy's own action space.
     """
 
     def __init__(self, space: gymnasium.Space[Any], actions: ActionSpace) -> None:
@@ -59,10 +59,10 @@ class RandomExploration(Exploration):
 
 
 class NoNetwork:
-    """Says nothing of what it observes, [B, K].
+    """Placeholder network whose outputs [B, K] are zeros.
 
     Args:
-        num_outputs: K.
+        num_outputs: K, number of outputs.
     """
 
     state_size = 0
@@ -71,7 +71,7 @@ class NoNetwork:
         self.num_outputs = num_outputs
 
     def load(self, flat: Floats) -> None:
-        """Takes no parameters."""
+        """Ignores the parameters: the placeholder network has none."""
 
     def __call__(
         self,
@@ -80,19 +80,19 @@ class NoNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Returns zeros."""
+        """Zero outputs [B, K], without recurrent state."""
         slots = len(leaves(inputs["obs"])[0])
         return {"outputs": np.zeros((slots, self.num_outputs), np.float32)}, None
 
 
 class RandomBehavior(BehaviorPolicy):
-    """Acts at random wherever it is asked, where likeliest actions are asked for too.
+    """Behavior policy with uniformly random actions, in evaluation as well as while collecting.
 
     Args:
         spaces: Observation and action space of the env.
 
     Raises:
-        UsageError: If a space is of a kind that no policy takes.
+        UsageError: If the kind of a space is not supported.
     """
 
     def __init__(self, spaces: Spaces) -> None:

@@ -1,6 +1,6 @@
-"""What fragments tell besides actions: log-probabilities and values, for on-policy losses and first priorities (NumPy).
+"""Extra columns of fragments: behavior log-probabilities and values, for losses and initial priorities (NumPy).
 
-Without one of these a fragment holds raw observations and actions, as a replay keeps them.
+Without a recorder, fragments hold raw observations and actions, as stored in replay buffers.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rlrun.policy.behavior import BehaviorPolicy
 
 
 class LogProbsAndValues:
-    """`logp` [T, B] of the actions and `values` [T + 1, B] of filtered observations.
+    """Recorder of log-probabilities `logp` [T, B] and state values `values` [T + 1, B]; filters the observations.
 
-    Values that the network does not give with every step come from one pass over the whole fragment. Those of a
-    recurrent network follow from its state: it gives all of them, of an episode's final observation too, and that
-    behind the fragment without moving the state.
+    Values that are not computed at every step come from one pass over the whole fragment. A recurrent network computes
+    all values from its state, including those of final observations. The bootstrap value after the fragment leaves
+    the recurrent state unchanged.
 
     Args:
-        action_space: The distributions.
-        value_network: Has the values' heads; None where the network that acts is recurrent and has them.
-        heads: The heads of values by column, those of further streams of rewards among them.
+        action_space: Action space with the behavior policy's distributions.
+        value_network: Network with the value heads; None where the acting network is recurrent and has these heads.
+        heads: Value heads by column, including those of the additional reward streams.
     """
 
     reads_heads = True
@@ -43,23 +43,23 @@ class LogProbsAndValues:
     ) -> None:
         self.action_space = action_space
         self.value_network = value_network
-        self.heads = dict(heads)  # a view of a mapping does not travel
+        self.heads = dict(heads)  # a mapping proxy cannot be pickled
         self._come_along = False
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the value network's parameters from the flat acting parameters [A]."""
         if self.value_network is not None:
             self.value_network.load(flat)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns empty `outputs` [T, B, K] and values [T + 1, B]."""
+        """Allocates the columns `outputs` [T, B, K] and values [T + 1, B] (NaN)."""
         return {
             "outputs": np.empty((length, slots, self.action_space.num_outputs), np.float32),
             **{column: np.full((length + 1, slots), np.nan, np.float32) for column in self.heads},
         }
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records the outputs, and the values if they come along."""
+        """Records the distribution's outputs of a step, and the values if the network computed them."""
         self._come_along = "value" in heads
         batch["outputs"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
         if self._come_along:
@@ -68,9 +68,10 @@ class LogProbsAndValues:
                 batch[column][where] = values if acts is None else values[acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Filters the observations, and adds log-probabilities and missing values.
+        """Normalises the observations of a fragment, and adds log-probabilities and missing values.
 
-        A closing value that is there already is that of a step which goes on, from when it was taken.
+        A closing value that is already recorded is kept: it belongs to an unfinished step and was computed when that
+        step was taken.
         """
         policy.filter_fragment(batch)
         seen = viewed(batch)
@@ -90,5 +91,5 @@ class LogProbsAndValues:
             values[missing:] = heads[head].reshape(-1, values.shape[1])
 
     def value_inputs(self, batch: SampleBatch) -> Any:
-        """Returns what the value network sees, a tree of [T + 1, B, ...]."""
+        """Inputs of the value network, a tree of [T + 1, B, ...]."""
         return batch["obs"]

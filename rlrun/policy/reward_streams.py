@@ -1,4 +1,4 @@
-"""Streams of rewards: the env's own, and those of curiosity and of costs, each with a value head of its own."""
+"""Reward streams: extrinsic, intrinsic (curiosity) and cost (constraint), each with its own value head."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
     from rlrun.policy.curiosity_config import CuriosityConfig
 
 INTRINSIC = "intrinsic"
-"""Name of the stream of curiosity's rewards."""
+"""Name of the intrinsic reward stream of curiosity."""
 
 COST = "cost"
-"""Name of the stream of costs that are bounded."""
+"""Name of the cost stream of a constrained MDP."""
 
 INTRINSIC_REWARDS = "intrinsic_rewards"
 """Column of intrinsic rewards, [T, B]."""
 
 CURIOSITY_OBS, CURIOSITY_NEXT_OBS = "curiosity_obs", "curiosity_next_obs"
-"""Columns of the observation before and after a step as curiosity's networks see it, trees of [T, B, ...]."""
+"""Columns of the observation before and after a step, as inputs of the novelty networks, trees of [T, B, ...]."""
 
 
 @dataclass(frozen=True)
 class RewardStream:
-    """A reward of each step, whose returns have a value head of their own.
+    """Reward stream: one reward per step, with its own discount, GAE parameter and value head.
 
     Attributes:
-        name: Its name, "" of the env's own rewards.
-        rewards: Column of its rewards, [T, B].
-        gamma: Discount.
-        gae_lambda: Weight between one-step (0) and Monte Carlo (1) advantages.
-        is_episodic: Whether its returns end with an episode, or continue in the next one of the env slot.
-        weight: Weight of its advantages in the sum that the policy climbs; None: they are not in that sum.
+        name: Name of the stream; "" for the extrinsic rewards.
+        rewards: Column of the stream's rewards, [T, B].
+        gamma: Discount factor of the stream.
+        gae_lambda: GAE lambda: 0 for one-step, 1 for Monte Carlo advantages.
+        is_episodic: Whether returns end with the episode; otherwise they continue in the env slot's next episode.
+        weight: Weight of the stream's advantages in the policy gradient; None excludes the stream.
     """
 
     name: str
@@ -44,17 +44,17 @@ class RewardStream:
     weight: float | None = 1.0
 
     def column(self, what: str) -> str:
-        """Returns the name of a column of this stream: `values`, `advantages` or `value_targets`."""
+        """Name of this stream's column of `values`, `advantages` or `value_targets`."""
         return f"{self.name}_{what}" if self.name else what
 
 
 @dataclass(frozen=True)
 class RewardStreams:
-    """The streams of rewards that an algorithm learns from, besides the env's own.
+    """Additional reward streams of an algorithm: intrinsic rewards and constrained costs.
 
     Attributes:
-        curiosity: Settings of intrinsic rewards; None for none.
-        constraint: Settings of the costs that are bounded; None for none.
+        curiosity: Settings of intrinsic rewards; None for no intrinsic rewards.
+        constraint: Settings of the constrained costs; None for no constraint.
     """
 
     curiosity: CuriosityConfig | None = None
@@ -62,7 +62,7 @@ class RewardStreams:
 
     @property
     def further(self) -> tuple[RewardStream, ...]:
-        """The streams besides the env's own."""
+        """Additional (intrinsic or cost) reward streams."""
         streams = []
         if (own := self.curiosity) is not None:
             streams.append(
@@ -81,30 +81,32 @@ class RewardStreams:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the streams besides the env's own, in the order of their value heads."""
+        """Names of the additional (intrinsic or cost) reward streams, in the order of their value heads."""
         return tuple(stream.name for stream in self.further)
 
     def all(self, gamma: float, gae_lambda: float) -> tuple[RewardStream, ...]:
-        """Returns all streams, the env's own first.
+        """All reward streams, with the extrinsic stream first.
 
         Args:
-            gamma: Discount of the env's own rewards.
-            gae_lambda: Weight between one-step (0) and Monte Carlo (1) advantages of the env's own rewards.
+            gamma: Discount factor of the extrinsic rewards.
+            gae_lambda: GAE lambda of the extrinsic rewards: 0 for one-step, 1 for Monte Carlo advantages.
         """
         weight = 1.0 if self.curiosity is None else self.curiosity.extrinsic_coeff
         return (RewardStream("", "rewards", gamma, gae_lambda, weight=weight), *self.further)
 
 
 ENV_ALONE = RewardStreams()
-"""No rewards but the env's own."""
+"""Only the extrinsic reward stream."""
 
 
 def weighted_advantages(streams: Sequence[RewardStream], columns: Mapping[str, Any]) -> Any:
-    """Returns the weighted sum of advantages that the policy climbs, as an array or tensor like its parts.
+    """Weighted sum of the reward streams' advantages, for the policy gradient, with the advantages' shape and type.
+
+    If only one stream has a weight, the advantages of that stream are returned unscaled.
 
     Args:
-        streams: The streams of rewards, the env's own first.
-        columns: Advantages by the name of their column.
+        streams: The reward streams, the extrinsic one first.
+        columns: Advantages by column name.
     """
     climbed = [stream for stream in streams if stream.weight is not None]
     if len(climbed) == 1:

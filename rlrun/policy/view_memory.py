@@ -1,4 +1,4 @@
-"""What a behavior policy with views keeps of each slot's episode while it acts (NumPy)."""
+"""View memory: recent observations, actions and rewards per env slot, for behavior policies with views (NumPy)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from rlrun.policy.action_spaces.action_space import ActionSpace
 Flags = NDArray[np.bool_]
 
 COLUMNS = {VIEW_FRAMES: "obs", VIEW_PREV_ACTIONS: "actions", VIEW_PREV_REWARDS: "prev_rewards"}
-"""What the parts of a view are called in a fragment's history."""
+"""Names of the parts of a view in a fragment's history."""
 
 
 class ViewMemory:
-    """The last observations, actions and rewards of each slot's episode, as the network sees them.
+    """Buffer of the last observations, actions and rewards of each slot's episode, as network inputs.
 
-    It also carries from one fragment to the next what comes before its first rows.
+    The memory also carries the history before a fragment's first rows from one fragment to the next.
 
     Args:
         leaves_of: The tree of `ObservationLeaf` of the view.
@@ -52,7 +52,7 @@ class ViewMemory:
         self._history: dict[str, Any] = {}
 
     def begin(self, starts: Flags) -> None:
-        """Is told in which slots an episode begins with the next observation, [B]."""
+        """Clears the memory in slots whose next observation starts an episode, [B]."""
         if len(self._steps) != len(starts):
             self._steps, self._given = np.full(len(starts), NOT_SHOWN, np.int32), np.zeros(len(starts))
             self._seen, self._history = {}, {}
@@ -62,16 +62,16 @@ class ViewMemory:
                 leaf[starts] = nothing
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Is told what the slots were given, [B]; it counts for the next observation of each."""
+        """Adds the last rewards [B] to the previous reward of each slot's next observation."""
         if len(self._given) == len(rewards):
             self._given += rewards
 
     def see(self, observations: Any, acts: Flags | None) -> Any:
-        """Returns the view of raw observations [B, ...]; of slots that do not act nothing moves.
+        """Adds raw observations [B, ...] to the memory and returns their view; slots that do not act are unchanged.
 
         Args:
             observations: A tree of [B, ...].
-            acts: Which slots act, [B]; None for all.
+            acts: Mask of the slots that act, [B]; None for all.
         """
         name = VIEW_FRAMES if self._has_frames else VIEW_OBS
         parts = split(observations, name)
@@ -90,60 +90,60 @@ class ViewMemory:
         return {**parts, **self._seen}
 
     def record(self, batch: SampleBatch, where: Any, acts: Flags | None) -> None:
-        """Records how far the episodes are that `see` was shown last, and what their last steps gave.
+        """Records the episode step and previous reward of the observations last passed to `see`.
 
         Args:
             batch: The fragment's columns.
-            where: Index of the cells to fill.
-            acts: Which slots act, [B]; None for all.
+            where: Index of the (t, b) entries to fill.
+            acts: Mask of the slots that act, [B]; None for all.
         """
         slots: Any = slice(None) if acts is None else acts
         batch[EPISODE_STEPS][where] = self._steps[slots]
         batch[PREV_REWARDS][where] = self._rewards[slots]
 
     def act(self, actions: NDArray[Any], acts: Flags | None) -> None:
-        """Is told what was chosen, [B, ...]."""
+        """Adds the chosen actions [B, ...] to the previous actions of the slots that act."""
         if VIEW_PREV_ACTIONS in self._seen:
             own = actions.reshape(len(actions), *self._action_space.action_shape)
             _push(self._seen[VIEW_PREV_ACTIONS], own, slice(None) if acts is None else acts)
 
     def replace_actions(self, actions: NDArray[Any]) -> None:
-        """Is told that other actions were taken than those chosen last, [B, ...]."""
+        """Replaces the last previous actions by the actions actually executed, [B, ...]."""
         if VIEW_PREV_ACTIONS in self._seen:
             self._seen[VIEW_PREV_ACTIONS][:, -1] = actions
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns empty columns for what `record` records, [T + 1, B]."""
+        """Allocates the columns that `record` fills, [T + 1, B]."""
         return {
             EPISODE_STEPS: np.full((length + 1, slots), NOT_SHOWN, np.int32),
             PREV_REWARDS: np.zeros((length + 1, slots), np.float32),
         }
 
     def close(self, batch: SampleBatch, starts: Flags, shown: Flags) -> None:
-        """Records of the observations behind a fragment how far their episodes are, and what the last steps gave.
+        """Records the episode step and previous reward of a fragment's closing observations.
 
         Args:
             batch: The fragment's columns; the closing row is filled.
-            starts: In which slots an episode begins with it, [B].
-            shown: Which slots show one, [B].
+            starts: Mask of the slots whose closing observation starts an episode, [B].
+            shown: Mask of the slots that have a closing observation, [B].
         """
-        self.begin(np.zeros(len(starts), np.bool_))  # there may have been nobody to act for so far
+        self.begin(np.zeros(len(starts), np.bool_))  # no slot may have acted so far
         steps = np.where(starts, 0, self._steps + 1)
         batch[EPISODE_STEPS][-1] = np.where(shown, steps, NOT_SHOWN)
         batch[PREV_REWARDS][-1] = np.where(shown & (steps > 0), self._given, 0.0)
 
     def carry(self, batch: SampleBatch) -> None:
-        """Puts what came before a recorded fragment into it, and keeps what comes before the next one."""
+        """Adds the history before a recorded fragment to its columns, and keeps the history for the next fragment."""
         if not self._history:
             self._history = self._empty_history(batch)
         batch[HISTORY] = self._history
         self._history = history_after(self._history, batch)
 
     def _what_is_before(self, observed: Any) -> dict[str, Any]:
-        """Returns the parts of a view before an episode's start, [K, ...] each.
+        """Padding of each part of a view before an episode's start, [K, ...].
 
         Args:
-            observed: An array of the type of each part of an observation, without its action mask.
+            observed: A tree of observations, for their types, without the action mask.
         """
         found: dict[str, Any] = {}
 
@@ -162,13 +162,13 @@ class ViewMemory:
         return found
 
     def _empty_history(self, batch: SampleBatch) -> dict[str, Any]:
-        """Returns what comes before a first fragment: nothing but what stands before an episode's start."""
+        """History before the first fragment: only the padding before an episode's start."""
         slots = batch[EPISODE_STEPS].shape[1]
 
         def rows(leaf: NDArray[Any]) -> NDArray[Any]:
             return np.repeat(leaf[:, None], slots, axis=1)
 
-        # A row's own observation and reward are no history, and row 0 is what stands before an episode's start.
+        # A row's own observation and reward are no history, and row 0 is the padding before an episode's start.
         nothing = self._nothing or self._what_is_before(split(batch["obs"], VIEW_OBS)[VIEW_OBS])
         history = {COLUMNS[name]: map_tree(rows, tree) for name, tree in nothing.items()}
         if "actions" in history:
@@ -176,7 +176,7 @@ class ViewMemory:
         return history
 
     def state(self) -> dict[str, Any]:
-        """Returns what it keeps."""
+        """State of the memory: episode steps, rewards, view contents and history."""
         return {
             "steps": self._steps.copy(),
             "given": self._given.copy(),
@@ -185,13 +185,13 @@ class ViewMemory:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self._steps, self._given = np.array(state["steps"], np.int32), np.array(state["given"], np.float64)
         self._seen, self._history = map_tree(np.array, dict(state["seen"])), map_tree(np.array, dict(state["history"]))
         self._nothing = self._what_is_before(self._seen.get(VIEW_FRAMES)) if self._seen else {}
 
 
 def _push(kept: NDArray[Any], latest: NDArray[Any], slots: Any) -> None:
-    """Puts the latest [B, ...] behind what is kept [B, K, ...] of some slots, whose oldest goes."""
+    """Appends the latest entries [B, ...] to the buffers [B, K, ...] of the given slots, and drops the oldest."""
     kept[slots, :-1] = kept[slots, 1:]
     kept[slots, -1] = latest[slots]

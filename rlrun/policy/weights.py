@@ -1,4 +1,4 @@
-"""What a broadcast carries."""
+"""Weights of a policy, as broadcast from the learner to rollout workers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlrun.functional.moments import Moments
 
 @dataclass(frozen=True)
 class LearningWeights:
-    """What goes along for who learns on the acting side.
+    """Learner state in a broadcast, for learners on the rollout side.
 
     Attributes:
         flat: All parameters, [P].
-        optimizer: The optimizer's tensors by name, if who learns is to go on from them instead of its own.
-        target: The target network's parameters, [P]; None if who learns is to keep those it has.
+        optimizer: Optimizer state by name, which replaces the receiver's; empty to keep the receiver's.
+        target: The target network's parameters, [P]; None to keep the receiver's.
     """
 
     flat: NDArray[np.float32]
@@ -28,17 +28,17 @@ class LearningWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """A policy's parameters and statistics at one moment of learning.
+    """Snapshot of a policy's parameters, running statistics and schedules.
 
     Attributes:
-        version: How many broadcasts came before it.
-        acting: The parameters that act, [A]: the slice of the flat vector that `Policy.acting_range` names.
+        version: Number of earlier broadcasts.
+        acting: Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`.
         filters: Running statistics by name: `observations/<part>` for the observation filter, `returns` for reward
             scaling.
-        env_steps: Env steps taken when it was made, for schedules on the acting side.
-        schedules: Settings that change with the env steps, by name.
-        learning: All parameters, for who learns on the acting side; None where nobody does.
-        lineup: Who may sit in a seat of a league, whose weights these are then; None of a policy.
+        env_steps: Env steps taken at the time of the snapshot, for schedules on the rollout side.
+        schedules: Scheduled settings by name, as functions of the env steps.
+        learning: Learner state for learners on the rollout side; None without such learners.
+        lineup: Opponents of a league seat, where these are a seat's weights; None for the weights of a policy.
     """
 
     version: int
@@ -52,12 +52,12 @@ class Weights:
 
 @dataclass(frozen=True)
 class Member:
-    """A frozen opponent: a policy with the weights of one moment, or a script.
+    """Frozen opponent of a league: a snapshot of a policy, or a scripted opponent.
 
     Attributes:
-        name: What it is called, one name for one set of weights; of a script `module:Name`.
-        policy: The policy whose weights they are; "" of a script.
-        weights: The weights; None of a script.
+        name: Unique name of the snapshot; `module:Name` for a script.
+        policy: Name of the policy that the snapshot was taken of; "" for a script.
+        weights: Weights of the snapshot; None for a script.
     """
 
     name: str
@@ -67,11 +67,11 @@ class Member:
 
 @dataclass(frozen=True)
 class Lineup:
-    """Who may sit in a seat, and how often.
+    """Distribution over the opponents of a league seat.
 
     Attributes:
         members: The opponents.
-        probabilities: Of each, [M]; they add up to 1.
+        probabilities: Sampling probability of each opponent, [M]; the sum is 1.
     """
 
     members: tuple[Member, ...]

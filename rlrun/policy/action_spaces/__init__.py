@@ -1,1 +1,1 @@
-"""How actions are drawn, scored and turned into an env's own, a file per kind of action space."""
+"""Action spaces: sampling, log-probability and conversion to env actions, one file per kind of space."""

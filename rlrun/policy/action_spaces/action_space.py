@@ -1,8 +1,8 @@
-"""What every action space gives to a policy (NumPy) and to a loss (torch).
+"""Interfaces of action spaces: samplers for behavior policies (NumPy) and distributions for losses (torch).
 
-A network describes an action distribution by one array of `outputs` [..., K]. Each file of this room holds both sides
-of one family: its sampler in NumPy, which acts, and its distribution in torch, which a loss is a function of. Torch is
-imported where a distribution needs it, so that a rollout worker does without.
+A network parametrises an action distribution by one array of `outputs` [..., K]. Each file of this package holds one
+family: its sampler in NumPy for acting, and its distribution in torch for losses. Torch is imported lazily, so that
+rollout workers run without torch.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Actions = NDArray[Any]
 
 
 class ActionSpace(ABC):
-    """A policy's own actions over an env's action space; plain data, so it travels to workers.
+    """Action space of a policy: conversion between env actions and the policy's own representation of actions.
 
-    The policy's own actions are what a batch stores and a loss is about.
+    Batches store, and losses use, the policy's own actions. Instances are picklable plain data for rollout workers.
 
     Attributes:
-        num_outputs: K, numbers that describe one distribution or action.
-        num_log_stds: How many of them, the last ones, are log standard deviations that no observation decides.
+        num_outputs: K, network outputs that parametrise one distribution or action.
+        num_log_stds: Number of state-independent log standard deviations, the last of the K outputs.
         action_shape: Shape of one of the policy's own actions.
-        action_dtype: Their type.
+        action_dtype: NumPy type of the policy's own actions.
     """
 
     num_outputs: int
@@ -39,69 +39,69 @@ class ActionSpace(ABC):
 
     @abstractmethod
     def mode(self, outputs: Floats) -> Actions:
-        """Returns the likeliest of the policy's own actions, [B, *action_shape]."""
+        """Mode of the action distributions, as the policy's own actions [B, *action_shape]."""
 
     @abstractmethod
     def to_env(self, actions: Actions) -> Any:
-        """Turns the policy's own actions [N, *action_shape] into elements of the env's action space."""
+        """Converts the policy's own actions [N, *action_shape] to elements of the env's action space."""
 
     @abstractmethod
     def from_env(self, actions: Any) -> Actions:
-        """Turns elements of the env's action space, [N, ...], into the policy's own actions: the inverse of `to_env`.
+        """Converts elements of the env's action space [N, ...] to the policy's own actions: the inverse of `to_env`.
 
-        What `to_env` clips is not brought back.
+        Clipping by `to_env` is not inverted.
         """
 
 
 class StochasticActions(Protocol):
-    """An action space with a distribution over it."""
+    """Protocol of action spaces with a stochastic policy: NumPy sampling and log-probabilities."""
 
     @property
     def num_outputs(self) -> int:
-        """K, numbers that describe one distribution."""
+        """K, network outputs that parametrise one distribution."""
         ...
 
     @property
     def num_noise(self) -> int:
-        """Numbers of noise that one action is drawn by."""
+        """Number of noise variables per sampled action."""
         ...
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws noise for a block of actions, [*shape, ...]."""
+        """Samples the noise for a block of actions, [*shape, num_noise]."""
         ...
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Draws the policy's own actions [B, *action_shape] from outputs [B, K] and noise [B, ...]."""
+        """Samples the policy's own actions [B, *action_shape], by outputs [B, K] and given noise [B, ...]."""
         ...
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Returns the log-probability of the policy's own actions; leading dimensions as given."""
+        """Log-probability of the policy's own actions, with the leading dimensions of the outputs."""
         ...
 
 
 class Distribution(ABC):
-    """A batch of distributions over actions (torch).
+    """Batch of action distributions (torch).
 
     Every method reduces over the parts of an action, so results have the leading dimensions only.
 
     Attributes:
-        outputs: What describes them, [..., K].
+        outputs: Parameters of the distributions, [..., K].
     """
 
     outputs: Tensor
 
     @abstractmethod
     def like(self, outputs: Tensor) -> Self:
-        """Returns distributions of the same kind that other outputs [..., K] describe."""
+        """Copy of this distribution with other network outputs [..., K]."""
 
     @abstractmethod
     def kl(self, other: Self) -> Tensor:
-        """Returns the Kullback-Leibler divergence of another distribution from this one, KL(self || other), [...]."""
+        """KL divergence KL(self || other), [...]."""
 
     @abstractmethod
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the log-probability (density for continuous actions) of the policy's own actions, [...]."""
+        """Log-probability (log-density for continuous actions) of the policy's own actions, [...]."""
 
     @abstractmethod
     def entropy(self) -> Tensor:
-        """Returns the entropy in nats, [...]."""
+        """Entropy in nats, [...]."""

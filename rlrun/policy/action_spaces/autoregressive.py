@@ -1,9 +1,9 @@
-"""Parts of an action that are drawn one after the other, each given those before it (NumPy).
+"""Autoregressive action distributions: parts of an action sampled in order, each given the previous parts (NumPy).
 
-The network's head `outputs` describes every part as if it stood alone. What the parts before add comes from a hidden
-layer for each part but the first, of which the head `chain` gives the share of the observation. So what a network puts
-out in the end are the outputs of the parts' conditional distributions, given the parts that were drawn: their product
-is the joint distribution, and its log-probability is exact.
+The network's head `outputs` parametrises each part without the others. Each part but the first adds a correction by
+its own hidden layer; the head `chain` holds the observation's contribution to these layers. The final outputs
+parametrise the conditional distributions given the sampled parts. Their product is the joint distribution, with exact
+log-probability.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from rlrun.policy.action_spaces.multi_discrete import MultiDiscreteActions
 from rlrun.policy.action_spaces.product import Part, ProductActions
 
 CHAIN = "chain"
-"""Head with the observation's share of the hidden layers of all parts but the first, [B, (P - 1) * H]."""
+"""Name of the head with the observation's inputs to the hidden layers of all parts but the first, [B, (P - 1) * H]."""
 
 
 def chain_parts(actions: AnyActions) -> tuple[Part, ...]:
-    """Returns the parts of an action in the order in which they are drawn: the space's own.
+    """Parts of an action in sampling order, which is the order of the space.
 
-    Each choice of a MultiDiscrete is a part. The bits of a MultiBinary, or the numbers of a Box, are one together.
+    Each choice of a MultiDiscrete is a part. All bits of a MultiBinary form one part, as do all numbers of a Box.
 
     Raises:
-        UsageError: If there is but one part.
+        UsageError: If the action has only one part.
     """
     parts: list[Part] = []
     for part in _parts_of(actions):
@@ -67,7 +67,7 @@ def _parts_of(actions: AnyActions) -> Sequence[Part]:
 
 
 def _choices_of(part: Part) -> list[Part]:
-    """Returns the choices of a MultiDiscrete part, a part each."""
+    """Splits a MultiDiscrete part into one part per choice."""
     assert isinstance(part.actions, MultiDiscreteActions)
     found, first = [], 0
     for number, size in enumerate(part.actions.sizes):
@@ -86,21 +86,21 @@ def _choices_of(part: Part) -> list[Part]:
 
 
 def encoded_width(part: Part) -> int:
-    """Returns how many numbers tell the parts behind what a part is: a one-hot vector of a choice, or its own."""
+    """Width of a part's encoding as input to later parts: one-hot for Discrete, the raw numbers for others."""
     width: int = part.columns.stop - part.columns.start
     return part.actions.num_outputs if isinstance(part.actions, DiscreteActions) else width
 
 
 class AutoregressiveOutputs:
-    """A network whose outputs are those of each part given the parts before it, which are drawn on the way.
+    """Acting network with an autoregressive decoder, which samples the parts of an action in order.
 
     Args:
-        network: Has the heads `outputs` and `chain`.
-        parts: The parts, first to last.
-        action_shape: Shape of a row of actions, (D,).
-        action_dtype: Its type.
-        activation: What follows the hidden layers.
-        slots: Where its own parameters lie in the vector that is loaded, by name.
+        network: The inner network, with the heads `outputs` and `chain`.
+        parts: The parts of an action, first to last.
+        action_shape: Shape of one action, (D,).
+        action_dtype: NumPy type of the actions.
+        activation: Activation of the decoder's hidden layers.
+        slots: Slices of the decoder's parameters in the loaded vector, by name.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class AutoregressiveOutputs:
         self._widths = [encoded_width(part) for part in parts]
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the flat parameters [A] of the network and the decoder."""
         self.network.load(flat)
 
         def parameter(name: str) -> Floats:
@@ -146,9 +146,9 @@ class AutoregressiveOutputs:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Takes one step, and draws actions by noise [B, ...]; without noise it takes the likeliest of each part.
+        """Runs one step and samples actions by noise [B, ...]; without noise, takes the mode of each part.
 
-        There is one head more: `actions` [B, D], those that the outputs are given.
+        The heads also hold `actions` [B, D], the sampled actions on which the outputs are conditioned.
         """
         heads, after = self.network(inputs, state, episode_starts)
         chain = heads.pop(CHAIN)

@@ -1,4 +1,4 @@
-"""Units of a Box's bounds, in which continuous policies act (NumPy)."""
+"""Rescaling of Box actions to [-1, 1] by the bounds (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rlrun.policy.action_spaces.action_space import Actions, Floats
 
 
 class BoxScale:
-    """Between a Box's own numbers and units of its bounds, in which -1 and 1 stand for the lower and the upper one.
+    """Affine map between a Box's bounds and [-1, 1].
 
-    A coordinate without two finite bounds keeps its own numbers.
+    Coordinates without two finite bounds are not rescaled.
 
     Args:
-        space: The env's space.
+        space: The env's action space.
 
     Attributes:
         size: Number of coordinates.
-        bounded: Which of them have two finite bounds, [size].
+        bounded: Mask of the coordinates with two finite bounds, [size].
     """
 
     def __init__(self, space: gymnasium.spaces.Box) -> None:
@@ -34,13 +34,13 @@ class BoxScale:
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
     def to_env(self, actions: Actions) -> Actions:
-        """Turns actions [N, size] in units of the bounds into elements of the space, clipped, [N, *shape]."""
+        """Rescales actions [N, size] from [-1, 1] to the Box and clips them to its bounds, [N, *shape]."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)
         result: Actions = scaled.astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 
     def from_env(self, actions: Actions) -> Floats:
-        """Turns elements of the space, [N, *shape], into units of the bounds, [N, size]; 0 where both bounds agree."""
+        """Rescales Box actions [N, *shape] to [-1, 1], [N, size]; 0 where the lower bound equals the upper."""
         own = actions.reshape(len(actions), self.size).astype(np.float32)
         scaled: Floats = np.divide(
             own - self.middle, self.half_range, out=np.zeros_like(own), where=self.half_range > 0
@@ -49,14 +49,14 @@ class BoxScale:
 
 
 def bounded_box(space: gymnasium.Space[Any], family: str) -> BoxScale:
-    """Returns the scale of a space all of whose coordinates are bounded.
+    """Rescaling of a fully bounded Box action space; refuses other spaces.
 
     Args:
         space: The action space.
-        family: What wants it, for the message.
+        family: Name of the policy family that needs bounds, for the error message.
 
     Raises:
-        UsageError: If it is no Box of floats with finite bounds.
+        UsageError: If the space is not a Box of floats with finite bounds.
     """
     if not isinstance(space, gymnasium.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         raise UsageError(f"{family} acts in a Box of floats, not in {space}")

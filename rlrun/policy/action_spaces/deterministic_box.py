@@ -1,4 +1,4 @@
-"""Bounded Box: one action for an observation, in units of the bounds, with noise around it (NumPy)."""
+"""Deterministic policies in a bounded Box, rescaled to [-1, 1], with additive action noise (NumPy)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rlrun.policy.action_spaces.box_scale import BoxScale
 
 
 class DeterministicBoxActions(ActionSpace):
-    """Actions between -1 and 1 that outputs [..., D] say, not draw.
+    """Deterministic actions in [-1, 1], computed from outputs [..., D] without sampling.
 
     Args:
-        scale: The env's space, all of it bounded.
-        squashes: Whether tanh brings outputs between -1 and 1; they lie there by themselves otherwise.
+        scale: Rescaling of the env's action space, which is fully bounded.
+        squashes: Whether tanh is applied to the outputs; without it, outputs must already lie in [-1, 1].
     """
 
     action_dtype = np.float32
@@ -28,25 +28,25 @@ class DeterministicBoxActions(ActionSpace):
         self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws standard normal numbers, [*shape, D]."""
+        """Samples standard normal noise, [*shape, D]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Returns the action."""
+        """Deterministic actions in [-1, 1], [..., D]."""
         return np.tanh(outputs) if self.squashes else outputs
 
     def shifted(self, outputs: Floats, by: Floats) -> Actions:
-        """Shifts the actions [B, D] and keeps them within the bounds."""
+        """Adds noise [B, D] to the deterministic actions and clips the sum to [-1, 1]."""
         shifted: Floats = self.mode(outputs) + by
         return shifted.clip(-1, 1)
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Goes to the env's own bounds."""
+        """Rescales actions [N, D] from [-1, 1] to the env's bounds."""
         return self.scale.to_env(actions)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Goes to units of the bounds."""
+        """Rescales env actions [N, *shape] to [-1, 1] and clips them, [N, D]."""
         return self.scale.from_env(actions).clip(-1, 1)

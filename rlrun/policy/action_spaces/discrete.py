@@ -1,4 +1,4 @@
-"""Discrete(n, start): one choice among n."""
+"""Discrete action space: categorical distributions and greedy Q actions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def gumbel(generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Draws standard Gumbel noise; arg max (logits + noise) is a sample of softmax(logits)."""
+    """Samples standard Gumbel noise; argmax (logits + noise) is a sample of softmax(logits)."""
     exponential = generator.standard_exponential(shape, np.float32)
     drawn: Floats = -np.log(exponential.clip(np.finfo(np.float32).tiny))
     return drawn
 
 
 class DiscreteActions(ActionSpace):
-    """One choice; outputs are logits, or values of which the largest is best.
+    """Discrete actions counted from 0; outputs are categorical logits or Q values.
 
     Args:
-        space: The env's space.
+        space: The env's action space.
     """
 
     action_shape = ()
@@ -39,44 +39,44 @@ class DiscreteActions(ActionSpace):
         self.own_space = gymnasium.spaces.Discrete(space.n)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws Gumbel noise."""
+        """Samples standard Gumbel noise, [*shape, A]."""
         return gumbel(generator, (*shape, self.num_outputs))
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Takes the largest of logits + Gumbel noise."""
+        """Samples actions [...] by the Gumbel-max trick."""
         result: Actions = (outputs + noise).argmax(-1)
         return result
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Takes the largest logit."""
+        """Greedy actions [...]: argmax of the logits or Q values."""
         result: Actions = outputs.argmax(-1)
         return result
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Picks the chosen log-probabilities."""
+        """Log-probability [...] of actions under the categorical distributions."""
         return np.take_along_axis(log_softmax(outputs), actions[..., None], -1)[..., 0]
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Counts from the space's start, in its type."""
+        """Adds the space's start offset, and converts actions to the space's type."""
         return (actions + self.start if self.start else actions).astype(self.space_dtype, copy=False)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Counts from 0."""
+        """Subtracts the space's start offset, [N]."""
         return actions.astype(np.int64) - self.start
 
     def distribution(self, outputs: Tensor) -> Categorical:
-        """Returns the distribution in torch, for the learner."""
+        """Creates the torch distribution with these network outputs, for losses."""
         return Categorical(outputs)
 
 
 class Categorical(Distribution):
-    """One choice among A (torch).
+    """Categorical distribution over A actions (torch).
 
     Args:
-        outputs: Unnormalised log-probabilities, [..., A].
+        outputs: Logits, [..., A].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -85,20 +85,20 @@ class Categorical(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> Categorical:
-        """Returns the same over other outputs."""
+        """Copy of this distribution with other network outputs [..., K]."""
         return Categorical(outputs)
 
     @override
     def kl(self, other: Categorical) -> Tensor:
-        """Returns sum p (log p - log q)."""
+        """KL divergence KL(self || other), [...]."""
         return (self.log_probs.exp() * (self.log_probs - other.log_probs)).sum(-1)
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns log p of choices [...] (int64)."""
+        """Log-probability of int64 actions, [...]."""
         return self.log_probs.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Returns -sum p log p."""
+        """Entropy -sum p log p, [...]."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)

@@ -1,4 +1,4 @@
-"""Box: independent normal variables, in units of the bounds where both are finite."""
+"""Diagonal Gaussian action distribution for a Box, with bounded coordinates rescaled to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LOG_2PI = math.log(2 * math.pi)
 
 
 class GaussianBoxActions(ActionSpace):
-    """Unbounded actions; outputs are means and log standard deviations side by side.
+    """Diagonal Gaussian actions without squashing; outputs are concatenated means and log standard deviations.
 
-    -1 and 1 stand for the lower and the upper bound of a bounded coordinate. What lies beyond is clipped on its way to
-    the env only, so that log-probabilities stay those of the sample.
+    The bounds of a bounded coordinate map to -1 and 1. Actions are clipped only by `to_env`, so log-probabilities are
+    those of the unclipped sample.
 
     Args:
-        space: The env's space.
+        space: The env's action space.
     """
 
     action_dtype = np.float32
@@ -37,20 +37,20 @@ class GaussianBoxActions(ActionSpace):
         self.action_shape = (self.size,)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws standard normal noise."""
+        """Samples standard normal noise, [*shape, A]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Shifts and scales the noise."""
+        """Samples mean + std * noise, for standard normal noise [..., A]."""
         return outputs[..., : self.size] + np.exp(outputs[..., self.size :]) * noise
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Takes the means."""
+        """Mode of the Gaussians: the means, [..., A]."""
         return outputs[..., : self.size].copy()
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Adds the coordinates' log-densities up."""
+        """Log-density of actions [..., A] before clipping, summed over coordinates."""
         means, log_stds = outputs[..., : self.size], outputs[..., self.size :]
         scaled = (actions - means) * np.exp(-log_stds)
         result: Floats = (-0.5 * (scaled * scaled + LOG_2PI) - log_stds).sum(-1, dtype=np.float32)
@@ -58,24 +58,24 @@ class GaussianBoxActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Goes from units of the bounds to the env's own, and clips."""
+        """Rescales actions [N, A] from [-1, 1] to the env's bounds, and clips them."""
         return self.scale.to_env(actions)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Goes to units of the bounds."""
+        """Rescales env actions [N, *shape] to [-1, 1], [N, A]."""
         return self.scale.from_env(actions)
 
     def distribution(self, outputs: Tensor) -> DiagonalGaussian:
-        """Returns the distribution in torch, for the learner."""
+        """Creates the torch distribution with these network outputs, for losses."""
         return DiagonalGaussian(outputs)
 
 
 class DiagonalGaussian(Distribution):
-    """Independent normal variables (torch).
+    """Diagonal Gaussian distribution (torch).
 
     Args:
-        outputs: Means and log standard deviations side by side, [..., 2 * A].
+        outputs: Means and log standard deviations, concatenated, [..., 2 * A].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -84,23 +84,23 @@ class DiagonalGaussian(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> DiagonalGaussian:
-        """Returns the same over other outputs."""
+        """Copy of this distribution with other network outputs [..., K]."""
         return DiagonalGaussian(outputs)
 
     @override
     def kl(self, other: DiagonalGaussian) -> Tensor:
-        """Returns the sum of the variables' divergences."""
+        """KL divergence KL(self || other), summed over the independent coordinates, [...]."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the log-density of actions [..., A], in the policy's own scale."""
+        """Log-density [...] of rescaled actions [..., A], summed over coordinates."""
         scaled = (actions - self.means) * (-self.log_stds).exp()
         return (-0.5 * (scaled * scaled + LOG_2PI) - self.log_stds).sum(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Returns the differential entropy."""
+        """Differential entropy, summed over coordinates, [...]."""
         return (self.log_stds + 0.5 * (1 + LOG_2PI)).sum(-1)

@@ -1,4 +1,4 @@
-"""From an env's action space to how a stochastic policy acts in it (NumPy)."""
+"""Factory of policy action spaces from the env's Gymnasium space (NumPy)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ AnyActions = PartActions | ProductActions
 
 
 def make_action_space(space: gymnasium.Space[Any]) -> AnyActions:
-    """Returns the distributions over a space's actions.
+    """Creates the policy's action space, with its distribution family, for an env's action space.
 
     Raises:
-        UsageError: If there are none.
+        UsageError: If the kind of space is not supported.
     """
     if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
         return ProductActions(map_tree(_part_actions, space_tree(space)))
@@ -47,10 +47,10 @@ def _part_actions(space: gymnasium.Space[Any]) -> PartActions:
 
 
 def discrete_actions(space: gymnasium.Space[Any]) -> DiscreteActions:
-    """Returns the actions of a Q policy.
+    """Creates the Discrete action space of a Q policy.
 
     Raises:
-        UsageError: If they are not a finite number of choices.
+        UsageError: If the space is not Discrete.
     """
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise UsageError(f"a Q policy chooses among a finite number of actions (Discrete), not in {space}")

@@ -1,4 +1,4 @@
-"""MultiBinary: several independent yes/no choices."""
+"""MultiBinary action space: independent Bernoulli distributions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class MultiBinaryActions(ActionSpace):
-    """Several independent yes/no choices, in a row whatever the space's shape; outputs are the logits of "yes".
+    """Flattened MultiBinary actions; outputs are Bernoulli logits.
 
     Args:
-        space: The env's space.
+        space: The env's action space.
     """
 
     action_dtype = np.int8
@@ -30,44 +30,44 @@ class MultiBinaryActions(ActionSpace):
         self.action_shape = (self.num_outputs,)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws logistic noise."""
+        """Samples standard logistic noise, [*shape, A]."""
         return generator.logistic(size=(*shape, self.num_outputs)).astype(np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Says yes where logit + logistic noise is positive."""
+        """Samples the Bernoulli distributions: 1 where logit + logistic noise is positive."""
         return self.mode(outputs + noise)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Says yes where the logit is positive."""
+        """Mode of the Bernoulli distributions: 1 where the logit is positive."""
         return (outputs > 0).astype(np.int8)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Adds the choices' log-probabilities up."""
+        """Log-probability of actions [..., A], summed over the Bernoulli variables."""
         signed = np.where(actions > 0, outputs, -outputs)
         result: Floats = -np.logaddexp(0, -signed).sum(-1, dtype=np.float32)
         return result
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Gives the choices the space's shape."""
+        """Reshapes actions [N, A] to the shape of the env's space, [N, *shape]."""
         return actions.reshape(len(actions), *self.space_shape)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Puts the choices in a row."""
+        """Flattens env actions to [N, A]."""
         return actions.reshape(len(actions), -1).astype(np.int8, copy=False)
 
     def distribution(self, outputs: Tensor) -> Bernoulli:
-        """Returns the distribution in torch, for the learner."""
+        """Creates the torch distribution with these network outputs, for losses."""
         return Bernoulli(outputs)
 
 
 class Bernoulli(Distribution):
-    """Several independent yes/no choices (torch).
+    """Independent Bernoulli distributions (torch).
 
     Args:
-        outputs: The logits of "yes", [..., A].
+        outputs: Logits of the value 1, [..., A].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -75,12 +75,12 @@ class Bernoulli(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> Bernoulli:
-        """Returns the same over other outputs."""
+        """Copy of this distribution with other network outputs [..., K]."""
         return Bernoulli(outputs)
 
     @override
     def kl(self, other: Bernoulli) -> Tensor:
-        """Returns the sum of the choices' divergences."""
+        """KL divergence KL(self || other), summed over the independent Bernoulli variables, [...]."""
         from torch.nn.functional import logsigmoid
 
         yes = self.outputs.sigmoid()
@@ -90,14 +90,14 @@ class Bernoulli(Distribution):
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the sum of log p over choices [..., A] of 0 and 1."""
+        """Log-probability [...] of binary actions [..., A], summed over the Bernoulli variables."""
         from torch.nn.functional import logsigmoid
 
         return (logsigmoid(self.outputs) - (1 - actions.to(self.outputs.dtype)) * self.outputs).sum(-1)
 
     @override
     def entropy(self) -> Tensor:
-        """Returns the sum of the choices' entropies."""
+        """Entropy, summed over the Bernoulli variables, [...]."""
         from torch.nn.functional import softplus
 
         return (softplus(-self.outputs) + (1 - self.outputs.sigmoid()) * self.outputs).sum(-1)

@@ -1,4 +1,4 @@
-"""MultiDiscrete: several independent choices."""
+"""MultiDiscrete action space: independent categorical distributions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class MultiDiscreteActions(ActionSpace):
-    """Several independent choices, in a row whatever the space's shape; outputs are their logits side by side.
+    """Flattened MultiDiscrete actions; outputs are the concatenated logits of independent categoricals.
 
     Args:
-        space: The env's space.
+        space: The env's action space.
     """
 
     action_dtype = np.int64
@@ -35,20 +35,20 @@ class MultiDiscreteActions(ActionSpace):
         self.cuts = np.cumsum(self.sizes)[:-1]
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws Gumbel noise."""
+        """Samples standard Gumbel noise, [*shape, K]."""
         return gumbel(generator, (*shape, self.num_outputs))
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Takes the largest of logits + Gumbel noise of each choice."""
+        """Samples each categorical by the Gumbel-max trick, [..., D]."""
         return self.mode(outputs + noise)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Takes the largest logit of each choice."""
+        """Mode of each categorical: argmax of its logits, [..., D]."""
         return np.stack([part.argmax(-1) for part in np.split(outputs, self.cuts, -1)], -1)
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Adds the chosen log-probabilities up."""
+        """Log-probability of actions [..., D], summed over the categoricals."""
         parts = np.split(outputs, self.cuts, -1)
         chosen = [
             np.take_along_axis(log_softmax(part), actions[..., i, None], -1)[..., 0] for i, part in enumerate(parts)
@@ -58,27 +58,27 @@ class MultiDiscreteActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Counts from the space's starts, in its shape and type."""
+        """Adds the space's start offsets, and restores the space's shape and type."""
         result: Actions = (actions + self.starts).astype(self.space_dtype).reshape(len(actions), *self.space_shape)
         return result
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Counts from 0, in a row."""
+        """Subtracts the space's start offsets and flattens the actions, [N, D]."""
         result: Actions = actions.reshape(len(actions), -1).astype(np.int64) - self.starts
         return result
 
     def distribution(self, outputs: Tensor) -> MultiCategorical:
-        """Returns the distribution in torch, for the learner."""
+        """Creates the torch distribution with these network outputs, for losses."""
         return MultiCategorical(outputs, self.sizes)
 
 
 class MultiCategorical(Distribution):
-    """Several independent choices (torch).
+    """Independent categorical distributions (torch).
 
     Args:
-        outputs: The logits of all choices side by side, [..., sum(sizes)].
-        sizes: How many values each choice has.
+        outputs: Concatenated logits of all categoricals, [..., sum(sizes)].
+        sizes: Number of categories of each categorical.
     """
 
     def __init__(self, outputs: Tensor, sizes: Sequence[int]) -> None:
@@ -90,22 +90,22 @@ class MultiCategorical(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> MultiCategorical:
-        """Returns the same over other outputs."""
+        """Copy of this distribution with other network outputs [..., K]."""
         return MultiCategorical(outputs, self.sizes)
 
     @override
     def kl(self, other: MultiCategorical) -> Tensor:
-        """Returns the sum of the choices' divergences."""
+        """KL divergence KL(self || other), summed over the independent categoricals, [...]."""
         return _added([part.kl(theirs) for part, theirs in zip(self.parts, other.parts, strict=True)])
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the sum of log p over choices [..., len(sizes)] (int64)."""
+        """Log-probability [...] of int64 actions [..., len(sizes)], summed over the categoricals."""
         return _added([part.log_prob(actions[..., i]) for i, part in enumerate(self.parts)])
 
     @override
     def entropy(self) -> Tensor:
-        """Returns the sum of the choices' entropies."""
+        """Entropy, summed over the independent categoricals, [...]."""
         return _added([part.entropy() for part in self.parts])
 
 

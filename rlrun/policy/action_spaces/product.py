@@ -1,4 +1,4 @@
-"""Tuple and Dict: independent parts, each with a distribution of its own kind."""
+"""Tuple and Dict action spaces: factorised distributions over independent parts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PartActions = DiscreteActions | MultiDiscreteActions | MultiBinaryActions | Gaus
 
 @dataclass(frozen=True)
 class Part:
-    """One part of an action that is a Tuple or Dict, and where it stands beside the others.
+    """Part of a Tuple or Dict action: the part's action space and its slices of the concatenated arrays.
 
     Attributes:
-        actions: Its own actions.
-        columns: Where they stand in the row of the whole action.
-        noise: Where its noise stands.
-        outputs: Where its outputs stand, without log standard deviations.
-        log_stds: Where those stand; empty for a part that has none.
+        actions: Action space of the part.
+        columns: Slice of the part in the concatenated action.
+        noise: Slice of the part in the concatenated noise.
+        outputs: Slice of the part in the network outputs, without log standard deviations.
+        log_stds: Slice of the part's log standard deviations in the network outputs; empty for a part without any.
     """
 
     actions: PartActions
@@ -42,19 +42,19 @@ class Part:
     log_stds: slice
 
     def own(self, row: Actions) -> Actions:
-        """Returns the part's actions [..., *action_shape] of rows of whole actions [..., D]."""
+        """Slices the part's actions [..., *action_shape] from concatenated actions [..., D]."""
         taken: Actions = row[..., self.columns].astype(self.actions.action_dtype, copy=False)
         return taken if self.actions.action_shape else taken[..., 0]
 
     def own_outputs(self, outputs: Floats) -> Floats:
-        """Returns what describes the part's distribution, of outputs [..., K] of the whole."""
+        """Slices the outputs of the part's distribution from the network outputs [..., K]."""
         if isinstance(self.actions, GaussianBoxActions):
             return np.concatenate([outputs[..., self.outputs], outputs[..., self.log_stds]], -1)
         return outputs[..., self.outputs]
 
 
 class _Cursor:
-    """The end of what was taken so far of a row."""
+    """Cursor that allocates consecutive slices of an array."""
 
     def __init__(self, at: int = 0) -> None:
         self.at = at
@@ -65,13 +65,14 @@ class _Cursor:
 
 
 class ProductActions(ActionSpace):
-    """Independent parts of a Tuple or Dict, nested as deep as it is; one action is their numbers in a row.
+    """Factorised action space of a (nested) Tuple or Dict; one action concatenates its parts.
 
-    A row is of whole numbers where all parts are, and else of float32. The outputs of Discrete and MultiDiscrete parts
-    come first, which are what an action mask is about, then those of the others, then all log standard deviations.
+    Concatenated actions are int64 if all parts are discrete, and float32 otherwise. Outputs of Discrete and
+    MultiDiscrete parts come first, as an action mask covers them. The other parts' outputs follow, then all log
+    standard deviations.
 
     Args:
-        tree: A tree with the space's structure, whose leaves are the actions of its parts.
+        tree: A tree with the space's structure, whose leaves are the action spaces of the parts.
     """
 
     def __init__(self, tree: Any) -> None:
@@ -98,53 +99,53 @@ class ProductActions(ActionSpace):
         self.num_noise = noise.at
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws the parts' noise, side by side."""
+        """Samples the noise of all parts, concatenated, [*shape, num_noise]."""
         return np.concatenate([part.actions.noise(generator, shape) for part in self.parts], -1)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Draws each part by its own noise."""
+        """Samples each part by its own noise, concatenated, [..., D]."""
         parts = [part.actions.sample(part.own_outputs(outputs), noise[..., part.noise]) for part in self.parts]
         return self._row(parts)
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Takes the likeliest action of each part."""
+        """Mode of each part, concatenated, [..., D]."""
         return self._row([part.actions.mode(part.own_outputs(outputs)) for part in self.parts])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Adds the parts' log-probabilities up."""
+        """Joint log-probability: the sum over the independent parts, [...]."""
         parts = [part.actions.log_prob(part.own_outputs(outputs), part.own(actions)) for part in self.parts]
         result: Floats = np.sum(parts, axis=0, dtype=np.float32)
         return result
 
     @override
     def to_env(self, actions: Actions) -> Any:
-        """Gives each part its place in the space's structure, in the env's terms."""
+        """Splits concatenated actions [N, D] into the Tuple or Dict structure of the env's action space."""
         return map_tree(lambda i: self.parts[i].actions.to_env(self.parts[i].own(actions)), self._numbers)
 
     @override
     def from_env(self, actions: Any) -> Actions:
-        """Puts the parts in a row."""
+        """Concatenates the parts of Tuple or Dict actions, [N, D]."""
         own = map_tree(lambda i, part: self.parts[i].actions.from_env(part), self._numbers, actions)
         return self._row(leaves(own))
 
     def _row(self, parts: Sequence[Actions]) -> Actions:
-        """Returns the parts' own actions [..., *action_shape] in a row, [..., D]."""
+        """Concatenates the actions [..., *action_shape] of all parts, [..., D]."""
         pairs = zip(self.parts, parts, strict=True)
         rows = [own if part.actions.action_shape else own[..., None] for part, own in pairs]
         return np.concatenate(rows, -1, dtype=self.action_dtype)
 
     def distribution(self, outputs: Tensor) -> Product:
-        """Returns the distribution in torch, for the learner."""
+        """Creates the torch distribution with these network outputs, for losses."""
         return Product(outputs, self.parts)
 
 
 class Product(Distribution):
-    """Independent distributions side by side (torch). Entropies of choices and of densities are added up.
+    """Joint distribution of independent parts (torch). Its entropy adds discrete and differential entropies.
 
     Args:
-        outputs: What describes them, [..., K], as `ProductActions` lays it out.
-        parts: Which ones they are.
+        outputs: Network outputs [..., K], in the layout of `ProductActions`.
+        parts: The parts, in the order of `ProductActions.parts`.
     """
 
     def __init__(self, outputs: Tensor, parts: Sequence[Part]) -> None:
@@ -156,29 +157,29 @@ class Product(Distribution):
 
     @override
     def like(self, outputs: Tensor) -> Product:
-        """Returns the same over other outputs."""
+        """Copy of this distribution with other network outputs [..., K]."""
         return Product(outputs, self.parts)
 
     @override
     def kl(self, other: Product) -> Tensor:
-        """Returns the sum of the parts' divergences."""
+        """KL divergence KL(self || other): the sum over the independent parts, [...]."""
         pairs = zip(self.distributions, other.distributions, strict=True)
         return _added([own.kl(theirs) for own, theirs in pairs])
 
     @override
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the sum of the parts' log-probabilities and log-densities, of rows [..., D]."""
+        """Joint log-probability of concatenated actions [..., D]: the sum over the independent parts, [...]."""
         pairs = zip(self.distributions, self.parts, strict=True)
         return _added([own.log_prob(_own_actions(actions, part)) for own, part in pairs])
 
     @override
     def entropy(self) -> Tensor:
-        """Returns the sum of the parts' entropies."""
+        """Joint entropy: the sum over the independent parts, [...]."""
         return _added([own.entropy() for own in self.distributions])
 
 
 def is_choice(actions: ActionSpace) -> bool:
-    """Whether actions are choices that an action mask can be about."""
+    """Whether an action space is Discrete or MultiDiscrete, so that an action mask can cover it."""
     return isinstance(actions, DiscreteActions | MultiDiscreteActions)
 
 

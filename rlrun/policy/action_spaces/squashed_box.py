@@ -1,4 +1,4 @@
-"""Bounded Box: normal variables squashed by tanh into -1..1, in units of the bounds.
+"""Tanh-squashed Gaussian action distribution for a bounded Box, rescaled from [-1, 1].
 
 Source:
     Haarnoja et al., arXiv:1801.01290, appendix C.
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LOG_STD_BOUNDS = (-20.0, 2.0)
-"""Between which an actor's log standard deviations are kept."""
+"""Clipping bounds of the actor's log standard deviations."""
 
 EDGE = 1 - 2.0**-22
-"""Largest size of an action whose density is asked for: beyond it float32 has no number of which it is the tanh."""
+"""Clipping bound of actions before atanh: float32 has no preimage under tanh for larger magnitudes."""
 
 
 class SquashedBoxActions(ActionSpace):
-    """Actions between -1 and 1; outputs are means and log standard deviations side by side, before the tanh.
+    """Tanh-squashed Gaussian actions in [-1, 1]; outputs are means and log standard deviations before the tanh.
 
     Args:
-        scale: The env's space, all of it bounded.
+        scale: Rescaling of the env's action space, which is fully bounded.
     """
 
     action_dtype = np.float32
@@ -44,22 +44,22 @@ class SquashedBoxActions(ActionSpace):
         self.own_space = gymnasium.spaces.Box(-1.0, 1.0, self.action_shape)
 
     def noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws standard normal numbers, [*shape, D]."""
+        """Samples standard normal noise, [*shape, D]."""
         return generator.standard_normal((*shape, self.size), np.float32)
 
     def sample(self, outputs: Floats, noise: Floats) -> Actions:
-        """Shifts and scales normal numbers [..., D], and squashes them."""
+        """Samples tanh(mean + std * noise), for standard normal noise [..., D]."""
         means, stds = self._parts(outputs)
         actions: Floats = np.tanh(means + stds * noise)
         return actions
 
     @override
     def mode(self, outputs: Floats) -> Actions:
-        """Returns what the means become."""
+        """Greedy actions: tanh of the means, [..., D]."""
         return np.tanh(outputs[..., : self.size])
 
     def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
-        """Adds the coordinates' log-densities up; actions at a bound count as the nearest ones that have a density."""
+        """Log-density of actions [..., D], summed over coordinates; actions at a bound are first clipped inwards."""
         means, stds = self._parts(outputs)
         drawn = np.arctanh(actions.clip(-EDGE, EDGE))
         noise = (drawn - means) / stds
@@ -72,27 +72,27 @@ class SquashedBoxActions(ActionSpace):
 
     @override
     def to_env(self, actions: Actions) -> Actions:
-        """Goes to the env's own bounds."""
+        """Rescales actions [N, D] from [-1, 1] to the env's bounds."""
         return self.scale.to_env(actions)
 
     @override
     def from_env(self, actions: Actions) -> Actions:
-        """Goes to units of the bounds."""
+        """Rescales env actions [N, *shape] to [-1, 1] and clips them, [N, D]."""
         return self.scale.from_env(actions).clip(-1, 1)
 
     def distribution(self, outputs: Tensor) -> SquashedGaussian:
-        """Returns the distribution in torch, for the learner."""
+        """Creates the torch distribution with these network outputs, for losses."""
         return SquashedGaussian(outputs)
 
 
 class SquashedGaussian:
-    """Normal variables that tanh squashes (torch). Its entropy has no closed form.
+    """Tanh-squashed diagonal Gaussian (torch). Its entropy has no closed form.
 
-    The logarithm of tanh's derivative 1 - tanh(u)^2 is written 2 (log 2 - u - softplus(-2 u)), which is exact also
-    where tanh(u) rounds to 1.
+    The logarithm of tanh's derivative 1 - tanh(u)^2 is computed as 2 (log 2 - u - softplus(-2 u)). This form is exact
+    also where tanh(u) rounds to 1.
 
     Args:
-        outputs: Means and log standard deviations side by side, [..., 2 * D].
+        outputs: Means and log standard deviations, concatenated, [..., 2 * D].
     """
 
     def __init__(self, outputs: Tensor) -> None:
@@ -101,18 +101,18 @@ class SquashedGaussian:
         self.log_stds = log_stds.clamp(*LOG_STD_BOUNDS)
 
     def sample_and_log_prob(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions [..., D] between -1 and 1 for standard normal noise, and their log-densities [...]."""
+        """Reparametrised sample by standard normal noise: actions in [-1, 1], [..., D], and log-densities [...]."""
         drawn = self.means + self.log_stds.exp() * noise
         densities = self._densities(drawn, noise)
         return drawn.tanh(), densities
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Returns the log-density of actions [..., D]; those at a bound count as the nearest that have a density."""
+        """Log-density [...] of actions [..., D]; actions at a bound are first clipped inwards."""
         drawn = actions.clamp(-EDGE, EDGE).atanh()
         return self._densities(drawn, (drawn - self.means) * (-self.log_stds).exp())
 
     def kl(self, other: SquashedGaussian) -> Tensor:
-        """Returns KL(self || other), which is that of the normal variables: tanh is one-to-one."""
+        """KL divergence KL(self || other), [...]: equal to the KL of the Gaussians, since tanh is invertible."""
         scale = (2 * (self.log_stds - other.log_stds)).exp()
         shift = (self.means - other.means) * (-other.log_stds).exp()
         return (other.log_stds - self.log_stds + 0.5 * (scale + shift * shift - 1)).sum(-1)

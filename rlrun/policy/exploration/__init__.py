@@ -1,1 +1,1 @@
-"""How a policy departs from what its network says while it collects, a file per kind of exploration."""
+"""Exploration strategies of behavior policies, one file per kind."""

@@ -1,4 +1,4 @@
-"""Noise around the actions of a deterministic actor (NumPy)."""
+"""Additive action noise for deterministic policies: Gaussian or Ornstein-Uhlenbeck (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rlrun.policy.weights import Weights
 
 
 def action_noise(exploration: str, theta: float, actions: DeterministicBoxActions) -> Exploration:
-    """Returns the exploration of a deterministic actor.
+    """Creates the exploration strategy of a deterministic policy.
 
     Args:
-        exploration: A `NoiseKind`, or `package.module:Class` of an exploration of one's own.
-        theta: How much of correlated noise a step takes back.
-        actions: The actions.
+        exploration: A `NoiseKind`, or `package.module:Class` of a custom exploration.
+        theta: Mean reversion rate of Ornstein-Uhlenbeck noise.
+        actions: The policy's action space.
     """
     if ":" in exploration:
         return own_exploration(exploration, actions)
@@ -31,18 +31,18 @@ def action_noise(exploration: str, theta: float, actions: DeterministicBoxAction
 
 
 class ActionNoise(Exploration):
-    """Shifts actions by normal noise, which may be correlated from step to step (Ornstein-Uhlenbeck).
+    """Additive Gaussian action noise, either independent per step or an Ornstein-Uhlenbeck process.
 
-    Correlated noise goes x' = (1 - theta) x + sigma n, from 0 at the beginning of each episode; its stationary standard
-    deviation is sigma / sqrt(theta (2 - theta)). With theta = 1 noise is new at each step.
+    The Ornstein-Uhlenbeck process is x' = (1 - theta) x + sigma n, from x = 0 at each episode start. The stationary
+    standard deviation is sigma / sqrt(theta (2 - theta)). With theta = 1, noise is independent at each step.
 
     Args:
-        actions: The actions.
-        kind: A `NoiseKind`: whether noise is correlated.
-        theta: How much of correlated noise a step takes back.
+        actions: The policy's action space.
+        kind: A `NoiseKind`: `gaussian` or `ornstein_uhlenbeck`.
+        theta: Mean reversion rate of Ornstein-Uhlenbeck noise.
 
     Attributes:
-        std: The noise's sigma, in units of half the distance of the bounds: the setting `exploration_noise`.
+        std: The noise's sigma in units of half the action range: the scheduled setting `exploration_noise`.
 
     Source:
         Uhlenbeck and Ornstein 1930, as in Lillicrap et al., arXiv:1509.02971, section 7.
@@ -59,7 +59,7 @@ class ActionNoise(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes over how wide the noise is."""
+        """Updates sigma from the scheduled setting `exploration_noise`."""
         self.std = value_at(weights.schedules["exploration_noise"], weights.env_steps)
 
     @override
@@ -75,7 +75,7 @@ class ActionNoise(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Shifts the actor's actions by the kind of noise."""
+        """Deterministic actions plus action noise, clipped to [-1, 1], [B, D]."""
         outputs = run()["outputs"]
         steps = self.std * noise
         if self.kind == "gaussian":
@@ -88,7 +88,7 @@ class ActionNoise(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Shifts actions by normal noise, whatever the kind."""
+        """Deterministic actions plus independent Gaussian noise for either kind, clipped to [-1, 1], [B, D]."""
         outputs = heads["outputs"]
         noise = self.actions.noise(generator, (len(outputs),))
         return self.actions.shifted(outputs, self.std * noise)

@@ -1,4 +1,4 @@
-"""Exploration of a finite number of actions by their values (NumPy)."""
+"""Exploration with Q values: epsilon-greedy and softmax (Boltzmann) (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rlrun.policy.weights import Weights
 _EXPLORES, _CHOICE = 0, 1
 
 NUM_DRAWS = 3
-"""Numbers of noise that a step of a Q policy takes, before those of soft-Q exploration; the last is `PARAMETER_DRAW`,
-that of noise on parameters."""
+"""Number of noise variables per step of a Q policy, without those of soft-Q exploration; the last one, at index
+`PARAMETER_DRAW`, is for parameter noise."""
 
 
 class EpsilonGreedy(Exploration):
-    """Takes the action with the largest value, or with probability `epsilon` any allowed one.
+    """Epsilon-greedy exploration: the greedy action, or with probability `epsilon` a uniform allowed action.
 
     Args:
-        num_actions: A.
-        schedule: The scheduled setting that is the probability; None for 0.
-        spread: Gives each env slot an `epsilon` of its own; None for the same everywhere.
-        num_draws: Numbers of noise that a step takes, of which it uses the first two.
+        num_actions: A, number of actions.
+        schedule: Name of the scheduled setting for `epsilon`; None for 0.
+        spread: Function to per-slot epsilons, such as `EpsilonLadder`; None for one epsilon in all slots.
+        num_draws: Number of noise variables per step, of which epsilon-greedy uses the first two.
 
     Attributes:
-        epsilon: The probability.
+        epsilon: Probability of a uniform action.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EpsilonGreedy(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws numbers from 0 to 1: whether to take any action, which one then, and others' draws, [T, B, ...]."""
+        """Samples uniform noise in [0, 1): exploration, uniform action and other draws, [T, B, num_draws]."""
         return generator.random((length, slots, self.num_draws), np.float32)
 
     @override
@@ -75,7 +75,7 @@ class EpsilonGreedy(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns any action where it explores, elsewhere the best, [B]."""
+        """Uniform actions in the slots that explore, greedy actions elsewhere, [B]."""
         explores = noise[:, _EXPLORES] < self._epsilons(len(noise))
         exploring = np.count_nonzero(explores)
         if exploring == len(explores):
@@ -85,20 +85,20 @@ class EpsilonGreedy(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Explores with the same `epsilon` everywhere."""
+        """Epsilon-greedy actions [B], with the same `epsilon` in all slots."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
-        """Returns any action where it explores, elsewhere the best of the values [B, A]."""
+        """Uniform actions where `explores` [B] is set, elsewhere the argmax of the values [B, A]."""
         return np.where(explores, self._any(noise, mask), values.argmax(-1))
 
     def _any(self, noise: Floats, mask: ActionMask | None) -> Actions:
         return uniform_choices(noise[:, _CHOICE], self.num_actions, mask)
 
     def _epsilons(self, slots: int) -> float | Floats:
-        """Returns each env slot's probability to explore, [B] or one for all."""
+        """Epsilon of each env slot, [B], or one epsilon for all."""
         if self.spread is None or self._place is None:
             return self.epsilon
         if self._own_epsilons is None:
@@ -108,13 +108,13 @@ class EpsilonGreedy(Exploration):
 
 
 class SoftQ(Exploration):
-    """Draws actions from the softmax of values over `temperature`, or with probability `epsilon` any of them.
+    """Boltzmann exploration: softmax of Q values / `temperature`, or with probability `epsilon` a uniform action.
 
     Args:
-        rest: Decides where any action is taken.
+        rest: Epsilon-greedy exploration, which decides where actions are uniform.
 
     Attributes:
-        temperature: What values are divided by: a scheduled setting.
+        temperature: Softmax temperature, a scheduled setting.
     """
 
     def __init__(self, rest: EpsilonGreedy) -> None:
@@ -129,12 +129,12 @@ class SoftQ(Exploration):
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Tells the rest its env slots."""
+        """Sets the env slots of this worker, for per-slot epsilons."""
         self.rest.assign_envs(first_slot, num_slots)
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws numbers from 0 to 1: the rest's, and one for each action's value, [T, B, ... + A]."""
+        """Samples uniform noise in [0, 1): epsilon-greedy draws, then A for Gumbel noise, [T, B, num_draws + A]."""
         return generator.random((length, slots, self.rest.num_draws + self.rest.num_actions), np.float32)
 
     @override
@@ -146,14 +146,14 @@ class SoftQ(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns any action where it explores, elsewhere one drawn by how good it is, [B]."""
+        """Uniform actions in the slots that explore, softmax samples elsewhere, [B]."""
         return self.rest.explore(
             lambda: {"outputs": self._preferences(run()["outputs"], noise)}, noise, episode_starts, acts, mask
         )
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Explores with the same `epsilon` everywhere."""
+        """Softmax actions [B], or uniform actions with the same `epsilon` in all slots."""
         outputs = heads["outputs"]
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon

@@ -1,4 +1,4 @@
-"""Probabilities to explore, one for each env slot of all workers (NumPy)."""
+"""Exploration probabilities (epsilon) per env slot, across all workers (NumPy)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 EpsilonSpread = Callable[[float, NDArray[np.int64], int], Floats]
-"""From the scheduled `epsilon`, the numbers of env slots [B] and the number of all slots to each one's own [B]."""
+"""Function of the scheduled `epsilon`, the indices of env slots [B] and the number of all slots to epsilons [B]."""
 
 
 @dataclass(frozen=True)
 class EpsilonLadder:
-    """Gives the i-th of N env slots epsilon^(1 + exponent * i / (N - 1)); a slot alone has epsilon itself.
+    """Ape-X epsilon ladder: epsilon^(1 + exponent * i / (N - 1)) for env slot i of N; a single slot has epsilon.
 
     Attributes:
-        exponent: By how much the power of the last slot exceeds that of the first.
+        exponent: Difference between the exponents of the last and the first slot.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 4.1, with exponent 7 and epsilon 0.4.
@@ -28,12 +28,12 @@ class EpsilonLadder:
     exponent: float
 
     def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
-        """Returns the slots' probabilities to explore, [B].
+        """Exploration probabilities of the env slots, [B].
 
         Args:
-            epsilon: The first slot's.
-            slots: The slots' numbers among those of all workers, from 0, [B].
-            num_slots: N, how many those are.
+            epsilon: Exploration probability of the first slot.
+            slots: Indices of the slots among those of all workers, from 0, [B].
+            num_slots: N, number of env slots of all workers.
         """
         rungs = slots / max(num_slots - 1, 1)
         found: Floats = (epsilon ** (1 + self.exponent * rungs)).astype(np.float32)
@@ -42,13 +42,13 @@ class EpsilonLadder:
 
 @dataclass(frozen=True)
 class FinalEpsilons:
-    """Lets every env slot go from 1 towards a final probability of its own.
+    """Per-slot epsilon decay from 1 to one of several final values, as in asynchronous Q-learning.
 
-    Of N slots the first ones go to the first value, as many as its share says, the next ones to the second.
+    The final values are assigned to consecutive env slots, in proportion to their shares.
 
     Attributes:
-        values: The final probabilities.
-        shares: Which part of the slots each is for; they add up to 1.
+        values: The final epsilons.
+        shares: Fraction of the slots for each final epsilon; the sum is 1.
 
     Source:
         Mnih et al., arXiv:1602.01783, section 5.1, where every actor draws its final value with these probabilities.
@@ -58,12 +58,12 @@ class FinalEpsilons:
     shares: tuple[float, ...]
 
     def __call__(self, epsilon: float, slots: NDArray[np.int64], num_slots: int) -> Floats:
-        """Returns the slots' probabilities to explore, [B].
+        """Exploration probabilities of the env slots, [B].
 
         Args:
-            epsilon: Which part of the way is left, from 1 to 0.
-            slots: The slots' numbers among those of all workers, from 0, [B].
-            num_slots: N, how many those are.
+            epsilon: Remaining fraction of the decay, from 1 (start) to 0 (final epsilons).
+            slots: Indices of the slots among those of all workers, from 0, [B].
+            num_slots: N, number of env slots of all workers.
         """
         ends = np.cumsum(self.shares)
         which = np.searchsorted(ends, (slots + 0.5) / num_slots).clip(max=len(ends) - 1)

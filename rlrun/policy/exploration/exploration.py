@@ -1,4 +1,4 @@
-"""Base class of explorations: from a network's outputs to actions (NumPy)."""
+"""Base class of exploration strategies, which select actions from network outputs (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.weights import Weights
 
 Heads = Mapping[str, Floats]
-"""Outputs of a network's heads, [B, K], by name."""
+"""Outputs of a network's heads by name, [B, K]."""
 
 RunNetwork = Callable[[], Heads]
-"""Runs the network on a step's observations and returns what its heads put out, [B, K], by name."""
+"""Runs the network on a step's observations, and returns the outputs of its heads by name, [B, K]."""
 
 
 class Exploration(ABC):
-    """Makes actions of what the network puts out; plain data, so that it travels to workers.
+    """Exploration strategy: selects actions from network outputs and noise; picklable for rollout workers.
 
     Attributes:
-        network_noise: How many of a step's noise numbers are the network's own, the first ones.
-        network_noise_every: Steps for which the network's own stay the same, across fragments; None if `noise` alone
-            says when they change.
+        network_noise: Number of noise variables of a step for the network, which come first.
+        network_noise_every: Steps for which the network's noise is held constant, across fragments; None if only
+            `noise` determines when the network's noise changes.
         schedules: Names of the scheduled settings that `load` reads.
     """
 
@@ -35,16 +35,16 @@ class Exploration(ABC):
     schedules: tuple[str, ...] = ()
 
     def load(self, weights: Weights) -> None:
-        """Takes over how much to explore, from the scheduled settings."""
+        """Updates the amount of exploration from the scheduled settings."""
         return
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Is told in which env slots it acts: from `first_slot` on, of the `num_slots` of all workers together."""
+        """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""
         return
 
     @abstractmethod
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
+        """Samples the exploration noise of a whole fragment, [T, B, ...]: ten times cheaper than step by step."""
 
     @abstractmethod
     def explore(
@@ -55,35 +55,35 @@ class Exploration(ABC):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns the policy's own actions of a step, [B, ...].
+        """Selects the exploratory actions of a step, as the policy's own actions [B, ...].
 
         Args:
-            run: Runs the network on the step's observations; not called where actions do not depend on it.
-            noise: The step's noise after the network's own, [B, ...].
-            episode_starts: In which env slots an episode begins, [B].
-            acts: Which env slots act, [B]: nothing that is remembered of the others moves. None for all.
-            mask: Which actions are allowed, [B, A]; of the others `run` returns -1e9. None for all. Who does not go by
-                what `run` returns looks at it.
+            run: Runs the network on the step's observations; not called where actions do not depend on the network.
+            noise: The step's noise without the network's noise, [B, ...].
+            episode_starts: Mask of the env slots where an episode starts, [B].
+            acts: Mask of the env slots that act, [B]; state of the other slots is kept. None for all.
+            mask: Mask of the allowed actions, [B, A]; None for all. Outputs of `run` are -1e9 for forbidden actions, so
+                only strategies that ignore these outputs need the mask.
         """
 
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
-        """Draws the network's own noise of a step outside of training, [B, network_noise]; None for none."""
+        """Samples the network's noise of a step outside of fragments, [B, network_noise]; None for none."""
         return None
 
     @abstractmethod
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Returns explored actions [B, ...] outside of training, where nothing is remembered.
+        """Samples exploratory actions [B, ...] outside of fragments, without state across steps.
 
         Args:
-            heads: What the network's heads put out, [B, K], by name; `outputs` are masked already.
-            generator: What is drawn from.
-            mask: Which actions are allowed, [B, A]; None for all.
+            heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.
+            generator: Random generator of the exploration.
+            mask: Mask of the allowed actions, [B, A]; None for all.
         """
 
     def state(self) -> dict[str, Any]:
-        """State that lasts from step to step; none by default."""
+        """State of the exploration across steps; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         return

@@ -1,4 +1,4 @@
-"""Names of explorations in specs."""
+"""Names of the built-in exploration strategies in specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explorations of one's own, by import path (NumPy)."""
+"""Custom exploration strategies by import path: instantiation and validation (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _LENGTH, _SLOTS = 2, 3
 
 
 def own_exploration(path: str, actions: ActionSpace) -> Exploration:
-    """Makes an exploration and tries the noise that it draws.
+    """Instantiates a custom exploration strategy and validates the shape of its noise.
 
     Args:
-        path: Import path of its class, `package.module:Class`.
-        actions: The policy's actions, which it is made from.
+        path: Import path of the exploration class, `package.module:Class`.
+        actions: The policy's action space, passed to the constructor.
 
     Raises:
-        UsageError: It does not exist, it is no `Exploration`, or its noise is not of the form [T, B, ...].
+        UsageError: The path cannot be imported, the object is no `Exploration`, or its noise is not [T, B, ...].
     """
     named = load_object(path, what="exploration")
     if isinstance(named, Exploration) or not callable(named):

@@ -1,4 +1,4 @@
-"""Exploration by noise on parameters, on the acting side (NumPy)."""
+"""Parameter noise for exploration: noisy nets and adaptive parameter space noise (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rlrun.policy.weights import Weights
 Floats = NDArray[np.float32]
 
 FIRST_STD = 0.1
-"""Standard deviation of the noise on parameters before anything was measured."""
+"""Initial standard deviation of adaptive parameter noise."""
 
 ADAPTATION = 1.01
-"""Factor by which it is adapted at a time (arXiv:1706.01905, section 3)."""
+"""Factor of each adaptation of the standard deviation (arXiv:1706.01905, section 3)."""
 
 PARAMETER_DRAW = 2
-"""Which number of a step's noise decides about noise on parameters."""
+"""Index of the noise variable of a step that seeds the parameter noise."""
 
 
 def factors(normal: Floats) -> Floats:
-    """Returns sign(x) times the root of |x| for standard normal numbers (arXiv:1706.10295, section 3 (b))."""
+    """Factorised Gaussian noise sign(x) * sqrt(|x|) from standard normal x (arXiv:1706.10295, section 3 (b))."""
     shaped: Floats = np.copysign(np.sqrt(np.abs(normal)), normal)
     return shaped
 
 
 class ParameterNoise(ABC):
-    """Noise on all parameters at once, which holds for several steps.
+    """Parameter noise: a perturbation of the network parameters that is held for several steps.
 
     Attributes:
-        adapts: Whether its size follows from what it changes.
+        adapts: Whether the noise scale adapts to the induced change of the policy.
         schedules: Names of the scheduled settings that `load` reads.
     """
 
@@ -47,55 +47,55 @@ class ParameterNoise(ABC):
 
     @abstractmethod
     def load(self, weights: Weights) -> None:
-        """Is told the parameters that it varies, and which env step it is."""
+        """Loads the unperturbed parameters and the scheduled settings."""
 
     @abstractmethod
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Draws the noise anew if it is time.
+        """Resamples the parameter noise if due.
 
         Args:
-            noise: The step's noise from 0 to 1, [B, ...], of which one number decides what is drawn.
+            noise: The step's uniform noise in [0, 1), [B, ...], of which one entry seeds the parameter noise.
             t: The step within the fragment.
-            episode_starts: In which env slots an episode begins.
+            episode_starts: Mask of the env slots where an episode starts, [B].
 
         Returns:
-            Whether the varied parameters may be others than at the step before.
+            Whether the perturbed parameters may have changed since the previous step.
         """
 
     @abstractmethod
     def parameters(self) -> Floats:
-        """Returns the varied parameters, [A]."""
+        """Perturbed flat parameters, [A]."""
 
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Is told the values of the actions in a fragment's observations before and after noise, [N, A] each."""
+        """Adapts the noise scale by the action values without and with noise in a fragment's observations, [N, A]."""
         return
 
     def state(self) -> dict[str, Any]:
-        """Returns what it remembers besides the parameters; nothing by default."""
+        """State of the noise, without the parameters; empty by default."""
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         return
 
 
 def standard_normal(draw: float, size: int) -> Floats:
-    """Returns the standard normal numbers [size] that a number from 0 to 1 stands for."""
+    """Samples standard normal noise [size], with a number in [0, 1) as the seed."""
     seed = int(draw * 2**32)
     return np.random.Generator(np.random.Philox(seed)).standard_normal(size, np.float32)
 
 
 @dataclass(frozen=True)
 class NoisyPart:
-    """Where the parameters of one layer, and their standard deviations, lie in the flat vector.
+    """Offsets of a noisy layer's means and standard deviations in the flat parameters.
 
     Attributes:
         weight: Offset of the weights [outputs, inputs].
         bias: Offset of the biases [outputs], None if there are none.
         weight_sigma: Offset of the weights' standard deviations.
         bias_sigma: Offset of the biases' standard deviations.
-        inputs: Numbers that the layer takes.
-        outputs: Numbers that it puts out.
+        inputs: Number of input features.
+        outputs: Number of output features.
     """
 
     weight: int
@@ -107,7 +107,7 @@ class NoisyPart:
 
 
 class LearnedNoise(ParameterNoise):
-    """Noise as large as a noisy net has learned it, drawn for every fragment (Fortunato et al., arXiv:1706.10295).
+    """Noisy net noise with learned scale, resampled for every fragment (Fortunato et al., arXiv:1706.10295).
 
     Args:
         parts: The noisy layers.
@@ -121,19 +121,19 @@ class LearnedNoise(ParameterNoise):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes means and standard deviations."""
+        """Loads means and standard deviations."""
         self._flat = weights.acting
 
     @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Draws anew at the first step of a fragment."""
+        """Resamples the noise at the first step of a fragment."""
         if t == 0:
             self._noise = factors(standard_normal(float(noise[0, PARAMETER_DRAW]), self.num_noise))
         return t == 0
 
     @override
     def parameters(self) -> Floats:
-        """Returns means plus standard deviations times noise; the standard deviations themselves as they are."""
+        """Perturbed parameters [A]: means plus standard deviations times noise; standard deviations are unchanged."""
         drawn, flat, start = self._flat.copy(), self._flat, 0
         for part in self.parts:
             middle, end = start + part.inputs, start + part.inputs + part.outputs
@@ -149,18 +149,18 @@ class LearnedNoise(ParameterNoise):
 
 
 class AdaptiveNoise(ParameterNoise):
-    """Noise of one size on all parameters, drawn when an episode begins in the worker's first env.
+    """Adaptive parameter space noise, resampled when an episode starts in the worker's first env.
 
-    Its size is adapted after every fragment, towards the one at which the varied network's policy is as far from the
-    network's own as an epsilon-greedy policy is from the greedy one. A policy here is the softmax of values, and
-    distances are measured by the KL divergence.
+    The standard deviation adapts after every fragment. The target is the KL divergence between the greedy and the
+    epsilon-greedy policy. The adapted distance is the KL divergence between the softmax policies of the unperturbed
+    and the perturbed network's values.
 
     Args:
-        num_actions: A.
+        num_actions: A, number of actions.
 
     Attributes:
-        std: The noise's standard deviation.
-        bound: The distance that it is adapted to.
+        std: Standard deviation of the noise.
+        bound: Target KL divergence of the adaptation.
 
     Source:
         Plappert et al., arXiv:1706.01905, section 3, eq. 2 and appendix C.1.
@@ -178,7 +178,7 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes the parameters, and how far from them to act."""
+        """Loads the unperturbed parameters, and the target KL divergence from the scheduled epsilon."""
         self._flat = weights.acting
         epsilon = value_at(weights.schedules["epsilon"], weights.env_steps)
         # The KL divergence between greedy and epsilon-greedy.
@@ -186,30 +186,30 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def renew(self, noise: Floats, t: int, episode_starts: NDArray[np.bool_]) -> bool:
-        """Draws anew when an episode begins in the first env slot."""
+        """Resamples the noise when an episode starts in the first env slot."""
         if episode_starts[0] or self._draw < 0:
             self._draw = float(noise[0, PARAMETER_DRAW])
         return t == 0 or bool(episode_starts[0])
 
     @override
     def parameters(self) -> Floats:
-        """Returns the parameters plus noise."""
+        """Perturbed parameters [A]: parameters plus isotropic Gaussian noise."""
         varied: Floats = self._flat + np.float32(self.std) * standard_normal(self._draw, len(self._flat))
         return varied
 
     @override
     def adapt(self, values: Floats, varied_values: Floats) -> None:
-        """Makes the noise larger if it changed the policy too little, else smaller."""
+        """Increases the standard deviation if the KL divergence is within the target, and decreases it otherwise."""
         logp, varied_logp = log_softmax(values), log_softmax(varied_values)
         distance = float((np.exp(logp) * (logp - varied_logp)).sum(-1).mean())
         self.std *= ADAPTATION if distance <= self.bound else 1 / ADAPTATION
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the present noise and its size."""
+        """Seed of the current noise, and its standard deviation."""
         return {"draw": self._draw, "std": self.std}
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Goes on with what `state` returned."""
+        """Restores `state()`."""
         self._draw, self.std = float(state["draw"]), float(state["std"])

@@ -1,4 +1,4 @@
-"""Actions drawn from the distribution that the network puts out, at first perhaps uniformly (NumPy)."""
+"""Exploration by sampling from the policy distribution, optionally after an initial uniform phase (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlrun.policy.weights import Weights
 
 
 class SampleActions(Exploration):
-    """Draws actions from their distribution, by noise of their own at each step.
+    """Exploration by sampling from the policy's action distribution, with independent noise at each step.
 
     Args:
-        actions: The distributions.
+        actions: Action space with the policy's distributions.
     """
 
     def __init__(self, actions: StochasticActions) -> None:
@@ -39,21 +39,21 @@ class SampleActions(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Draws the actions of a step."""
+        """Samples from the action distributions of a step, [B, ...]."""
         return self.actions.sample(run()["outputs"], noise)
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Draws actions."""
+        """Samples from the action distributions, [B, ...]."""
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
 
 class SampleInOrder(Exploration):
-    """Takes the actions that an autoregressive network draws: all noise is the network's own.
+    """Exploration by sampling inside an autoregressive network, which uses all the noise.
 
     Args:
-        actions: The distributions.
+        actions: Action space with the policy's distributions.
     """
 
     def __init__(self, actions: StochasticActions) -> None:
@@ -73,30 +73,31 @@ class SampleInOrder(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns the actions of a step."""
+        """Actions sampled by the autoregressive network, [B, ...]."""
         return run()["actions"]
 
     @override
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
-        """Draws the noise of a step."""
+        """Samples the noise of the autoregressive network for a step, [B, num_noise]."""
         return self.actions.noise(generator, (slots,))
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Returns the actions that were drawn."""
+        """Actions already sampled by the autoregressive network, [B, ...]."""
         return heads["actions"]
 
 
 class StateDependentNoise(Exploration):
-    """Draws actions by noise that is one function of the observation for several steps (gSDE).
+    """Generalised state-dependent exploration (gSDE): noise is a function of the observation for several steps.
 
-    The function is a matrix of normal numbers over the network's last features; the network makes the noise of it.
+    The function is linear in the network's last features, with a Gaussian exploration matrix; the network computes the
+    noise.
 
     Args:
-        actions: The distributions.
-        features: F, rows of the matrix.
-        num_actions: D, its columns.
-        every: Steps after which it is drawn again; None for once in a block of noise.
+        actions: Action space with the policy's distributions.
+        features: F, rows of the exploration matrix.
+        num_actions: D, columns of the exploration matrix.
+        every: Steps between resampling of the exploration matrix; None for once per block of noise.
 
     Source:
         Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.
@@ -109,9 +110,9 @@ class StateDependentNoise(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws matrices [T, B, F * D], the same ones for some steps, and after them the actions' own noise.
+        """Samples exploration matrices [T, B, F * D], repeated for `every` steps, concatenated with action noise.
 
-        The first one begins with the first step; `FragmentNoise` lets that of the steps before go on.
+        A new matrix starts at step 0; `FragmentNoise` continues the matrix of the previous fragment where needed.
         """
         every = min(self.network_noise_every or length, length)
         drawn = generator.standard_normal((-(-length // every), slots, self.network_noise), np.float32)
@@ -128,33 +129,33 @@ class StateDependentNoise(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Draws the actions of a step by the noise that the network made."""
+        """Samples the actions of a step with the state-dependent noise of the network, [B, D]."""
         heads = run()
         return self.actions.sample(heads["outputs"], heads["noise"])
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Draws actions by noise of their own."""
+        """Samples actions with independent noise, without gSDE, [B, D]."""
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
 
 class UniformActions(Protocol):
-    """An action space whose own actions are elements of a space, from which they can be drawn uniformly."""
+    """Protocol of action spaces that allow uniform sampling of the policy's own actions."""
 
     @property
     def own_space(self) -> gymnasium.Space[Any]:
-        """The space of its own actions."""
+        """Gymnasium space of the policy's own actions."""
         ...
 
 
 class UniformUntil(Exploration):
-    """Takes actions each as likely as any other as long as nothing is learned, and explores in another way then.
+    """Exploration by uniform actions until learning starts, followed by another exploration strategy.
 
     Args:
-        inner: The other way.
+        inner: Exploration strategy after the uniform phase.
         actions: The action space.
-        env_steps: Env steps of all workers together until which actions are uniform.
+        env_steps: Length of the uniform phase, in env steps of all workers together.
     """
 
     def __init__(self, inner: Exploration, actions: UniformActions, env_steps: int) -> None:
@@ -168,18 +169,18 @@ class UniformUntil(Exploration):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes over whether anything is learned by now."""
+        """Updates whether the uniform phase is over, and loads the inner exploration."""
         self.inner.load(weights)
         self._is_uniform = weights.env_steps < self.env_steps
 
     @override
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Tells the other way its env slots."""
+        """Sets the env slots of this worker in the inner exploration."""
         self.inner.assign_envs(first_slot, num_slots)
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the other way's noise and, after it, the numbers that uniform actions are made of, [T, B, ... + D]."""
+        """Samples the inner exploration's noise, concatenated with the draws of uniform actions, [T, B, ... + D]."""
         draws = generator.random((length, slots, self._sampler.num_draws), np.float32)
         return np.concatenate([self.inner.noise(generator, length, slots), draws], -1)
 
@@ -192,7 +193,7 @@ class UniformUntil(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Takes uniform actions, or those of the other way."""
+        """Uniform actions in the uniform phase, otherwise those of the inner exploration, [B, ...]."""
         own = self._sampler.num_draws
         if self._is_uniform:
             actions: Actions = self._sampler(noise[:, -own:], mask)
@@ -201,12 +202,12 @@ class UniformUntil(Exploration):
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Explores in the other way."""
+        """Samples actions by the inner exploration, [B, ...]."""
         return self.inner.sample(heads, generator, mask)
 
     @override
     def state(self) -> dict[str, Any]:
-        """State of the other way."""
+        """State of the inner exploration."""
         return self.inner.state()
 
     @override

@@ -87,7 +87,7 @@ class GymnasiumVectorEnv:
 
     @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
             reason = action_misfit(self.action_space, actions, self.num_envs)
             if reason:
@@ -128,7 +128,7 @@ class GymnasiumVectorEnv:
         raise cannot_begin(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(

@@ -92,7 +92,7 @@ class LoopVectorEnv:
 
     @telling_place(lambda own: own["self"]._where(own["slot"]))
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
             return self._first_step(actions)
         rewards, terminateds, truncateds = self._reward_of, self._terminateds, self._truncateds
@@ -136,7 +136,7 @@ class LoopVectorEnv:
         return self._observations, self._rewards, terminateds, truncateds, infos
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         for slot, seed in zip(slots, seeds, strict=True):
             self._ledger.return_to(slot, self._ledger.chosen(slot, seed))
             self._reset_slot(slot, seed)
@@ -144,7 +144,7 @@ class LoopVectorEnv:
         return self._observations
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths)]
 
     def restore(

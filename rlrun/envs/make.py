@@ -116,7 +116,7 @@ def make_vector_env(
     Args:
         config: Which env, and how it is stepped.
         num_envs: Number of env slots, B.
-        seeds: Where the seeds of episodes come from; holds the worker index.
+        seeds: Episode seeds, a function of env slot and episode number; holds the worker index.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
         lessons: What a curriculum gives the env slots; None for none.
 

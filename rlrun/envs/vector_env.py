@@ -85,7 +85,7 @@ class VectorEnv(Protocol):
         ...
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one.
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
             actions: Leaves [B, ...], in the env's own terms: a Discrete space that starts at 5 is given 5 and more.
@@ -117,7 +117,7 @@ class VectorEnv(Protocol):
         ...
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         ...
 
     def restore(

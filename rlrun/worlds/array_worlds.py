@@ -124,7 +124,7 @@ class ArrayVectorWorld:
         world: The worlds.
         world_id: What messages call it.
         policies: The policy of each group; two groups cannot share one.
-        seeds: Where the seeds of episodes come from.
+        seeds: Episode seeds, a function of slot and episode number.
         first_episodes: Number of each world's first episode.
 
     Raises:
@@ -173,7 +173,7 @@ class ArrayVectorWorld:
 
     @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every world, or begins the next episode where the last step ended one."""
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
         self._marks.slot[0] = ALL_SLOTS
         try:

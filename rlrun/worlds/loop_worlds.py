@@ -41,7 +41,7 @@ class LoopWorlds:
     Args:
         world_id: What messages call the worlds.
         worlds: Worlds of one kind, W of them.
-        seeds: Where the seeds of episodes come from.
+        seeds: Episode seeds, a function of slot and episode number.
         mapping: Which agent is whose.
         spaces: By policy, one of its agents and the spaces of all of them.
         slots: By policy, its slots in each world, K.
@@ -109,7 +109,7 @@ class LoopWorlds:
         return self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
 
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every world, or begins the next episode where the last step ended one."""
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         closely = self._unchecked
         if closely:
             self._check_actions(actions)

@@ -144,7 +144,7 @@ def make_vector_world(
     Args:
         config: Which env or world.
         num_worlds: W.
-        seeds: Where the seeds of episodes come from; holds the worker index.
+        seeds: Episode seeds, a function of env slot and episode number; holds the worker index.
         mapping: Which agent is whose.
         slots: By policy, its slots in each world. A policy that is not named has one for each possible agent that is
             its at the same time.

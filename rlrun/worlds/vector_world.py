@@ -107,7 +107,7 @@ class VectorWorld(Protocol):
         ...
 
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every world, or begins the next episode where the last step ended one.
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
             actions: By policy, leaves [B, ...] in the world's own terms; of slots that do not act they are ignored.

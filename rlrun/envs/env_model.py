@@ -36,7 +36,8 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
     """Returns the finite MDP of an env whose observation is the state index.
 
     Raises:
-        UsageError: The env has no model, the model is too large, or the env's steps contradict the model.
+        UsageError: The env has no model, spaces that are not Discrete, settings that may change the model, or
+            too many states.
     """
     where = f"env {config.id}: no exact values"
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]

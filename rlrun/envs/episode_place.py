@@ -15,6 +15,7 @@ from rlrun.envs.seed_hash import hash_keys, split_words
 @dataclass(frozen=True)
 class EpisodePlace:
     """Place of an env slot: an episode and the number of actions taken in it.
+
     Attributes:
         episode: Number of the env slot's episode, from 0.
         seed: The seed that the episode was reset with.

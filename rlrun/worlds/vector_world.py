@@ -83,7 +83,7 @@ class VectorWorld(Protocol):
 
     Attributes:
         num_worlds: W.
-        clock: What a row of experience is.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
         slots: By policy, its slots in all worlds, B.
         spaces: By policy, observation and action space of its agents.
         state_space: Space of a world's state, None where there is none.
@@ -118,7 +118,7 @@ class VectorWorld(Protocol):
         ...
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the agent that owns each slot, or owned it last, [B]; "" before the first."""
+        """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
         ...
 
     def places(self) -> list[EpisodePlace]:
@@ -150,11 +150,11 @@ class VectorWorld(Protocol):
         ...
 
     def hashes(self) -> list[str]:
-        """Returns a digest of what each world shows now: who owns which slot, who acts, and the observations."""
+        """Returns a digest of each world's current state: slot owners, acting flags and observations."""
         ...
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3] of the first world; None if there is none."""
+        """Renders the first world as an RGB image [height, width, 3]; None without rendering."""
         ...
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class World(ABC):
     back within an episode of the world, as another life.
 
     Attributes:
-        clock: What a row of experience is in this world.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
         possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
         state_space: Space of `state`, for what learns from the whole world's state; None where there is none.
     """

@@ -35,7 +35,7 @@ def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlot
 
     Args:
         observations: What the world returned.
-        slots_of: From an agent's id to the slots of its policy.
+        slots_of: Returns the slots of the policy of an agent id.
     """
     if found := _no_mapping("observations", observations):
         return found
@@ -50,7 +50,7 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
 
     Args:
         result: What the world returned.
-        slots_of: From an agent's id to the slots of its policy.
+        slots_of: Returns the slots of the policy of an agent id.
     """
     if not isinstance(result, tuple) or len(result) != 6:
         size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -64,7 +64,7 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
 
 
 def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Refusal | None:
-    """Validates termination and truncation flags by agent id and the world's `ended`; returns the error, None if valid."""
+    """Validates a step's termination and truncation flags and `ended`; returns the error, None if valid."""
     return next(_flags_refused(terminateds, truncateds, ended), None)
 
 

@@ -221,7 +221,7 @@ def _possible_agents(env: Any) -> Sequence[str]:
 
 
 def _state_space(env: Any) -> Box | None:
-    """Returns the space of `env.state()`, None without a global state; PettingZoo's base classes do not declare `state_space`."""
+    """Returns the space of `env.state()`, None without a 1-d global state; PettingZoo's base classes declare none."""
     space = getattr(env, "state_space", None)
     return space if isinstance(space, Box) and len(space.shape) == 1 else None
 

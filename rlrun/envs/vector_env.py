@@ -1,6 +1,6 @@
-"""What every vector env does, whatever steps it: env slots with episodes one after another, under one autoreset rule.
+"""Interface of all vector env backends: B env slots with NEXT_STEP autoreset, episode seeds, and restore by replay.
 
-A vector env steps B single environments side by side; each of them is an env slot. The rule is Gymnasium's NEXT_STEP:
+A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP:
 an episode's last observation is returned as it is. In the step after it the env slot's action is ignored, its reward
 is 0, its flags are False and its observation is the first one of its next episode. The stream of observations is
 complete that way, and the row in between is masked.
@@ -43,15 +43,15 @@ NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
 
 
 class EnvError(TrainingFailed):
-    """An environment raised, or returned what no environment may return; the message names the episode at fault."""
+    """Error for an env that raised or returned an invalid value; the message names the episode."""
 
 
 class EnvStartFailed(EnvError):
-    """An environment raised before its first step: where it was made, or in the reset of its first episode."""
+    """Error for an env that raised in its constructor or in the reset of its first episode."""
 
 
 class BadReturn(EnvError):
-    """An environment returned what no environment may return."""
+    """Error for an invalid return value of an env."""
 
 
 class VectorEnv(Protocol):
@@ -99,9 +99,9 @@ class VectorEnv(Protocol):
         ...
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots, whatever they were doing; `reset` comes before.
+        """Starts episodes with given seeds in some env slots, which may be within an episode; requires an earlier `reset`.
 
-        Such an episode counts as the env slot's next one. The others stay where they are.
+        The started episode counts as the env slot's next one. Other env slots are unchanged.
 
         Args:
             slots: The env slots, at least one and each once.
@@ -156,9 +156,9 @@ def observation_hash(observation: Tree) -> str:
 
 
 def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
-    """Returns where the first number of an array is that is not finite, None if there is none.
+    """Returns the index of the first NaN or infinite entry of an array, None if all are finite.
 
-    A sum tells nearly always: of numbers that are all finite only huge ones add up to infinity.
+    A finite sum proves that all entries are finite; otherwise the entries are searched.
     """
     if math.isfinite(numbers.sum()):
         return None
@@ -167,7 +167,7 @@ def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
 
 
 def cannot_begin(env_id: str, reason: str) -> UsageError:
-    """Returns the error to raise where `VectorEnv.begin` cannot be had."""
+    """Creates the error for a vector env that does not support `VectorEnv.begin`."""
     return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
 
 
@@ -204,7 +204,7 @@ def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
 
 
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:
-    """Looks for observations that nobody can act on: NaN, infinite numbers, whole numbers outside their space.
+    """Validates observations: no NaN, no infinite numbers, no integers outside of the space.
 
     Args:
         env: The envs, at the step that showed them.
@@ -220,7 +220,7 @@ def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> No
 
 
 def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
-    """Closes what others wrote; what it raises becomes a warning, since nothing that was done is lost for it.
+    """Closes an env, and turns an exception of its `close` into a warning, since no results are lost.
 
     Args:
         close: Its `close`.

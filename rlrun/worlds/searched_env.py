@@ -22,7 +22,7 @@ METHODS = ("get_state", "set_state", "state_of")
 
 
 class SearchedEnv(World):
-    """World of a deterministic single-agent Gymnasium env whose state can be saved, set, and inferred from observations.
+    """World of a deterministic single-agent env whose state can be saved, set, and inferred from observations.
 
     The env has three more methods: `get_state()`; `set_state(state)`, also within an episode; and
     `state_of(observation)`, the state inferred from an observation. States are immutable, and only `reset` may be

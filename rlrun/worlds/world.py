@@ -38,16 +38,16 @@ class WorldStep(NamedTuple):
 
 
 class World(ABC):
-    """Many agents in one world; they may appear and disappear at any step.
+    """Multi-agent environment whose agents may be born and end at any step.
 
-    An agent's episode begins with its first observation and ends when a step says so. Who has an observation that is
-    not final acts next, and nobody else: a turn-based world shows one to the player whose turn it is. An id may come
-    back within an episode of the world, as another life.
+    An agent's episode begins with the first observation and ends with a termination or truncation flag. Exactly the
+    agents with a non-final observation act next: a turn-based world returns one to the player to move. An id may be
+    reused by a later agent within an episode of the world.
 
     Attributes:
         clock: Time axis of experience: one row per world step, or per agent's decision.
         possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
-        state_space: Space of `state`, for what learns from the whole world's state; None where there is none.
+        state_space: Space of the global state, for centralized critics; None if there is no state.
     """
 
     clock: WorldClock = "parallel"

@@ -71,7 +71,7 @@ class WrappedWorld(World):
 
 
 class AgentIndicator(WrappedWorld):
-    """World wrapper that adds a one-hot agent id to observations, so that agents with a shared policy can act differently.
+    """World wrapper that adds a one-hot agent id to observations, so that agents of a shared policy act differently.
 
     The one-hot encodes the index among N `possible_agents`; zeros for other agents. It is appended to a 1-d Box, or
     added to a Dict under the key `agent`.

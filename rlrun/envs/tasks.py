@@ -1,4 +1,4 @@
-"""Episodes of different tasks: drawn from the episode's seed, or given by a curriculum."""
+"""Multi-task envs: each episode's task is sampled by the episode's seed, or set by a curriculum."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rlrun.registry import load_object
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
 TASK = "task"
-"""What the task is called in infos and observations."""
+"""Key of the task in infos and observations."""
 
 TASK_DRAWS = 0x7A5C
-"""Keeps the draws of tasks apart from those of an env with the same seed."""
+"""Seed constant that separates the sampling of tasks from the env's random stream."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What an episode is about.
+    """Task of an episode: env arguments, and numbers for infos and observations.
 
     Attributes:
         config: What the env is given.
@@ -76,7 +76,7 @@ class Task:
 
 
 class Tasks:
-    """Tasks by the seeds of episodes.
+    """Task distribution: a deterministic function from an episode's seed to a task.
 
     Args:
         source: The tasks, each as likely as any other, or `module:function` of the seed that returns one.
@@ -91,7 +91,7 @@ class Tasks:
         self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
 
     def of(self, seed: int) -> Task:
-        """Returns the task of the episode with a seed.
+        """Returns the task that is sampled with an episode's seed.
 
         Raises:
             UsageError: The function returned none.
@@ -119,7 +119,7 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Lessons:
-    """What a curriculum gives the envs of a worker: each takes the latest when its next episode begins.
+    """Curriculum state of a worker: each env slot adopts the latest keyword arguments at its next episode.
 
     Args:
         slots: Env slots.
@@ -153,7 +153,7 @@ class Lessons:
 
 
 class EpisodeTasks:
-    """What the episodes of one env slot are about: tasks that their seeds draw, on top of what a curriculum gives.
+    """Tasks of one env slot's episodes: sampled by seeds and merged over the curriculum's arguments.
 
     Args:
         tasks: The tasks, as `Tasks` takes them; None for one task.
@@ -199,7 +199,7 @@ def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | 
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """An env whose episodes are about tasks: it is made anew where a task has other arguments than the one before.
+    """Multi-task env, created again when the next episode's task has other keyword arguments.
 
     Infos say the task: `task` is its number in a list, `task/NAME` each number of one that a function returned.
 

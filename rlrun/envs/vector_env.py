@@ -99,9 +99,9 @@ class VectorEnv(Protocol):
         ...
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Starts episodes with given seeds in some env slots, which may be within an episode; requires an earlier `reset`.
+        """Starts episodes with given seeds in some env slots; requires an earlier `reset`.
 
-        The started episode counts as the env slot's next one. Other env slots are unchanged.
+        The env slots may be within an episode. The started episode counts as the env slot's next one. Other env slots are unchanged.
 
         Args:
             slots: The env slots, at least one and each once.

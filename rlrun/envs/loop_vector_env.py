@@ -39,7 +39,7 @@ class LoopVectorEnv:
     shape or dtype.
 
     Args:
-        env_id: What messages call the env.
+        env_id: Name of the env in messages.
         envs: Single environments with equal spaces, one for each env slot.
         seeds: Where the seeds come from.
         first_episodes: Number of each env slot's first episode.

@@ -59,7 +59,7 @@ def _pool(entropy: Sequence[Words]) -> list[Words]:
 
 
 def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
-    """Returns what ``SeedSequence(key).generate_state(num_words)`` returns, for N keys at once.
+    """Vectorized ``SeedSequence(key).generate_state(num_words)`` for N keys.
 
     Args:
         entropy: The words of the keys, an array [N] for each position.

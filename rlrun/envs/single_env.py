@@ -244,7 +244,7 @@ def _not_an_env(found: Any, factory: str) -> str:
 
 
 def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
-    """Checks that the model file exists which a MuJoCo env of Gymnasium is told to load.
+    """Validates that the model file in the arguments of a Gymnasium MuJoCo env exists.
 
     Raises:
         UsageError: It does not, by the rule by which Gymnasium looks for it.

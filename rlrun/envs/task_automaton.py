@@ -82,7 +82,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
     episode ends; it also ends, not satisfied, in a state from which a set cannot be visited any more. The info says in
     `satisfied` whether it was, 1 or 0, so that results report the probability of that as `info/satisfied`.
 
-    Transitions with `epsilon` are further actions of an env with Discrete actions, in their order behind its own. One
+    Transitions with `epsilon` are further actions of an env with Discrete actions, in their order after its own. One
     that does not leave the present state does nothing.
 
     Args:

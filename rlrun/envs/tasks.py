@@ -43,7 +43,7 @@ class Task:
 
     @property
     def info(self) -> dict[str, float]:
-        """What infos tell of it: `task` is its number in a list, `task/NAME` each number of one from a function."""
+        """Info entries of the task: `task` is the index in a list; `task/NAME` are the numbers of a function's task."""
         if self.index is not None:
             return {TASK: self.index}
         return {f"{TASK}/{name}": value for name, value in self.values.items()}
@@ -146,7 +146,7 @@ class Lessons:
         return {"latest": self.latest, "present": list(self._present)}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned; the next episode of each env slot is the one that was going on."""
+        """Restores `state()`; the next `begin` of each env slot resumes the episode that was in progress."""
         self.latest = dict(state["latest"])
         self._present = [dict(own) for own in state["present"]]
         self._returns = set(range(len(self._present)))
@@ -175,11 +175,11 @@ class EpisodeTasks:
 
     @property
     def config(self) -> TaskConfig:
-        """What the present task gives the env."""
+        """Config of the current task: keyword arguments and reset options of the env."""
         return TaskConfig() if self.task is None else self.task.config
 
     def begin(self, seed: int) -> dict[str, Any]:
-        """Draws the task of the episode with a seed; returns the keyword arguments that its env is made with."""
+        """Samples the task of the episode with a seed; returns the env's keyword arguments."""
         if self._tasks is not None:
             self.task = self._tasks.of(seed)
         lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
@@ -204,9 +204,9 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
     Infos say the task: `task` is its number in a list, `task/NAME` each number of one that a function returned.
 
     Args:
-        env_id: What messages call the env.
-        make: Makes the env with further arguments.
-        episodes: What its episodes are about.
+        env_id: Name of the env in messages.
+        make: Creates the env with additional keyword arguments.
+        episodes: Tasks of the episodes.
         shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
             numbers of one that a function returned.
 
@@ -234,7 +234,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         return task.space_with(self.env.observation_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode of the task that its seed draws."""
+        """Resets the env to an episode with the task sampled by the seed."""
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31)) if seed is None else seed
         self._take(self._episodes.begin(drawn))

@@ -17,7 +17,7 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
 
     All of them begin with the reset options of the trial, which are its task; their seeds follow from the trial's. The
     step that ends an episode shows the first observation of the next one, with `done` 1. The last one ends the trial.
-    Recurrent state then goes on over the ends of a trial's episodes. The last action and reward are a matter of
+    Recurrent state then persists across the trial's episodes. The last action and reward are observed with
     `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
     Numbers in the infos of ends are added up over the trial, such as a regret.

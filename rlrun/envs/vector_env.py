@@ -55,7 +55,7 @@ class BadReturn(EnvError):
 
 
 class VectorEnv(Protocol):
-    """B environments side by side; see the module for the autoreset rule.
+    """Interface of a vector env with B env slots; see the module for autoreset.
 
     Attributes:
         num_envs: Number of env slots, B.
@@ -101,7 +101,8 @@ class VectorEnv(Protocol):
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Starts episodes with given seeds in some env slots; requires an earlier `reset`.
 
-        The env slots may be within an episode. The started episode counts as the env slot's next one. Other env slots are unchanged.
+        The env slots may be within an episode. The started episode counts as the env slot's next one.
+        Other env slots are unchanged.
 
         Args:
             slots: The env slots, at least one and each once.
@@ -123,17 +124,17 @@ class VectorEnv(Protocol):
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places by resetting with their seeds and replaying their actions.
+        """Restores the env slots to given places by seeded resets and a replay of their actions.
 
         Args:
-            places: Where each env slot was.
-            actions: Per env slot the actions since its reset, leaves [length, ...].
-            hashes: Per env slot the `observation_hash` of its observation at that place.
-            max_replay_s: Seconds this may take in all.
+            places: Place of each env slot.
+            actions: Actions of each env slot since its reset, leaves [length, ...].
+            hashes: Expected `observation_hash` of each env slot at its place.
+            max_replay_s: Time limit of the replay in seconds.
 
         Returns:
-            Observations [B, ...], and per env slot whether it is exactly where it was. An env slot that is not (another
-            observation, or no time left) is at the first observation of its next episode instead.
+            Observations [B, ...], and per env slot whether the restore was exact. Otherwise (another observation, or
+            no time left) the env slot is at the first observation of its next episode.
 
         Raises:
             EnvError: As in `step`.
@@ -172,7 +173,7 @@ def cannot_begin(env_id: str, reason: str) -> UsageError:
 
 
 _CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rlrun.worlds.running_world")
-"""Modules that call the code of a world of many agents; others beside them are worlds."""
+"""Modules of `rlrun.worlds` that call a world's code; the other modules of the package are worlds themselves."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:

@@ -35,7 +35,7 @@ class LoopVectorEnv:
     """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
-    only checked for rewards that are not finite numbers, flags that are not booleans, and observations of a wrong
+    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
     shape or dtype.
 
     Args:

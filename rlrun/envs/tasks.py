@@ -243,7 +243,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         return self._shown(observation), self._told(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes a step."""
+        """Steps the env of the current task."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(observation), reward, terminated, truncated, self._told(info)
 

@@ -177,14 +177,14 @@ _CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rl
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
-    """Returns the error to raise for what an env's own code raised: where that was, and the env's own traceback.
+    """Creates the error for an exception in an env's code, with place and traceback in the message.
 
     Args:
         env_id: The env's id or factory.
-        doing: What it was asked to do, such as "step()".
-        where: Which worker, env slot and episode.
-        error: What it raised.
-        starts: Whether it was yet to take its first step.
+        doing: Call that raised, such as "step()".
+        where: Worker, env slot and episode in words.
+        error: Exception that the env raised.
+        starts: Whether the env raised before its first step.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_globals.get("__name__", "")):
@@ -195,7 +195,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
 
 
 def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
-    """Returns where env slots are that are stepped at once, for messages; of many of them the first ones.
+    """Describes the places of lockstep env slots for messages, truncated after the first ones.
 
     Args:
         each: What a slot holds: `env` or `world`.

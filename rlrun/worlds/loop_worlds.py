@@ -30,7 +30,7 @@ class LoopWorlds:
     """`VectorWorld` that steps dict-based worlds in a loop, with observations in preallocated arrays.
 
     Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
-    only checked for rewards that are not finite numbers, flags that are not booleans, and observations of a wrong
+    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
     shape or dtype.
 
     A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's

@@ -82,7 +82,7 @@ class TaskWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step."""
+        """Steps the world of the current task."""
         step = self._world.step(actions)
         infos, task = step.infos, self._episodes.task
         if task is not None:  # whose episode ends with this step is not always the world's to say

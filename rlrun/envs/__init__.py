@@ -1,1 +1,1 @@
-"""Vector envs behind one autoreset rule, their seeds, and small worlds for tests."""
+"""Vector envs with NEXT_STEP autoreset and episode seeds, their config, and env wrappers."""

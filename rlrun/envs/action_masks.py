@@ -1,4 +1,4 @@
-"""Action masks of envs: from a method to a part of the observation, and the check that something is allowed."""
+"""Action masks of envs: wrappers that add the mask to the observation, and a check that it allows an action."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rlrun.envs.vector_env import BadReturn, Infos, Tree, VectorEnv
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
 METHOD = "action_masks"
-"""What an env's method is called that returns the mask of its present state, as in sb3-contrib."""
+"""Name of the env method that returns the action mask of the current state, as in sb3-contrib."""
 
 
 @runtime_checkable
 class OffersActionMasks(Protocol):
-    """A vector env that says which actions are allowed in the present states of all its env slots."""
+    """Protocol of a vector env with a method for the action masks of its current states."""
 
     def action_masks(self) -> NDArray[Any]:
-        """Returns the masks, [B, A]."""
+        """Returns the action masks of all env slots, [B, A]."""
         ...
 
 
 class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, Any]):  # type: ignore[misc]
-    """Shows what an env's method `action_masks` returns: observations are {observation: ..., action_mask: ...}.
+    """Env wrapper that adds the mask of `action_masks()` to observations: {observation: ..., action_mask: ...}.
 
     Raises:
         UsageError: If actions of the env's kind cannot be masked.
@@ -49,10 +49,10 @@ class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, An
 
 
 def with_action_masks(env: Env) -> Env:
-    """Returns an env whose observations hold the mask that its method `action_masks` returns, if it has one.
+    """Wraps an env that has a method `action_masks` in `ActionMaskObservation`; returns other envs unchanged.
 
     Raises:
-        UsageError: If it has one, and actions of its kind cannot be masked.
+        UsageError: If the env has the method, and actions of its kind cannot be masked.
     """
     if has_action_mask(env.observation_space) or not env.has_wrapper_attr(METHOD):
         return env
@@ -60,7 +60,7 @@ def with_action_masks(env: Env) -> Env:
 
 
 class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  # type: ignore[misc]
-    """Shows what a vector env's method `action_masks` returns, as `ActionMaskObservation` does of a single env.
+    """Vector env wrapper that adds the masks of `action_masks()` to observations; see `ActionMaskObservation`.
 
     Raises:
         UsageError: If actions of the env's kind cannot be masked.
@@ -81,10 +81,10 @@ class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  #
 
 
 def with_vector_action_masks(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> Any:
-    """Returns a vector env whose observations hold the masks that its method `action_masks` returns, if it has one.
+    """Wraps a vector env that has a method `action_masks`; returns other vector envs unchanged.
 
     Raises:
-        UsageError: If it has one, and actions of its kind cannot be masked.
+        UsageError: If the vector env has the method, and actions of its kind cannot be masked.
     """
     own = env.unwrapped
     if has_action_mask(env.single_observation_space) or not isinstance(own, OffersActionMasks):
@@ -93,17 +93,17 @@ def with_vector_action_masks(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> 
 
 
 class MaskedVectorEnv:
-    """A vector env whose observations hold action masks, each of which must allow something.
+    """Vector env wrapper that validates action masks: each must allow at least one action.
 
-    The final observation of an episode may allow nothing, since nobody acts on it.
+    The mask of an episode's final observation may be all False, since no action follows.
 
     Args:
         env: The vector env.
-        env_id: What messages call it.
-        seeds: Where its episodes' seeds come from.
+        env_id: Name of the env in error messages.
+        seeds: Episode seeds, a function of env slot and episode number.
 
     Raises:
-        UsageError: If the mask is not one of its actions.
+        UsageError: If the mask's space does not fit the action space.
     """
 
     def __init__(self, env: VectorEnv, env_id: str, seeds: EpisodeSeeds) -> None:
@@ -125,25 +125,25 @@ class MaskedVectorEnv:
         return self._checked(self._env.reset(), self._all)
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
         self._checked(observations, ~(terminateds | truncateds))
         return observations, rewards, terminateds, truncateds, infos
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots."""
+        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         begun = np.zeros(self.num_envs, np.bool_)
         begun[list(slots)] = True
         return self._checked(self._env.begin(slots, seeds), begun)
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return self._env.places()
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, whose observations were checked when they were first seen."""
+        """Restores the env slots; validates masks only in slots that were not restored exactly."""
         observations, exact = self._env.restore(places, actions, hashes, max_replay_s)
         return self._checked(observations, ~np.array(exact)), exact
 
@@ -152,7 +152,7 @@ class MaskedVectorEnv:
         self._env.close()
 
     def _checked(self, observations: Tree, acting: NDArray[np.bool_]) -> Tree:
-        """Returns observations, of which those that somebody acts on allow at least one action of each choice."""
+        """Validates the action masks of non-final observations, then returns the observations."""
         allowed = np.logical_or.reduceat(observations[ACTION_MASK], self._firsts, axis=1).all(1)
         if not (allowed | ~acting).all():
             slot = int(np.flatnonzero(acting & ~allowed)[0])

@@ -1,4 +1,4 @@
-"""Atari games through ALE's native vector env: frames are grabbed, shrunk and stacked in C++."""
+"""Vectorized Atari games on ALE's native vector env, with frame skip, resizing and frame stacking in C++."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
 
 
 def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
-    """Opens a game; rewards are the game's own, and whoever learns from clipped ones clips them."""
+    """Creates ALE's vector env of a game with unclipped rewards; reward clipping is left to the learner."""
     own = settings.model_dump(exclude={"episodic_life"})
     # ALE's own episodic_life begins a new game with every life lost; its life_loss_info goes on with the game.
     return AtariVectorEnv(game, num_envs, reward_clipping=False, life_loss_info=settings.episodic_life, **own)
 
 
 class SeededAtari:
-    """B games, each episode begun with a seed of its own.
+    """Vector env of B Atari games in which each episode is reset with its own seed.
 
-    ALE begins the next game by itself at the step after an end, from a generator of its own; the env slot is then reset
-    once more with the episode's seed. ALE reads the ROM again for that, which takes as long as 300 steps.
+    ALE's autoreset seeds the next game from an internal generator; the env slot is therefore reset again with the
+    episode's seed. ALE reloads the ROM for each seeded reset, which takes as long as 300 steps.
     """
 
     name = "atari"
@@ -133,10 +133,10 @@ class SeededAtari:
         return observations
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one.
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
-        Infos hold the lives that are left where losing one ends an episode, else nothing: ALE's others say no more of
-        an episode than its return and length do.
+        Infos hold the remaining lives if `episodic_life` is set, else nothing. ALE's other infos only repeat an
+        episode's return and length.
         """
         if self._unchecked:
             self._check(actions)
@@ -164,20 +164,20 @@ class SeededAtari:
         return observations, rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         if not self.seeds_episodes:
             raise cannot_begin(self._game, "with episodic_life a game goes on from episode to episode")
         chosen = zip(slots, seeds, strict=True)
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, all env slots at once, as `VectorEnv.restore` says."""
+        """Restores all env slots in lockstep by replaying their actions; see `VectorEnv.restore`."""
         self._env.reset()  # ALE resets single env slots only after all of them
         self._unchecked = True
         if self.seeds_episodes:
@@ -185,13 +185,13 @@ class SeededAtari:
         return self.start_after(dict(enumerate(places))), [False] * self.num_envs
 
     def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts env slots at the first observation of their places' episodes; returns all observations."""
+        """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
         return self._restart(list(places), None)
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts env slots at the first observation of the episodes after these; returns all observations."""
+        """Resets env slots to the episodes after the given places; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._ledger.begin_next(slot)
@@ -202,9 +202,9 @@ class SeededAtari:
         self._env.close()
 
     def _restart(self, slots: list[int], observations: Tree) -> Tree:
-        """Resets env slots with the seeds of the episodes that the ledger has them in; returns all observations.
+        """Resets env slots with the seeds of their current episodes in the ledger; returns all observations.
 
-        Without env slots it returns the observations that it is given.
+        With an empty list of env slots, the given observations are returned unchanged.
         """
         if slots:
             mask = np.zeros(self.num_envs, dtype=bool)
@@ -216,7 +216,7 @@ class SeededAtari:
         return observations
 
     def _check(self, actions: Tree) -> None:
-        """Checks the first actions after a reset: the same policy gives all that follow."""
+        """Validates the first batch of actions after a reset; later batches come from the same policy."""
         reason = action_misfit(self.action_space, actions, self.num_envs)
         if reason:
             raise EnvError(f"{self._game} cannot be given these actions: {reason}")
@@ -224,10 +224,10 @@ class SeededAtari:
 
 
 class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """One env slot of `SeededAtari` as a single env, which can be drawn.
+    """Single Gymnasium env around one env slot of `SeededAtari`, with rendering.
 
-    An observation is small, gray and stacked. Pictures are in the game's own size and colours: they come from a second
-    copy of the game that is given the same seeds and actions.
+    Observations are preprocessed (resized, grayscale, stacked). Rendered frames have the game's full size and colours:
+    they come from a second copy of the game with the same seeds and actions.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  # Gymnasium reads it on the class
@@ -253,7 +253,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
         return frames[0], {}
 
     def step(self, action: Any) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
-        """Takes a step in the game and in its drawn copy."""
+        """Steps the game and the copy used for rendering."""
         results = [game.step(np.asarray(action)[None]) for game in self._games]
         self._pictures = [result[0][0, -1] for result in results[1:]]
         observations, rewards, terminateds, truncateds, _ = results[0]
@@ -264,6 +264,6 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
         return self._pictures[0]
 
     def close(self) -> None:
-        """Closes the game and its drawn copy."""
+        """Closes the game and the copy used for rendering."""
         for game in self._games:
             game.close()

@@ -1,4 +1,4 @@
-"""An env whose episodes all begin with the same options."""
+"""Env wrapper for fixed reset options."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import gymnasium
 
 
 class BeginWith(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Hands options to every `reset` of an env.
+    """Env wrapper that passes fixed options to every `reset`.
 
     Args:
         env: The env.
-        options: The options, copied for each episode, since the env may change them.
+        options: Reset options, copied for each episode, since the env may change them.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], options: Mapping[str, Any]) -> None:
@@ -23,5 +23,5 @@ class BeginWith(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  #
         self.step = env.step  # a wrapper's own would cost each step a call
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode with the options; others that are given here come on top."""
+        """Resets the env with the fixed options, updated by the call's options."""
         return self.env.reset(seed=seed, options=copy.deepcopy(self.options) | (options or {}))  # type: ignore[no-any-return]

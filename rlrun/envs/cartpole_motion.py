@@ -1,4 +1,4 @@
-"""How N CartPoles move: the arithmetic of Gymnasium's single one, in batched NumPy."""
+"""Vectorized CartPole dynamics: the arithmetic of Gymnasium's single env in batched NumPy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
 _FIRST = 0.05
-"""The four numbers of a first state lie between -0.05 and 0.05."""
+"""Bound of the uniform initial state distribution: each of the four numbers is in [-0.05, 0.05]."""
 
 
 class CartPoleMotion:
-    """The states of N CartPoles, moved on all at once.
+    """Batched states and transition function of N CartPoles.
 
-    Each equals Gymnasium's single CartPole bit for bit: the arithmetic is that one's, operation for operation, in
-    preallocated arrays. Constants are arrays without dimensions, because converting a Python float takes as long as the
+    Each state equals that of Gymnasium's single CartPole bit for bit: the same operations in the same order, in
+    preallocated arrays. Constants are 0-dimensional arrays, because converting a Python float takes as long as the
     operation.
 
     Args:
@@ -52,18 +52,18 @@ class CartPoleMotion:
         self._x_beyond, self._theta_beyond = self._beyond
 
     def start(self, pole: int, generator: np.random.Generator) -> None:
-        """Draws the first state of a pole's episode."""
+        """Samples the initial state of one CartPole's episode."""
         self.state[:, pole] = generator.uniform(-_FIRST, _FIRST, 4)
 
     def start_several(self, poles: slice, generator: np.random.Generator) -> None:
-        """Draws the first states of some poles, the same as if they were started one after the other."""
+        """Samples initial states of several CartPoles, equal to those of successive calls of `start`."""
         first = self.state[:, poles]
         first[:] = generator.uniform(-_FIRST, _FIRST, first.T.shape).T
 
     def move(self, actions: NDArray[Any]) -> None:
-        """Moves all carts on by 0.02 s (https://coneural.org/florian/papers/05_cart_pole.pdf).
+        """Advances all CartPoles by an Euler step of 0.02 s (https://coneural.org/florian/papers/05_cart_pole.pdf).
 
-        The order of operations is that of Gymnasium's single CartPole; another order gives other last bits.
+        The order of operations is that of Gymnasium's single CartPole; another order changes the last bits.
 
         Args:
             actions: 0 pushes a cart to the left, 1 to the right, [N].
@@ -100,7 +100,7 @@ class CartPoleMotion:
         self.state += self._change
 
     def find_fallen(self, fallen: NDArray[np.bool_]) -> None:
-        """Writes which poles have fallen, or left the track, [N]."""
+        """Computes the termination mask [N]: the pole has fallen, or the cart has left the track."""
         np.abs(self._positions, self._distances)
         np.greater(self._distances, self._limits, self._beyond)
         np.logical_or(self._x_beyond, self._theta_beyond, fallen)

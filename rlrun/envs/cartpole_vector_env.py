@@ -1,4 +1,4 @@
-"""CartPole in batched NumPy, each env slot with episode seeds of its own."""
+"""Vectorized CartPole in batched NumPy with a seed for each episode of each env slot."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from rlrun.envs.vector_env import NO_COLUMNS, EnvError, Infos, Tree
 
 
 class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Gymnasium's vector CartPole with single env slots reset from their own seeds.
+    """Vectorized CartPole whose env slots are reset with separate seeds.
 
-    Gymnasium's draws all of them from one generator. Here every env slot equals ``gymnasium.make("CartPole-v1")``
-    reset with the same seed, bit for bit (`CartPoleMotion`).
+    Gymnasium's vector CartPole samples all initial states from one generator. Here every env slot equals
+    ``gymnasium.make("CartPole-v1")`` reset with the episode's seed, bit for bit (`CartPoleMotion`).
 
     Args:
         num_envs: Number of env slots, B.
         max_episode_steps: Steps after which an episode is truncated.
-        seeds: Where the seeds come from.
+        seeds: Episode seeds, a function of env slot and episode number.
         first_episodes: Number of each env slot's first episode.
-        sutton_barto_reward: Whether each step pays 0 and the fall -1, instead of 1 for each.
+        sutton_barto_reward: Whether rewards are 0 per step and -1 at termination, instead of 1 per step.
     """
 
     name = "cartpole"
@@ -66,7 +66,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return self._observe(range(self.num_envs))
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
             self._check(actions)
         self._motion.move(actions)
@@ -90,30 +90,30 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return self._observations, rewards, terminateds, truncateds, {}
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         chosen = zip(slots, seeds, strict=True)
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, all env slots at once, as `VectorEnv.restore` says."""
+        """Restores all env slots in lockstep by replaying their actions; see `VectorEnv.restore`."""
         self._unchecked = True
         return restore_in_lockstep(self, places, actions, hashes, max_replay_s)
 
     def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts env slots at the first observation of their places' episodes; returns all observations."""
+        """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._start(slot)
         return self._observe(places)
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts env slots at the first observation of the episodes after these; returns all observations."""
+        """Resets env slots to the episodes after the given places; returns the observations of all env slots."""
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._ledger.begin_next(slot)
@@ -121,18 +121,18 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
         return self._observe(places)
 
     def _start(self, slot: int) -> None:
-        """Puts an env slot at the first state of the episode that the ledger has it in."""
+        """Samples the initial state of an env slot's current episode in the ledger."""
         self._motion.start(slot, self._ledger.generator(slot))
         self._lengths[slot] = 0
 
     def _observe(self, started: Collection[int]) -> Tree:
-        """Returns all observations after some env slots were started out of their turn."""
+        """Returns the observations of all env slots after resets outside of `step`."""
         self._awaiting = [slot for slot in self._awaiting if slot not in started]
         self._observations[:] = self._state.T
         return self._observations
 
     def _check(self, actions: Tree) -> None:
-        """Checks the first actions after a reset: the same policy gives all that follow."""
+        """Validates the first batch of actions after a reset; later batches come from the same policy."""
         reason = action_misfit(self.action_space, actions, self.num_envs)
         if reason:
             raise EnvError(f"CartPole cannot be given these actions: {reason}")

@@ -1,4 +1,4 @@
-"""Config of an environment of one agent, or of a world of many: name, arguments, wrappers, backend."""
+"""Config of a single-agent env or a multi-agent world: id, keyword arguments, wrappers, backend."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Backend = Literal["auto", "vector", "loop", "envpool"]
 Preset = Literal["atari"]
 
 WorldClock = Literal["parallel", "per_agent"]
-"""What a row of experience is: a step of the world, in which all living agents act (`parallel`), or an agent's own
-decision, where agents take turns or act at different speeds (`per_agent`)."""
+"""Time axis of experience. `parallel`: one row per world step, in which all living agents act. `per_agent`: one row per
+decision of an agent, for turn-based worlds or agents that act at different rates."""
 
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
-"""Settings that an env with one agent alone has."""
+"""Names of the settings valid only for single-agent envs."""
 
 OF_MANY_AGENTS = ("world", "pettingzoo", "clock")
-"""Settings that a world of many agents alone has."""
+"""Names of the settings valid only for multi-agent worlds."""
 
 
 def _id_alone(data: Any) -> Any:
-    """Lets a bare string stand for the mapping that holds nothing but an id."""
+    """Expands a bare id to the mapping {id: ...}; returns other data unchanged."""
     return {"id": data} if isinstance(data, str) else data
 
 
@@ -67,10 +67,10 @@ class TaskConfig(ConfigModel):
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    """Checks names of numbers in infos that become columns of a batch.
+    """Validates names of info entries that are recorded as columns of a batch.
 
     Raises:
-        ValueError: One appears twice, or a batch has a column of its name.
+        ValueError: A name is repeated, or is the name of a standard batch column.
     """
     for name in columns:
         if columns.count(name) > 1:
@@ -80,17 +80,17 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def lacking_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
-    """Says which column is learned from that an env's config does not name; "" if it names all of them."""
+    """Error message for a column that the algorithm needs but the env's config lacks; "" if none is missing."""
     if missing := [name for name in learned_from if name not in columns]:
         return f"columns must name {missing[0]!r}, a number in every step's info, which the algorithm learns from"
     return ""
 
 
 def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
-    """Checks that there are tasks where some are named or shown.
+    """Validates that tasks are configured where other settings refer to them.
 
     Raises:
-        ValueError: There are none.
+        ValueError: No tasks are configured.
     """
     if is_shown and tasks is None:
         raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
@@ -99,7 +99,7 @@ def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -
 
 
 def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str | None) -> tuple[dict[str, Any], ...]:
-    """Returns the keyword arguments of each task of a list, on top of an env's own; these alone where there is none."""
+    """Returns the keyword arguments of each listed task, merged over the env's own; without a list, the env's own."""
     listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
     return tuple({**kwargs, **task.kwargs} for task in listed)
 
@@ -174,7 +174,7 @@ class EnvConfig(ConfigModel):
     @model_validator(mode="wrap")
     @classmethod
     def _has_settings_of_its_kind(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
-        """Takes a bare id, and refuses settings that only the other kind of env has, next to what else is wrong."""
+        """Expands a bare id, and rejects settings of the other kind of env (single- or multi-agent)."""
         data = _id_alone(data)
         if not isinstance(data, Mapping):
             return build(data)
@@ -204,7 +204,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def _foreign(self) -> Collection[str]:
-        """Names of the settings that only the other kind of env has."""
+        """Names of the settings invalid for this kind of env (single- or multi-agent)."""
         return OF_ONE_AGENT if self.has_many_agents else OF_MANY_AGENTS
 
     @model_validator(mode="after")
@@ -240,7 +240,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def has_many_agents(self) -> bool:
-        """Whether it is a world of many agents."""
+        """Whether this config is of a multi-agent world."""
         return self.world is not None or self.pettingzoo is not None
 
     @property
@@ -249,19 +249,19 @@ class EnvConfig(ConfigModel):
         return self.tasks is not None or self.curriculum is not None
 
     def in_evaluation(self) -> Self:
-        """Returns the environment that policies are judged in: with `evaluation_kwargs` on top of `kwargs`."""
+        """Returns the config for evaluation: `kwargs` updated with `evaluation_kwargs`."""
         return self.replace(kwargs={**self.kwargs, **self.evaluation_kwargs}) if self.evaluation_kwargs else self
 
 
 def names_world(data: Any) -> bool:
-    """Whether data of an env, or the names in it, are those of a world of many agents."""
+    """Whether the raw config data, or a collection of its keys, is of a multi-agent world."""
     return isinstance(data, Mapping | set) and ("world" in data or "pettingzoo" in data)
 
 
 def _foreign_settings(
     data: Mapping[str, Any], foreign: Collection[str], known: Sequence[str]
 ) -> Iterator[InitErrorDetails]:
-    """Yields an error for each setting in data that only the other kind of env has."""
+    """Yields a validation error for each setting in raw data that is invalid for its kind of env."""
     for key in data:
         if key in foreign:
             error = UnknownKey(unknown_key(key, known))

@@ -1,4 +1,4 @@
-"""Findings on an env, with their meaning for learning."""
+"""Diagnostics of an env: findings on spaces, observations, rewards, seeds and speed, with their effect on learning."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from rlrun.envs.vector_env import close_or_warn, env_error
 Verdict = Literal["ok", "note", "wrong"]
 
 TYPED_STEPS = 200
-"""Steps in which the types of what a single env returns are looked at."""
+"""Number of steps of a single env in which the dtypes of its observations are checked."""
 LARGE_NUMBER = 20.0
-"""Observations beyond it slow learning down: networks begin with inputs of about 1 in mind."""
+"""Absolute observation above which learning is slow: networks are initialized for inputs of about 1."""
 LARGE_REWARD = 10.0
-"""A mean absolute reward beyond it makes values, and so a critic's gradients, large."""
+"""Mean absolute reward above which values, and so the critic's gradients, are large."""
 SMALL_REWARD = 1e-3
 SLOW_STEPS_S = 200.0
-"""Steps in a second below which an env is slow: a million of them take more than 80 minutes."""
+"""Steps per second below which an env counts as slow: a million steps take more than 80 minutes."""
 SLOW_AFTER_S = 1.0
-"""Seconds that steps must have taken to be judged by: the first ones are slow in many envs."""
+"""Least wall time in seconds for a verdict on speed, since the first steps of many envs are slow."""
 
 ACTION_SEED = 0
 """Seed of the random actions."""
@@ -41,14 +41,14 @@ ACTION_SEED = 0
 
 @dataclass(frozen=True)
 class EnvFinding:
-    """Something that is known of an env now.
+    """Finding of an env check: a verdict on one topic, with its reason and advice.
 
     Attributes:
-        topic: What it is about.
-        verdict: "wrong" for what training or a resume will trip over, "note" for what learning may suffer from, "ok".
-        found: What was seen, with its numbers.
-        reason: What follows from it, "" where nothing does.
-        advice: What to do about it.
+        topic: Subject, such as "rewards" or "seeds".
+        verdict: "wrong" if training or a resume fails, "note" if learning may suffer, else "ok".
+        found: The observed fact, with its numbers.
+        reason: Consequence for learning, "" for none.
+        advice: Suggested remedy.
     """
 
     topic: str
@@ -59,13 +59,13 @@ class EnvFinding:
 
 
 def refusal_finding(refusal: str) -> EnvFinding:
-    """Finding on a return that no env or world may make."""
+    """Finding that an env or world returned an invalid value."""
     reason = "training ends there with exit code 4; what else is told is of the steps before"
     return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
 
 
 def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvFinding]:
-    """Looks at what a single env itself returns: the loop backend casts it to the types of the space."""
+    """Yields findings on raw observations' dtypes that differ from the space's: the loop backend casts them."""
     env, random, own_seed = make_env(config, seed=seed), RandomActions(spaces, ACTION_SEED), EpisodeSeeds(seed, 0)
     found: dict[str, str] = {}
     place = EpisodePlace(0, own_seed.seed(0, 0), 0)
@@ -89,7 +89,7 @@ def type_findings(config: EnvConfig, spaces: Spaces, seed: int) -> Iterator[EnvF
 
 
 def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation: Any) -> None:
-    """Notes by path the first number type of a part of an observation that is not the one of its space."""
+    """Records, by path of a leaf, the first dtype of an observation that differs from the space's dtype."""
     for path, leaf in named_leaves(observation):
         own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
         if isinstance(own, Box) and dtype != own.dtype:
@@ -97,7 +97,7 @@ def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation:
 
 
 def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
-    """Findings on spaces."""
+    """Yields findings on the observation and action space, such as unbounded actions."""
     yield EnvFinding("observation space", "ok", str(spaces.observation))
     space = spaces.action
     if isinstance(space, Box) and not space.is_bounded():
@@ -110,13 +110,13 @@ def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
 def observation_findings(
     space: gymnasium.Space[Any], rows: Any, steps: int, where: Callable[[int, int], str]
 ) -> Iterator[EnvFinding]:
-    """Findings on observations.
+    """Yields findings on observations: invalid, out of bounds, large or constant values.
 
     Args:
-        space: Their space.
-        rows: Leaves [T, B, ...].
-        steps: In how many steps they were shown.
-        where: From t and b to the words for where that was.
+        space: Observation space.
+        rows: Observations, leaves [T, B, ...].
+        steps: Number of env steps that the observations are from.
+        where: Describes the place of the entry (t, b) in words.
     """
     bad = first_bad_row(space, rows)
     if bad is not None:
@@ -164,7 +164,7 @@ def _leaf_space(space: gymnasium.Space[Any], path: str) -> gymnasium.Space[Any]:
 
 
 def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
-    """Findings on rewards, [N]."""
+    """Yields the finding on the scale of rewards [N]: all zero, large, tiny or fine."""
     size, least, most = float(np.abs(rewards).mean()), float(rewards.min()), float(rewards.max())
     found = f"{least:.4g} to {most:.4g}, mean absolute {size:.4g}"
     if not rewards.any():
@@ -183,12 +183,12 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
 
 
 def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, is_world: bool) -> EnvFinding:
-    """Finding on seeds.
+    """Finding on reproducibility: equal seeds must repeat episodes, and other seeds should differ.
 
     Args:
-        step: After how many steps the same seeds and actions came to something else; None for never.
-        of_other_seeds: Returns the same of other seeds.
-        is_world: Whether they are those of a world of many agents.
+        step: First step at which episodes with equal seeds and actions differ; None if they are equal.
+        of_other_seeds: Returns the first step at which episodes with other seeds differ, None if they are equal.
+        is_world: Whether the seeds are those of a multi-agent world.
     """
     if step is not None:
         found = f"the same seeds and actions came to something else after {step} steps"
@@ -203,12 +203,12 @@ def seed_finding(step: int | None, of_other_seeds: Callable[[], int | None], *, 
 
 
 def speed_finding(steps: int, seconds: float, how: str) -> EnvFinding:
-    """Finding on an env's speed.
+    """Finding on an env's throughput in steps per second.
 
     Args:
-        steps: Steps that were taken.
-        seconds: Wall time of them.
-        how: How they were taken.
+        steps: Number of steps taken.
+        seconds: Wall time of the steps.
+        how: Description of how the env was stepped, for the message.
     """
     rate = steps / max(seconds, 1e-9)
     found = f"{rate:,.0f} steps/s {how}"

@@ -1,4 +1,4 @@
-"""From an env's id to its Gymnasium registration, without building the env; what is missing is said in one message."""
+"""Lookup of env ids in Gymnasium's registry, without creating envs; errors suggest ids and pip commands."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _PACKAGES = {
     "gymnasium.envs.tabular": ("jax", "pip install 'gymnasium[jax]'"),
     "ale_py": ("ale_py", "pip install 'rlrun[atari]'"),
 }
-"""By the package that an entry point lies in: the module that must be installed, and how to install it."""
+"""Required module and its pip command, by the package of an env's entry point."""
 
 
 def is_factory(env_id: str) -> bool:
-    """Whether an id reads ``package.module:factory``; a Gymnasium id after the colon is no factory."""
+    """Whether an id has the form ``package.module:factory``; a Gymnasium id after the colon is no factory."""
     module, colon, name = env_id.partition(":")
     return bool(colon) and all(word.isidentifier() for word in (*module.split("."), *name.split(".")))
 
 
 def find_spec(env_id: str) -> EnvSpec:
-    """Returns an id's registration.
+    """Returns the Gymnasium `EnvSpec` registered under an id.
 
-    The version belongs to the id: a result means little without it, so that the newest one is named and not chosen.
-    An older version than the newest is taken as it is asked for. ``package.module:Name-v0`` imports the module first,
-    for packages that register their envs when they are imported.
+    The version is a required part of the id: for an id without one, the error names the newest version.
+    Older versions are accepted. ``package.module:Name-v0`` imports the module first, for packages that register
+    their envs on import.
 
     Raises:
         UsageError: There is no such id; the message names the nearest.
@@ -68,13 +68,13 @@ def check_installed(spec: EnvSpec) -> None:
 
 
 def pip_command(spec: EnvSpec) -> str:
-    """Returns the command that installs what an env needs beyond Gymnasium itself, "" if it needs nothing."""
+    """Returns the pip command for an env's dependencies beyond Gymnasium, "" if there are none."""
     package = _package_of(spec)
     return _PACKAGES[package][1] if package else ""
 
 
 def register_atari() -> bool:
-    """Registers ALE's envs, which importing ale_py does, and returns whether it is installed."""
+    """Registers ALE's envs by importing ale_py; returns whether ale_py is installed."""
     if not _is_installed("ale_py"):
         return False
     ale_py = importlib.import_module("ale_py")
@@ -84,7 +84,7 @@ def register_atari() -> bool:
 
 
 def is_usable_kind(spec: EnvSpec) -> bool:
-    """Whether a registration is an env, and not a note that the env has moved to another package."""
+    """Whether a Gymnasium registration is a usable env, and not a stub for an env that moved to another package."""
     return not callable(spec.entry_point) or getattr(spec.entry_point, "__module__", "") != "gymnasium.envs"
 
 
@@ -111,9 +111,9 @@ def nearest_id(wrong: str, ids: Iterable[str]) -> str:
 
 
 def _unimported(env_id: str) -> str:
-    """Says how to name an env of an installed package that registers its envs when it is imported.
+    """Hint for an unknown id of a package that registers its envs on import; "" if no such package is known.
 
-    The package is the one that the id begins with, as MiniGrid-Empty-5x5-v0 does; "" if there is none.
+    For example, the prefix of MiniGrid-Empty-5x5-v0 names the package `minigrid`.
     """
     if package := env_package(env_id):
         install = "" if _is_installed(package) else f"`pip install {package}` and "
@@ -127,7 +127,7 @@ def _unimported(env_id: str) -> str:
 
 
 def _other(env_id: str) -> str:
-    """Says how an env is named that is no Gymnasium id but a dotted path; "" if it is neither."""
+    """Hint for an id that is a PettingZoo module, or a dotted path without a factory; "" for other ids."""
     if is_world_module(env_id):
         return f"; a world of many agents is env: {{pettingzoo: {moved_module(env_id) or env_id}}}"
     if re.fullmatch(r"\w+(\.\w+)+", env_id):

@@ -1,4 +1,4 @@
-"""The model of an env with finitely many states, where the env tells it."""
+"""Tabular model (finite MDP) of envs that expose their transition probabilities."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rlrun.errors import UsageError
 from rlrun.functional.finite_mdp import FiniteMDP
 
 MOST_NUMBERS = 20_000_000
-"""Probabilities of the largest model, S * A * S: 160 MB."""
+"""Limit on the size of the transition tensor, S * A * S entries: 160 MB."""
 
 
 @runtime_checkable
 class TellsModel(Protocol):
-    """An env that tells its model, as Gymnasium's FrozenLake-v1, CliffWalking-v1 and Taxi-v4 do.
+    """Protocol of an env that exposes its tabular model, as Gymnasium's FrozenLake-v1, CliffWalking-v1 and Taxi-v4 do.
 
     Attributes:
-        P: By state and action the outcomes: probability, next state, reward, and whether the episode ends.
-        initial_state_distrib: Probability that an episode begins in a state, [S].
+        P: Transitions by state and action: tuples of probability, next state, reward and termination flag.
+        initial_state_distrib: Initial state distribution, [S].
     """
 
     P: Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
@@ -33,10 +33,11 @@ class TellsModel(Protocol):
 
 
 def finite_mdp(config: EnvConfig) -> FiniteMDP:
-    """Returns the model of an env whose observation is its state.
+    """Returns the finite MDP of an env whose observation is the state index.
 
     Raises:
-        UsageError: It tells none, it is too large, or what is shown, done or paid is not what the model says.
+        UsageError: The env has no model, spaces that are not Discrete, settings that may change the model, or
+            too many states.
     """
     where = f"env {config.id}: no exact values"
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]

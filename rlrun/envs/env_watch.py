@@ -1,7 +1,7 @@
-"""Watches over envs' own code that runs in this process, where nobody else would notice that it hangs.
+"""Watchdog for env code that hangs in this process.
 
-A thread looks once a second whether what is under way has moved on. So a step costs nothing more, and many steps
-together may take as long as they like while they come.
+A thread checks once a second whether the watched code has made progress. So a step has no overhead, and many steps
+together may take any time as long as each of them ends.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from rlrun.envs.episode_place import EpisodePlace
 
 NOTICE_S = 30.0
-"""Seconds without a step after which the user is told what is waited for."""
+"""Seconds without a step after which a message names the env code that is waited for."""
 
 INTERRUPT_S = 10.0
-"""Seconds without a step after which what is under way counts as hung, once the user wants the run to end."""
+"""Seconds without a step after which watched code counts as hung, once the user has interrupted the run."""
 
 GRACE_S = 10.0
-"""Seconds that hung code has to end in, once it was told to, before the process ends."""
+"""Grace period in seconds between the exception raised in hung code and the end of the process."""
 
 POLL_S = 1.0
-"""Seconds between two looks."""
+"""Polling interval of the watchdog thread in seconds."""
 
 interrupt_wanted = threading.Event()
-"""Set while the user wants the run to end; hung code is then not waited for."""
+"""Event set after the user interrupted the run; hung code is then ended early."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -45,12 +45,12 @@ _limit_s: ContextVar[float] = ContextVar("limit_s", default=math.inf)
 
 
 class StepTimeout(TrainingFailed):
-    """An env's own code has not moved on for `worker_timeout_s`."""
+    """Error for env code that made no progress for `worker_timeout_s`."""
 
 
 @contextmanager
 def hangs_fail_after(seconds: float) -> Iterator[None]:
-    """Sets the seconds after which watched code that does not move on fails; without it that waits for ever.
+    """Context manager that sets the timeout of watched env code; without it there is no timeout.
 
     Args:
         seconds: `worker_timeout_s`.
@@ -65,18 +65,17 @@ def hangs_fail_after(seconds: float) -> Iterator[None]:
 
 
 class Watched:
-    """Code of an env that is under way, as a context manager: whoever waits for it is told, and can end the wait.
+    """Context manager that watches env code for hangs: reports them to the user, and ends them after a timeout.
 
-    What hangs is ended by an exception in it, which a signal brings. Only the main thread can have one: on another
-    thread the user is told and nothing more. Native code that hears no signal can be ended with its process alone; a
-    trial then goes on from its newest checkpoint when it is resumed. Native code that lets no other thread run is not
-    noticed at all.
+    Hung code is ended by an exception that a signal handler raises. Only the main thread can run the handler: in other
+    threads hangs are only reported. Native code that blocks signals can only be ended with its process; a resumed trial
+    then continues from its newest checkpoint. Hangs in native code that holds the GIL are not detected.
 
-    Within another one, it alone is watched.
+    Of nested watches only the innermost is active.
 
     Args:
-        name: What messages call it: the env and what it does.
-        places: Returns where the env slots are that are stepped; None if it is a single call, such as `close`.
+        name: Name in messages: the env and the call.
+        places: Returns the places of the stepped env slots; None for a single call, such as `close`.
     """
 
     def __init__(self, name: str, places: Callable[[], Sequence[EpisodePlace]] | None = None) -> None:
@@ -86,7 +85,7 @@ class Watched:
         self._begin()
 
     def __enter__(self) -> None:
-        """Begins to watch."""
+        """Starts the watch on the current thread."""
         self._thread = threading.get_ident()
         self._can_end = threading.current_thread() is threading.main_thread()
         self._timeout_s = _limit_s.get()
@@ -97,7 +96,7 @@ class Watched:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends watching; what is around it goes on being watched."""
+        """Ends this watch; the enclosing watch becomes active again."""
         stack = _under_way[self._thread]
         stack.remove(self)
         if stack:
@@ -110,7 +109,7 @@ class Watched:
         self._moved, self._wished, self._is_told = time.monotonic(), math.inf, False
 
     def look(self) -> None:
-        """Sees whether the code has moved on, and does what is due if it has not."""
+        """Checks for progress; without any, reports the hang or ends the code, depending on the time elapsed."""
         latest = () if self._find_places is None else self._find_places()
         now = time.monotonic()
         if latest != self._places:
@@ -125,7 +124,7 @@ class Watched:
             self._end_wait(overdue_s)
 
     def _end_wait(self, overdue_s: float) -> None:
-        """Ends code that hangs since the user wants it or its time is up."""
+        """Ends hung code after an interrupt by the user or after the timeout."""
         is_wanted = interrupt_wanted.is_set()
         if overdue_s >= GRACE_S:
             text = f"{self._name}: it hangs and cannot be ended, so the process ends; `rlrun resume` goes on"
@@ -138,10 +137,10 @@ class Watched:
             signal.pthread_kill(self._thread, signal.SIGALRM)
 
     def end_step(self) -> None:
-        """Ends the code, unless it has ended in the meantime.
+        """Raises the timeout error in the hung code, unless the code has ended in the meantime.
 
         Raises:
-            StepTimeout: In what hangs.
+            StepTimeout: In the hung code.
         """
         if self in _under_way.get(threading.get_ident(), ())[-1:]:
             took = " took more than" if self._find_places is None else ": took no step within"
@@ -157,25 +156,25 @@ class Watched:
 
 
 _under_way: dict[int, list[Watched]] = {}
-"""What is watched by thread, the innermost last."""
+"""Stack of active watches by thread id, the innermost last."""
 
 _hung: list[Watched] = []
-"""Whose step is to be ended by the signal that is on its way."""
+"""Watches whose code the pending SIGALRM shall end."""
 
 _lookers: list[threading.Thread] = []
-"""The thread that looks, once there is one."""
+"""The watchdog thread, once it is started."""
 
 _starting = threading.Lock()
 
 _tellers: dict[CodeType, Callable[[Mapping[str, Any]], str]] = {}
-"""What tells from the local variables of a method where the env is whose code it calls."""
+"""Functions that describe the stepped env from a method's local variables, by the method's code object."""
 
 
 def telling_place(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method], _Method]:
-    """Marks a method that calls an env's own code, so that `waits_for` can say where that is.
+    """Decorator that registers a method which calls env code, so that `waits_for` can describe the stepped env.
 
     Args:
-        tell: Gives the words from the local variables of the method. No step has to note anything for it.
+        tell: Describes the env slot or world from the method's local variables, without overhead per step.
     """
 
     def mark(method: _Method) -> _Method:
@@ -187,10 +186,10 @@ def telling_place(tell: Callable[[Mapping[str, Any]], str]) -> Callable[[_Method
 
 
 def waits_for(frame: FrameType | None) -> str:
-    """Returns which env slot or world a thread waits for, "" if it waits for none.
+    """Describes the env slot or world whose code a thread is executing, "" for none.
 
     Args:
-        frame: Where the thread is.
+        frame: Current stack frame of the thread.
     """
     while frame is not None:
         if frame.f_code in _tellers:
@@ -200,13 +199,13 @@ def waits_for(frame: FrameType | None) -> str:
 
 
 def _end_step(number: int, frame: FrameType | None) -> None:
-    """Handles SIGALRM for all that is watched in the process."""
+    """SIGALRM handler that ends the hung code of the process."""
     if _hung:
         _hung.pop().end_step()
 
 
 def _keep_looking() -> None:
-    """Starts the thread that looks, unless it runs: a process that was forked has none."""
+    """Starts the watchdog thread unless it is running; a forked process has none."""
     with _starting:
         if not any(looker.is_alive() for looker in _lookers):
             _lookers[:] = [threading.Thread(target=_look_again_and_again, daemon=True)]
@@ -214,7 +213,7 @@ def _keep_looking() -> None:
 
 
 def _look_again_and_again() -> None:
-    """Looks once a second at what is innermost in each thread."""
+    """Polling loop of the watchdog thread: checks the innermost watch of each thread once a second."""
     while True:
         _look()  # no variable of this function keeps an env alive
         time.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""EnvPool's simulators in C++, where `backend: envpool` asks for them and they are installed."""
+"""EnvPool backend: vector envs on EnvPool's C++ simulators, for `backend: envpool`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rlrun.envs.vector_env import Tree
 from rlrun.errors import EnvironmentUnusable, UsageError, did_you_mean
 
 _OURS = frozenset({"num_envs", "seed", "env_seed", "batch_size", "gym_reset_return_info", "max_episode_steps"})
-"""EnvPool's settings that rlrun fills in."""
+"""Keyword arguments of EnvPool that rlrun sets, and users cannot."""
 
 
 def make_envpool(
     config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
 ) -> GymnasiumVectorEnv:
-    """Makes env slots stepped by EnvPool; each is seeded when the pool is made and goes on by itself.
+    """Creates an EnvPool vector env; env slots are seeded once, at creation, and not for each episode.
 
-    Keyword arguments are EnvPool's own, such as ``frame_skip`` or ``repeat_action_probability``; one thread is used
-    unless ``num_threads`` says otherwise.
+    Keyword arguments are EnvPool's own, such as ``frame_skip`` or ``repeat_action_probability``; ``num_threads`` is 1
+    by default.
 
     Raises:
         UsageError: EnvPool has no such task or keyword argument.
@@ -51,7 +51,7 @@ def make_envpool(
 
 
 def envpool_spaces(config: EnvConfig) -> tuple[gymnasium.Space[Any], gymnasium.Space[Any]]:
-    """Returns observation and action space of a task without making it.
+    """Returns the observation and action space of an EnvPool task without creating the pool.
 
     Raises:
         UsageError: EnvPool has no such task or keyword argument.
@@ -90,7 +90,7 @@ def check_envpool(config: EnvConfig) -> None:
 
 
 def _task(config: EnvConfig) -> str:
-    """Returns EnvPool's name of an env: Gymnasium's, but without ALE's namespace."""
+    """Returns EnvPool's task id of an env: the Gymnasium id without the namespace `ALE/`."""
     return config.id.removeprefix("ALE/")
 
 
@@ -104,5 +104,5 @@ def _settings(config: EnvConfig) -> dict[str, Any]:
 
 
 def _without_precision_warnings() -> warnings.catch_warnings[None]:
-    """Keeps back Gymnasium's remark that EnvPool writes the bounds of its float32 spaces as float64."""
+    """Suppresses Gymnasium's precision warning on the float64 bounds of EnvPool's float32 spaces."""
     return warnings.catch_warnings(action="ignore", category=UserWarning)

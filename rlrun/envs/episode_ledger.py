@@ -1,4 +1,4 @@
-"""Which episode each env slot is in, its seed, and the seeds of the episodes to come."""
+"""Bookkeeping of the current episode number and seed of each env slot, with prehashed seeds of the next episodes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 from rlrun.envs.seed_hash import generator_of, hash_keys
 
 _BLOCK = 1024
-"""Seeds hashed at a time: 0.6 ms, whatever the number of env slots."""
+"""Number of seeds hashed per call, for any number of env slots: 0.6 ms."""
 
 
 class EpisodeLedger:
-    """Counts the episodes of B env slots and knows their seeds.
+    """Episode counters and seeds of B env slots.
 
     Args:
         seeds: Where the seeds come from.
@@ -34,13 +34,13 @@ class EpisodeLedger:
         self.start_over()
 
     def start_over(self) -> list[int]:
-        """Puts every env slot into its first episode and returns their seeds."""
+        """Resets every env slot to its first episode; returns the seeds."""
         self._episodes = [first - 1 for first in self._first]
         self._hash_ahead()
         return [self.begin_next(slot) for slot in range(self.num_envs)]
 
     def begin_next(self, slot: int) -> int:
-        """Moves an env slot to its next episode and returns that episode's seed."""
+        """Advances an env slot to its next episode; returns the seed."""
         row = self._used[slot]
         if row == self._depth:
             self._hash_ahead()
@@ -52,28 +52,28 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePlace:
-        """Returns where an env slot is that begins an episode with a chosen seed: it is the slot's next."""
+        """Returns the place of an env slot at the start of its next episode, with a given seed."""
         return EpisodePlace(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePlace) -> None:
-        """Puts an env slot into the episode of a place, with that place's seed."""
+        """Sets the episode number and seed of an env slot to those of a place."""
         self._episodes[slot] = place.episode
         self._current[slot] = place.seed
         self._used[slot] = self._depth  # what was hashed ahead belongs to other episodes
 
     def generator(self, slot: int) -> np.random.Generator:
-        """Returns the generator that ``gymnasium.utils.seeding.np_random`` makes of the env slot's seed."""
+        """Returns the NumPy generator that ``gymnasium.utils.seeding.np_random`` creates for the env slot's seed."""
         row = self._used[slot] - 1
         if self._ahead[row][slot] == self._current[slot]:
             return generator_of(self._words[row, slot])
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self._current[slot])))
 
     def place(self, slot: int, length: int) -> EpisodePlace:
-        """Returns where an env slot is that has taken `length` actions in its episode."""
+        """Returns the place of an env slot after `length` actions in its current episode."""
         return EpisodePlace(self._episodes[slot], self._current[slot], length)
 
     def _hash_ahead(self) -> None:
-        """Hashes the seeds of the next episodes of every env slot, and the words PCG64 is seeded with."""
+        """Precomputes the seeds of every env slot's next episodes, and the SeedSequence words that seed PCG64."""
         slots = np.arange(self.num_envs, dtype=np.uint32)
         rows = np.arange(1, self._depth + 1)[:, None]
         seeds = self._seeds.seeds(slots, np.asarray(self._episodes) + rows)

@@ -1,4 +1,4 @@
-"""The episode that an env slot is in, and the seed of each episode."""
+"""Place of an env slot (episode number, seed, length) and the seed function of episodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.envs.seed_hash import hash_keys, split_words
 
 @dataclass(frozen=True)
 class EpisodePlace:
-    """Where an env slot is.
+    """Place of an env slot: an episode and the number of actions taken in it.
 
     Attributes:
         episode: Number of the env slot's episode, from 0.
@@ -33,12 +33,12 @@ class EpisodePlace:
 
 @dataclass(frozen=True)
 class EpisodeSeeds:
-    """Gives every episode a seed of its own, the same one in every run of the same spec.
+    """Deterministic episode seeds: a hash of run seed, worker, stream, env slot and episode number.
 
     Attributes:
         run_seed: Root seed of the trial.
-        worker_index: Which rollout worker the env slots belong to; 0 is the trial's own process.
-        stream: Keeps purposes apart that share a run seed, such as training (0) and evaluation.
+        worker_index: Index of the rollout worker that steps the env slots; 0 is the trial's own process.
+        stream: Index of the purpose, such as training (0) or evaluation, for separate seeds.
 
     Examples:
         >>> EpisodeSeeds(run_seed=7, worker_index=1).seed(env_index=0, episode=3)
@@ -55,7 +55,7 @@ class EpisodeSeeds:
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 
     def seeds(self, env_indices: NDArray[Any], episodes: NDArray[Any]) -> NDArray[np.int64]:
-        """Returns what `seed` returns for many episodes at once; the two arguments are broadcast."""
+        """Vectorized `seed` for many episodes, with broadcast arguments."""
         slots, numbers = np.broadcast_arrays(env_indices, episodes)
         fixed = [word for part in (self.run_seed, self.worker_index, self.stream) for word in split_words(part)]
         varying = [slots.ravel().astype(np.uint32), numbers.ravel().astype(np.uint32)]
@@ -63,12 +63,12 @@ class EpisodeSeeds:
         return (words[:, 0] >> np.uint32(1)).astype(np.int64).reshape(slots.shape)
 
     def place_after(self, env_index: int, began: EpisodePlace, resets: NDArray[np.bool_]) -> EpisodePlace:
-        """Returns where an env slot is after t steps.
+        """Returns the place of an env slot after t steps.
 
         Args:
             env_index: The env slot.
-            began: Where it was before them.
-            resets: Which of the steps began the next episode instead, [t].
+            began: Place before the first step.
+            resets: Mask of the steps that were resets to the next episode, [t].
         """
         steps, episode = len(resets), began.episode + int(np.count_nonzero(resets))
         if episode == began.episode:

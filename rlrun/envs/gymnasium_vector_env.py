@@ -1,4 +1,4 @@
-"""Vector envs that others wrote and that can only be seeded as a whole."""
+"""Adapter for third-party Gymnasium vector envs, which can only be seeded as a whole."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from rlrun.envs.vector_env import (
 from rlrun.errors import EnvironmentUnusable
 
 NOT_SAID = frozenset({"env_id", "players"})
-"""Keys of an info that only say which env slot it is about."""
+"""Info keys that only identify the env slot, and are dropped."""
 
 
 class GymnasiumVectorEnv:
-    """A Gymnasium vector env that autoresets on the next step and is seeded once for all env slots.
+    """Adapter from a Gymnasium vector env with NEXT_STEP autoreset that is seeded once for all env slots.
 
-    Its env slots cannot be reset one by one, so that `restore` begins new episodes in all of them.
+    Single env slots cannot be reset, so that `restore` starts new episodes in all of them.
 
     Args:
         name: Name of the backend.
-        env_id: What messages call the env.
-        start: Given a seed for each env slot, returns the started vector env and its first observations.
+        env_id: Name of the env in messages.
+        start: Creates and resets the vector env with one seed per env slot; returns it and the first observations.
         spaces: Observation and action space of one env slot.
         seeds: Where the seeds come from.
         num_envs: Number of env slots.
         first_episodes: Number of each env slot's first episode.
-        made: The vector env, where it is there before it is started.
+        made: The vector env, if it was created before `start`.
     """
 
     seeds_episodes = False
@@ -87,7 +87,7 @@ class GymnasiumVectorEnv:
 
     @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
             reason = action_misfit(self.action_space, actions, self.num_envs)
             if reason:
@@ -124,17 +124,17 @@ class GymnasiumVectorEnv:
         return self._arrays("step()", observations), rewards, terminateds, truncateds, said
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Refuses to begin single episodes."""
+        """Raises a UsageError, since single env slots cannot be seeded."""
         raise cannot_begin(self._env_id, f"backend {self.name} seeds all env slots at once; use backend loop")
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Begins the next episode of every env slot: without seeds for single env slots there is nothing to replay."""
+        """Starts the next episode of every env slot: without seeds of single env slots, replay is impossible."""
         for slot, place in enumerate(places):
             self._ledger.return_to(slot, place)
         next_seeds = [self._ledger.begin_next(slot) for slot in range(self.num_envs)]
@@ -167,7 +167,7 @@ class GymnasiumVectorEnv:
     def _arrays(self, doing: str, observations: Any) -> Tree:
         """Returns a batch of observations as a tree of arrays of the space's types.
 
-        Their bounds are not looked at: EnvPool gives some tasks wrong ones, and no user can mend them.
+        Bounds are not validated: EnvPool declares wrong ones for some tasks, which users cannot correct.
         """
         try:
             return _arrays(self.observation_space, observations, self.num_envs)
@@ -175,7 +175,7 @@ class GymnasiumVectorEnv:
             self._refuse(doing, self._where(), str(reason))
 
     def _of_slots(self, what: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
-        """Returns a copy of what a step says of each env slot, [B]."""
+        """Returns a validated copy of a step's rewards or flags, [B]."""
         given = np.asarray(values)
         if given.dtype.kind not in ("biu" if dtype is np.bool_ else "biuf"):
             kinds = "True or False" if dtype is np.bool_ else "numbers"
@@ -195,7 +195,7 @@ class GymnasiumVectorEnv:
 def make_gymnasium(
     config: EnvConfig, num_envs: int, seeds: EpisodeSeeds, first_episodes: Sequence[int] | None = None
 ) -> GymnasiumVectorEnv:
-    """Makes the vector form that an env registers with Gymnasium.
+    """Creates the vector env that is registered with Gymnasium under an env id.
 
     Raises:
         EnvironmentUnusable: A package is not installed, or it autoresets otherwise than on the next step.
@@ -227,10 +227,10 @@ def make_gymnasium(
 
 
 def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:
-    """Returns what a vector env's info says of one env slot.
+    """Extracts the info of one env slot from a vector env's info.
 
-    Gymnasium's infos hold an array for each key and, under the key with an underscore before it, a mask of the env
-    slots that it is about; without a mask it is about all.
+    Gymnasium's infos hold an array for each key and, under the key with an underscore prefix, a mask of the env slots
+    with that key; without a mask, all env slots have the key.
     """
     said = {}
     for key, values in infos.items():

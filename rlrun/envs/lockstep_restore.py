@@ -1,4 +1,4 @@
-"""Returns to places inside episodes with vector envs whose env slots can only be stepped all together."""
+"""Restore of places within episodes, by replay, for vector envs that step all env slots in lockstep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEPS_BETWEEN_LOOKS_AT_THE_CLOCK = 64
 
 
 class LockstepEnv(Protocol):
-    """What `restore_in_lockstep` needs of a vector env."""
+    """Protocol of a lockstep vector env with resets to given places."""
 
     num_envs: int
     action_space: Any
@@ -43,10 +43,10 @@ def restore_in_lockstep(
     hashes: Sequence[str],
     max_replay_s: float,
 ) -> tuple[Tree, list[bool]]:
-    """Does what `VectorEnv.restore` says with an env whose env slots are all stepped at the same time.
+    """Implements `VectorEnv.restore` for an env that steps all env slots in lockstep.
 
-    The env slots set out one after the other, so that all of them arrive at the same step. One that has not set out yet
-    is stepped with zeros and then put at its start, whatever became of it.
+    Replays start at different steps, so that all env slots reach their places at the same step. Before the replay
+    starts, an env slot is stepped with zero actions, and then reset.
     """
     deadline = time.monotonic() + max_replay_s
     longest = max(place.length for place in places)
@@ -77,7 +77,7 @@ def restore_in_lockstep(
 
 
 def _padded(env: LockstepEnv, actions: Sequence[Tree], places: Sequence[EpisodePlace], longest: int) -> Tree:
-    """Returns actions [longest, B, ...]: each env slot's own at the end, zeros before."""
+    """Left-pads the env slots' actions with zeros to a common length; returns leaves [longest, B, ...]."""
     padded = map_tree(
         lambda leaf: np.zeros((longest, *leaf.shape), leaf.dtype), empty_batch(env.action_space, env.num_envs)
     )

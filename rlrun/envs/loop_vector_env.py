@@ -1,4 +1,4 @@
-"""Steps single environments one after the other in this process: the backend that takes any env."""
+"""Sequential vector env backend: steps single Gymnasium envs in a loop in this process."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _FLAG = (bool, np.bool_)
 
 
 class LoopVectorEnv:
-    """Single environments in a loop, observations in one preallocated batch.
+    """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
-    What an env returns is checked closely where that costs nothing: at each reset and at the first step after `reset`
-    or `restore`. Later steps are looked at for rewards that are no numbers, ends that are told by something else than
-    True, and observations of another shape or type.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
+    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
+    shape or dtype.
 
     Args:
-        env_id: What messages call the env.
+        env_id: Name of the env in messages.
         envs: Single environments with equal spaces, one for each env slot.
         seeds: Where the seeds come from.
         first_episodes: Number of each env slot's first episode.
@@ -92,7 +92,7 @@ class LoopVectorEnv:
 
     @telling_place(lambda own: own["self"]._where(own["slot"]))
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one."""
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset)."""
         if self._unchecked:
             return self._first_step(actions)
         rewards, terminateds, truncateds = self._reward_of, self._terminateds, self._truncateds
@@ -136,7 +136,7 @@ class LoopVectorEnv:
         return self._observations, self._rewards, terminateds, truncateds, infos
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots, as `VectorEnv.begin` says."""
+        """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         for slot, seed in zip(slots, seeds, strict=True):
             self._ledger.return_to(slot, self._ledger.chosen(slot, seed))
             self._reset_slot(slot, seed)
@@ -144,7 +144,7 @@ class LoopVectorEnv:
         return self._observations
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths)]
 
     def restore(
@@ -170,7 +170,7 @@ class LoopVectorEnv:
 
     @telling_place(lambda own: own["self"]._where(own["slot"]))
     def _replay(self, slot: int, place: EpisodePlace, actions: Tree, saved_hash: str, deadline: float) -> bool:
-        """Replays an env slot's actions from its reset on; returns whether it is where it was."""
+        """Replays an env slot's actions after its reset; returns whether the observation equals the recorded one."""
         env_step = self._steps[slot]
         try:
             for action in self._rows(actions):
@@ -187,7 +187,7 @@ class LoopVectorEnv:
 
     @telling_place(lambda own: own["self"]._where(own["slot"]))
     def _reset_slot(self, slot: int, seed: int) -> None:
-        """Begins an episode in an env slot; the ledger already stands at it."""
+        """Resets an env slot to the ledger's current episode."""
         self._awaiting[slot] = False
         self._lengths[slot] = 0
         self._marks.begin(slot, self._ledger.place(slot, 0).episode, seed)
@@ -204,7 +204,7 @@ class LoopVectorEnv:
     def _first_step(
         self, actions: Tree
     ) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes a step with the actions and everything that the envs return looked at closely."""
+        """Steps all env slots with full validation of actions and return values."""
         reason = action_misfit(self.action_space, actions, self.num_envs)
         if reason:
             raise EnvError(f"env {self._env_id} cannot be given these actions: {reason}")
@@ -217,7 +217,7 @@ class LoopVectorEnv:
             self._steps = plain
 
     def _checked(self, slot: int, env_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Returns an env slot's step function with checks of all that it returns."""
+        """Wraps an env slot's step function with full validation of the return values."""
 
         def step(action: Any) -> Any:
             result = env_step(action)
@@ -227,7 +227,7 @@ class LoopVectorEnv:
         return step
 
     def _look_closely(self, slot: int, result: Any) -> None:
-        """Refuses what a step returned if it is not what a step may return."""
+        """Validates the return value of a step; raises an error if it is invalid."""
         if not isinstance(result, tuple) or len(result) != 5:
             size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
             self._refuse(

@@ -1,4 +1,4 @@
-"""From an env config to environments: which backend, the vector env, a single env, the spaces, and what there is."""
+"""Factory functions from an env config: vector env, single env, spaces, choice of backend, and the list of envs."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _CARTPOLE_KWARGS = frozenset({"sutton_barto_reward"})
 
 @dataclass(frozen=True)
 class EnvListing:
-    """An env that a spec may name.
+    """Entry of the list of available envs.
 
     Attributes:
-        id: Its id.
-        backend: What steps it under `backend: auto`.
-        install: The pip command for what it needs beyond rlrun itself, or "".
-        usable: Whether that is installed here.
+        id: Gymnasium id of the env.
+        backend: Backend chosen under `backend: auto`.
+        install: Pip command for the env's additional dependencies, "" for none.
+        usable: Whether the dependencies are installed.
     """
 
     id: str
@@ -83,7 +83,7 @@ def backend_of(config: EnvConfig) -> str:
 
 
 def check_env(config: EnvConfig) -> None:
-    """Checks all that can be checked without building the env: id, packages, preset, wrappers, keyword arguments.
+    """Validates an env config without creating the env: id, packages, preset, wrappers, keyword arguments.
 
     Raises:
         UsageError: A name or a keyword argument does not exist; the message names the nearest.
@@ -111,14 +111,14 @@ def make_vector_env(
     first_episodes: Sequence[int] | None = None,
     lessons: Lessons | None = None,
 ) -> VectorEnv:
-    """Makes B environments side by side.
+    """Creates a vector env with B env slots.
 
     Args:
-        config: Which env, and how it is stepped.
+        config: Config of the env, including its backend.
         num_envs: Number of env slots, B.
-        seeds: Where the seeds of episodes come from; holds the worker index.
+        seeds: Episode seeds, a function of env slot and episode number; holds the worker index.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
-        lessons: What a curriculum gives the env slots; None for none.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -136,7 +136,7 @@ def _unchecked_vector_env(
     first_episodes: Sequence[int] | None,
     lessons: Lessons | None,
 ) -> VectorEnv:
-    """Makes B environments side by side, whose action masks nobody looks at."""
+    """Creates a vector env with B env slots, without validation of action masks."""
     backend = backend_of(config)
     if backend == "envpool":
         return make_envpool(config, num_envs, seeds, first_episodes)
@@ -169,10 +169,10 @@ def _unchecked_vector_env(
 
 
 def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0) -> gymnasium.Env[Any, Any]:
-    """Makes a single env with the spaces and wrappers that an env slot of `make_vector_env` has.
+    """Creates a single env with the spaces and wrappers of an env slot of `make_vector_env`.
 
     Args:
-        config: Which env.
+        config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
         seed: Given to a factory that has this parameter; reset with it for an episode that can be repeated.
 
@@ -192,7 +192,7 @@ def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0
 
 
 def spaces_of(config: EnvConfig) -> Spaces:
-    """Returns observation and action space of one env slot; builds at most one env.
+    """Returns the observation and action space of one env slot; creates at most one env.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -214,12 +214,12 @@ def spaces_of(config: EnvConfig) -> Spaces:
 
 
 def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
-    """Refuses spaces in which a policy that was trained in others can see or do nothing; bounds may differ.
+    """Validates that spaces are compatible with those of a trained policy; bounds may differ.
 
     Args:
-        whose: What messages call them: the env, and the policy where there are several.
-        spaces: The spaces.
-        trained: Those that the policy was trained in.
+        whose: Name in messages: the env, and the policy if there are several.
+        spaces: Spaces of the env.
+        trained: Spaces that the policy was trained with.
 
     Raises:
         UsageError: Observations or actions are of another form.
@@ -231,7 +231,7 @@ def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
 
 
 def _form(space: gymnasium.Space[Any]) -> Any:
-    """Returns what must be equal for one policy to serve two spaces."""
+    """Returns the structure of a space that a policy depends on: keys, kinds and shapes, without bounds."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: _form(part) for name, part in space.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
@@ -240,7 +240,7 @@ def _form(space: gymnasium.Space[Any]) -> Any:
 
 
 def env_names() -> list[EnvListing]:
-    """Returns the envs that Gymnasium registers, also where they need a package; ALE's where ale_py is installed."""
+    """Returns the envs in Gymnasium's registry, usable or not; ALE's envs only if ale_py is installed."""
     register_atari()
     listings = []
     for spec in gymnasium.registry.values():
@@ -256,7 +256,7 @@ def env_names() -> list[EnvListing]:
 
 
 def _vector_form(spec: EnvSpec, config: EnvConfig) -> str:
-    """Returns which backend steps a registered env's own vector form, "" if there is none that fits."""
+    """Returns the backend of a registered env's native vector form, "" without a suitable one."""
     if spec.entry_point == _CARTPOLE and (config.max_episode_steps or spec.max_episode_steps):
         return "cartpole" if {*spec.kwargs, *config.kwargs} <= _CARTPOLE_KWARGS else ""
     entry_point = spec.vector_entry_point
@@ -275,7 +275,7 @@ def _make_cartpole(
 
 
 def _like_envpool(config: EnvConfig, render_mode: str | None) -> gymnasium.Env[Any, Any]:
-    """Makes the single env that Gymnasium has under the name of a task of EnvPool, if it has one like it."""
+    """Creates the single Gymnasium env that corresponds to an EnvPool task, if there is an equivalent."""
     unusable = EnvironmentUnusable(f"env {config.id} of EnvPool has no single env with the same spaces")
     try:
         alike = EnvConfig(id=config.id, max_episode_steps=config.max_episode_steps)

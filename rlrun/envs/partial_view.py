@@ -1,4 +1,4 @@
-"""Wrappers that hide some of what an env shows, so that a policy has to remember."""
+"""Env wrappers for partial observability (POMDPs), to test policies with memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FLICKERS = 0xF11C
-"""Keeps the draws of what is hidden apart from those of an env with the same seed."""
+"""Seed constant that separates the wrapper's random stream from the env's."""
 
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -40,16 +40,16 @@ NAMES: dict[str, tuple[str, ...]] = {
         *("angular_velocity_1", "angular_velocity_2", "distance_x", "distance_y"),
     ),
 }
-"""What the numbers of an observation are, by the name of an env's id without its version."""
+"""Names of the observation's entries, by env id without version."""
 
 VELOCITIES = ("velocity", "qvel", "cvel", "ten_velocity")
-"""What the names of velocities hold."""
+"""Substrings that identify the names of velocities."""
 
 
 def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
-    """Returns the names of the numbers in an env's observations; none where they are not known.
+    """Returns the names of the entries of an env's observation vector; empty if unknown.
 
-    Of MuJoCo's envs they are the parts that they say their observations are made of, such as `qvel`.
+    For MuJoCo envs, the names are those of the observation's declared parts, such as `qvel`.
     """
     base = env.unwrapped
     known = NAMES.get("" if base.spec is None else base.spec.name)
@@ -61,10 +61,9 @@ def number_names(env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
 
 
 class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]]):  # type: ignore[misc]
-    """Shows only some numbers of an observation that is a vector: ``{id: ..., kwargs: {numbers: [0, 2]}}``.
+    """Env wrapper that keeps a subset of a vector observation's entries: ``{id: ..., kwargs: {numbers: [0, 2]}}``.
 
-    CartPole-v1 with `numbers: [0, 2]`, or `[position, angle]`, shows where the cart and the pole are and not how they
-    move.
+    For example, CartPole-v1 with `numbers: [0, 2]`, or `[position, angle]`, has observations without velocities.
 
     Args:
         env: The env.
@@ -93,16 +92,16 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
         )
 
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """Returns the numbers that are shown."""
+        """Returns the kept entries of an observation."""
         shown: NDArray[Any] = observation[self._numbers]
         return shown
 
 
 class HideVelocities(PartialView):
-    """Shows all numbers of an observation but velocities, of classic control, Box2D and MuJoCo.
+    """Env wrapper that removes velocities from observations of classic control, Box2D and MuJoCo envs.
 
     Raises:
-        ValueError: It is not known which numbers those are.
+        ValueError: The env's velocities are unknown.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -121,9 +120,9 @@ def _places(names: Sequence[str], name: str) -> list[int]:
 
 
 class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type: ignore[misc]
-    """Shows zeros instead of an observation with some probability, at each step anew: ``{kwargs: {probability: 0.5}}``.
+    """Flickering observations: each is replaced by zeros with a fixed probability: ``{kwargs: {probability: 0.5}}``.
 
-    What is hidden follows from the episode's seed, so that an episode can be repeated.
+    The random stream is seeded by the episode's seed, so that episodes are reproducible.
 
     Raises:
         ValueError: The probability is not between 0 and 1, or observations are no Boxes.

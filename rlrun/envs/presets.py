@@ -1,4 +1,4 @@
-"""Presets: what is usual for a family of envs, under what a spec says itself."""
+"""Presets of env families: default settings that a spec's explicit settings override."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from rlrun.config import ConfigModel
 
 ATARI_SETTINGS: Mapping[str, Any] = {"clip_rewards": 1, "model.conv": "nature", "replay.frame_stack": 4}
-"""Settings of an algorithm for Atari games (Mnih et al. 2015), by their paths; those that it has are set."""
+"""Algorithm settings for Atari games (Mnih et al. 2015) by dotted path; paths that an algorithm lacks are skipped."""
 
 ATARI_EVALUATION: Mapping[str, Any] = {"episodic_life": False}
-"""Keyword arguments of the games that policies are judged in."""
+"""Keyword arguments of Atari envs in evaluation."""
 
 
 def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple[Any, Any]:
-    """Puts what an env's preset stands for under what is written.
+    """Merges the settings of an env's preset under the explicit settings.
 
     Args:
         env: The env as it is written; without a preset nothing changes.
@@ -45,7 +45,7 @@ def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple
 
 
 def preset_text(env: Any, config: Mapping[str, Any]) -> str:
-    """Says what an env's preset stands for and what has come of it, "" without a preset.
+    """Summary of an env's preset and its resolved settings in words, "" without a preset.
 
     Args:
         env: The env of a resolved spec.
@@ -70,7 +70,7 @@ def _value_at(config: Mapping[str, Any], path: str) -> Any:
 
 
 def _under(usual: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is written, and the usual for what is not; sections are merged key by key."""
+    """Recursively merges explicit settings over defaults."""
     merged = {**usual, **written}
     for key, value in usual.items():
         if isinstance(value, Mapping) and isinstance(merged[key], Mapping):

@@ -1,4 +1,4 @@
-"""Actions each as likely as any other: what a policy is compared with, and what an env is tried with."""
+"""Uniformly random policy, as a baseline and for env checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tree = Any
 
 
 class RandomActions:
-    """Draws actions uniformly, of the allowed ones where observations hold an action mask; see `UniformSampler`.
+    """Uniformly random policy that respects action masks in observations; see `UniformSampler`.
 
     Args:
         spaces: Observation and action space.

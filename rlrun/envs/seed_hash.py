@@ -1,4 +1,4 @@
-"""NumPy's SeedSequence for many seeds at once.
+"""Vectorized hash of NumPy's SeedSequence for many keys.
 
 `numpy.random.SeedSequence` hashes one key in 8 us; an untrained agent on CartPole ends an episode in every third step
 of 64 env slots, so that seeding would cost more than the simulation. This is the same hash (M. E. O'Neill's seed_seq,
@@ -25,7 +25,7 @@ _POOL = 4
 
 
 class _Hash:
-    """The hash whose constant moves on with every word it is given."""
+    """SeedSequence's hash function, whose multiplier is updated after each hashed word."""
 
     def __init__(self, constant: int, multiplier: int) -> None:
         self._constant = constant
@@ -59,7 +59,7 @@ def _pool(entropy: Sequence[Words]) -> list[Words]:
 
 
 def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
-    """Returns what ``SeedSequence(key).generate_state(num_words)`` returns, for N keys at once.
+    """Vectorized ``SeedSequence(key).generate_state(num_words)`` for N keys.
 
     Args:
         entropy: The words of the keys, an array [N] for each position.
@@ -82,7 +82,7 @@ def split_words(number: int) -> list[int]:
 
 
 class _HashedSeed(ISeedSequence):
-    """Hands a bit generator words that were hashed before."""
+    """Seed sequence that passes precomputed hash words to a bit generator."""
 
     def __init__(self, words: Words) -> None:
         self._words = words

@@ -1,4 +1,4 @@
-"""Makes one single environment from its config: registered or from a factory, with time limit and wrappers."""
+"""Creation of a single Gymnasium env from its config: registered id or factory, time limit and wrappers."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def make_single_env(
     seed: int = 0,
     lessons: Lessons | None = None,
 ) -> Env:
-    """Makes the env that an env slot of the loop backend steps.
+    """Creates the single env of an env slot of the loop backend.
 
     Args:
-        config: Which env.
+        config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
         worker_index: Which rollout worker it is for; a factory that has this parameter is given it.
         env_index: Which of the worker's env slots it is for; a factory that has this parameter is given it.
@@ -66,7 +66,7 @@ def make_single_env(
 
 
 def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str, Any], where: str) -> Env:
-    """Makes the env with keyword arguments."""
+    """Creates the env of one task, with the task's keyword arguments."""
     with Watched(f"env {config.id}: making it ({where})"):
         env = (
             _from_factory(config, kwargs, offered, where)
@@ -147,7 +147,7 @@ def _from_registry(config: EnvConfig, kwargs: dict[str, Any], where: str) -> Env
 
 
 def _creator(spec: EnvSpec) -> Callable[..., Any]:
-    """Returns what makes a registered env; importing it may fail in the user's own module."""
+    """Returns the entry point of a registered env; the import may fail in the user's module."""
     if not isinstance(spec.entry_point, str):
         return spec.entry_point  # type: ignore[no-any-return]
     try:
@@ -164,7 +164,7 @@ def _creator(spec: EnvSpec) -> Callable[..., Any]:
 
 
 def _usable_spec(env_id: str) -> EnvSpec:
-    """Returns the registration of an env that Gymnasium can make one by one here."""
+    """Returns the `EnvSpec` of an env that has a single form and installed dependencies."""
     spec = find_spec(env_id)
     if not is_usable_kind(spec):
         newer = [known.id for known in gymnasium.registry.values() if is_usable_kind(known)]
@@ -244,7 +244,7 @@ def _not_an_env(found: Any, factory: str) -> str:
 
 
 def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
-    """Checks that the model file exists which a MuJoCo env of Gymnasium is told to load.
+    """Validates that the model file in the arguments of a Gymnasium MuJoCo env exists.
 
     Raises:
         UsageError: It does not, by the rule by which Gymnasium looks for it.

@@ -1,4 +1,4 @@
-"""What rlrun asks of spaces: the kinds it knows, batches of them, and whether an observation belongs to one."""
+"""Utilities for Gymnasium spaces: supported kinds, batch allocation, and validation of observations and actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tree = Any
 
 
 class Spaces(NamedTuple):
-    """What a policy is built for.
+    """Observation and action space that a policy is created for.
 
     Attributes:
         observation: Space of one observation.
@@ -31,7 +31,7 @@ class Spaces(NamedTuple):
 
 
 def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None:
-    """Checks that both spaces of an env are there and of kinds that rlrun knows.
+    """Validates that both spaces of an env are declared and of supported kinds.
 
     Raises:
         EnvironmentUnusable: One of them is missing, holds nothing, or is of another kind.
@@ -60,7 +60,7 @@ def empty_batch(space: Space[Any], num_envs: int) -> Tree:
 
 
 class Misfit(ValueError):
-    """An observation that its space does not have, or an info without a number that it must have; the text says why."""
+    """Error for an observation outside of its space, or an info without a required number."""
 
 
 def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:
@@ -150,7 +150,7 @@ def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
 
 
 def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
-    """Says why an observation does not belong to a space, or returns None if it does.
+    """Reason why an observation is outside of a space, None if it is inside.
 
     A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter there and
     does not say what is wrong.
@@ -192,7 +192,7 @@ def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> N
 
 
 def _is_plain(space: Space[Any], observation: Any) -> bool:
-    """Whether an observation belongs to a space of real numbers for certain: in a fraction of a closer look's time."""
+    """Fast sufficient check that an observation is in a Box of real numbers; False if unsure."""
     return (
         observation.__class__ is np.ndarray
         and observation.dtype == space.dtype
@@ -203,7 +203,7 @@ def _is_plain(space: Space[Any], observation: Any) -> bool:
 
 
 def _form_misfit(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: str) -> str | None:
-    """Says why an observation has not the shape and type of a leaf space, or returns None if it has."""
+    """Reason why an observation's shape or dtype differs from a leaf space, None if they match."""
     shape, dtype = kind.form(space)
     if array.shape != shape:
         return f"the observation{at} has shape {array.shape}, but its space says {shape}"
@@ -228,7 +228,7 @@ def _dict_misfit(space: Dict, observation: Any, path: str, at: str) -> str | Non
 
 
 def _value_misfit(space: Space[Any], values: NDArray[Any], at: str) -> str | None:
-    """Says why values [..., *shape] of the right type cannot be learned from, or returns None if they can.
+    """Reason why values [..., *shape] of the right dtype are invalid for learning, such as NaN; None if valid.
 
     Bounds of real numbers are not demanded: nothing is computed from them, and many environments leave theirs by a
     rounding error or in a rare state.
@@ -251,7 +251,7 @@ def _value_misfit(space: Space[Any], values: NDArray[Any], at: str) -> str | Non
 
 
 def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[int, int], str] | None:
-    """Looks for observations that cannot be learned from, in a fragment of them that has the space's shape and types.
+    """Finds the first invalid observation, such as NaN, in a fragment with the space's shapes and dtypes.
 
     Args:
         space: The space.
@@ -275,9 +275,9 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
 
 
 def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None:
-    """Says why a batch of actions [num_envs, ...] cannot be given to an env, or returns None if it can.
+    """Reason why a batch of actions [num_envs, ...] is invalid for an env, None if valid.
 
-    Bounds of Box spaces are not looked at: what to do with an action beyond them is the env's own matter.
+    Bounds of Box spaces are not checked: the env handles actions outside of them.
     """
     if isinstance(space, Dict):
         found = (action_misfit(part, actions[key], num_envs) for key, part in space.items())

@@ -1,4 +1,4 @@
-"""Numbers in the infos of steps, kept as columns of a batch."""
+"""Recording of numbers from step infos as batch columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Step = Callable[[Any], Any]
 
 
 def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], slot: int) -> Step:
-    """Returns an env slot's step function that keeps numbers of each info.
+    """Wraps an env slot's step function to record numbers of each info as columns.
 
     Args:
         env_step: The env's own.

@@ -1,8 +1,7 @@
-"""Which env slot, or world, is being stepped, noted where it outlives this process: native code crashes unheard.
+"""Crash-safe record of the env slot or world being stepped, for error messages after a crash in native code.
 
-The notes are in memory behind a file, which the operating system keeps whatever becomes of the process. So a note costs
-a store: of the env slot at each of its steps, of episode and seed where an episode begins. Where all env slots are
-stepped at once, one note is for all of them.
+The record is in a memory-mapped file, which survives a crash of the process. So an update is a single store: the env
+slot at each of its steps, and episode and seed at each reset. Env slots stepped in lockstep share one mark.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ ALL_SLOTS = -2
 _LARGEST_BYTES = 1_000_000
 
 _kept_in: list[Path] = []
-"""The directory of the trial that this process runs, or is a worker of."""
+"""Stack with the directory of the trial that this process runs or works for."""
 
 
 class MarksPlace(NamedTuple):
-    """Where the processes of a trial note what they step.
+    """Location of the step marks of a trial's processes.
 
     Attributes:
-        host: The machine; processes elsewhere note nothing.
-        directory: The trial's directory there.
+        host: Name of the machine; processes on other machines write no marks.
+        directory: The trial's directory on that machine.
     """
 
     host: str
@@ -48,17 +47,17 @@ class MarksPlace(NamedTuple):
 
 
 MOST_TOLD = 8
-"""Env slots that a message names of those that are stepped at once."""
+"""Limit on the number of env slots named in a message on a lockstep env."""
 
 
 def told_in_part(slots: Sequence[str]) -> str:
-    """Returns what is said of each env slot as one text; of many env slots what is said of the first ones."""
+    """Joins the descriptions of env slots to one text, truncated after the first `MOST_TOLD`."""
     more = [f"and {len(slots) - MOST_TOLD} more"] if len(slots) > MOST_TOLD else []
     return "; ".join([*slots[:MOST_TOLD], *more])
 
 
 class SteppedSlot(NamedTuple):
-    """An env slot that a process stepped when it ended.
+    """Env slot or world that was being stepped at the end of a process.
 
     Attributes:
         slot: The env slot, or the number of the world.
@@ -73,13 +72,13 @@ class SteppedSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SteppedEnv:
-    """What a process stepped when it ended.
+    """Env and its env slots that were being stepped at the end of a process.
 
     Attributes:
         env_id: The env's id or factory.
-        slots: The env slot or world that was stepped; all of them where they are stepped at once.
-        in_training: Whether they were episodes to learn from, and not those of an evaluation.
-        each: What a slot holds: `env` or `world`.
+        slots: The env slot or world that was being stepped; all slots of a lockstep env.
+        in_training: Whether the episodes were for training, and not for evaluation.
+        each: Kind of a slot: `env` or `world`.
     """
 
     env_id: str
@@ -95,16 +94,16 @@ class SteppedEnv:
 
 
 class StepMarks:
-    """Notes which env slot is being stepped: in the trial's directory, or where the process runs no trial in vain.
+    """Writer of the mark of the env slot being stepped; the mark is lost if the process belongs to no trial.
 
     Args:
         env_id: The env's id or factory.
-        seeds: Where the seeds come from; tells training from evaluation.
-        num_envs: Number of env slots, B, or of worlds.
-        each: What a slot holds: `env` or `world`.
+        seeds: Episode seeds, whose stream distinguishes training from evaluation.
+        num_envs: Number of env slots or worlds, B.
+        each: Kind of a slot: `env` or `world`.
 
     Attributes:
-        slot: The env slot that is being stepped or reset in its only element, -1 for none, -2 for all at once.
+        slot: Array [1] with the env slot being stepped or reset; -1 for none, -2 for all in lockstep.
     """
 
     def __init__(self, env_id: str, seeds: EpisodeSeeds, num_envs: int, each: str = "env") -> None:
@@ -114,51 +113,51 @@ class StepMarks:
         self._episodes = memory[_HEAD.size : _HEAD.size + num_envs * _EPISODE.size].cast("q")
 
     def begin(self, slot: int, episode: int, seed: int) -> None:
-        """Notes that an env slot is being reset to begin an episode."""
+        """Marks the reset of an env slot to an episode."""
         self._episodes[2 * slot], self._episodes[2 * slot + 1] = episode, seed
         self.slot[0] = slot
 
     def begin_at_once(self, places: Mapping[int, EpisodePlace]) -> None:
-        """Notes that env slots are being reset to begin episodes, among all that are stepped at once."""
+        """Marks the reset of some env slots of a lockstep env to the episodes of the given places."""
         for slot, place in places.items():
             self._episodes[2 * slot], self._episodes[2 * slot + 1] = place.episode, place.seed
         self.slot[0] = ALL_SLOTS
 
     def rest(self) -> None:
-        """Notes that no env slot is being stepped."""
+        """Marks that no env slot is being stepped."""
         self.slot[0] = NO_SLOT
 
 
 def begin_marks(directory: Path) -> None:
-    """Has envs that are made from now on note their steps in a trial's directory; earlier notes there are removed."""
+    """Enables step marks in a trial's directory for envs created afterwards; removes earlier marks."""
     end_marks()
     _remove_marks(directory)
     _kept_in.append(directory)
 
 
 def end_marks() -> None:
-    """Removes the notes of a trial that ends in good order, or in words."""
+    """Disables step marks and removes the files, after a trial finished or failed with an error message."""
     while _kept_in:
         _remove_marks(_kept_in.pop())
 
 
 def marks_place() -> MarksPlace | None:
-    """Returns where this process notes what it steps, None for nowhere."""
+    """Returns the location of this process's step marks, None if they are disabled."""
     return MarksPlace(platform.node(), _kept_in[-1]) if _kept_in else None
 
 
 def keep_marks_at(place: MarksPlace | None) -> None:
-    """Has envs that are made from now on in a worker's process note their steps where its trial does, if it can."""
+    """Enables step marks in a worker process at its trial's location, if that is on the same machine."""
     if place is not None and place.host == platform.node() and place.directory.is_dir():
         _kept_in[:] = [place.directory]
 
 
 def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
-    """Returns what a process of a trial stepped when it ended, None if it did something else or nobody knows.
+    """Reads the mark of a dead process: the env that was being stepped, None if there was none or marks are unreadable.
 
     Args:
         directory: The trial's directory.
-        worker: Which rollout worker the process was, 0 for the trial's own process.
+        worker: Index of the rollout worker, 0 for the trial's own process.
     """
     for path in sorted(directory.glob(_FILES.format(worker, "*"))):
         try:
@@ -176,7 +175,7 @@ def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
 
 
 def _kept(seeds: EpisodeSeeds, content: bytes) -> mmap.mmap | bytearray:
-    """Returns memory that holds the content: behind a file, or plain where there is no place for one."""
+    """Allocates memory with the given content: mapped to a file if step marks are enabled, else plain."""
     if not _kept_in:
         return bytearray(content)
     path = _kept_in[-1] / _FILES.format(seeds.worker_index, seeds.stream)

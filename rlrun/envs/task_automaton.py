@@ -1,4 +1,4 @@
-"""Tasks of temporal logic: an env together with an automaton that reads what is true in it, and pays for what it wants.
+"""LTL tasks: product of an env with a limit-deterministic Büchi automaton that defines the reward.
 
 A formula of linear temporal logic such as "visit a, then b, and never c" is given as a limit-deterministic Büchi
 automaton, which tools such as Rabinizer or Owl make of it: states, transitions over labels, and sets of accepting
@@ -82,7 +82,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
     episode ends; it also ends, not satisfied, in a state from which a set cannot be visited any more. The info says in
     `satisfied` whether it was, 1 or 0, so that results report the probability of that as `info/satisfied`.
 
-    Transitions with `epsilon` are further actions of an env with Discrete actions, in their order behind its own. One
+    Transitions with `epsilon` are further actions of an env with Discrete actions, in their order after its own. One
     that does not leave the present state does nothing.
 
     Args:
@@ -143,12 +143,12 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         return self._observation(), reward, is_over, truncated, {**info, SATISFIED: satisfied}
 
     def _after(self, labels: frozenset[str]) -> str:
-        """Returns the state that labels lead to."""
+        """Returns the automaton's successor state under a set of labels."""
         own = (each for each in self._automaton.transitions if each.source == self._state and not each.epsilon)
         return next((each.target for each in own if each.allows(labels)), self._state)
 
     def _visit(self) -> float:
-        """Takes the sets that the present state is in off the frontier, and returns what is paid for it."""
+        """Removes the accepting sets of the current state from the frontier; returns the reward."""
         left = [each for each in self._frontier if self._state not in each]
         reward = float(len(left) < len(self._frontier))
         self._frontier = left

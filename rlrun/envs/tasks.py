@@ -1,4 +1,4 @@
-"""Episodes of different tasks: drawn from the episode's seed, or given by a curriculum."""
+"""Multi-task envs: each episode's task is sampled by the episode's seed, or set by a curriculum."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rlrun.registry import load_object
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 
 TASK = "task"
-"""What the task is called in infos and observations."""
+"""Key of the task in infos and observations."""
 
 TASK_DRAWS = 0x7A5C
-"""Keeps the draws of tasks apart from those of an env with the same seed."""
+"""Seed constant that separates the sampling of tasks from the env's random stream."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What an episode is about.
+    """Task of an episode: env arguments, and numbers for infos and observations.
 
     Attributes:
         config: What the env is given.
@@ -43,7 +43,7 @@ class Task:
 
     @property
     def info(self) -> dict[str, float]:
-        """What infos tell of it: `task` is its number in a list, `task/NAME` each number of one from a function."""
+        """Info entries of the task: `task` is the index in a list; `task/NAME` are the numbers of a function's task."""
         if self.index is not None:
             return {TASK: self.index}
         return {f"{TASK}/{name}": value for name, value in self.values.items()}
@@ -76,7 +76,7 @@ class Task:
 
 
 class Tasks:
-    """Tasks by the seeds of episodes.
+    """Task distribution: a deterministic function from an episode's seed to a task.
 
     Args:
         source: The tasks, each as likely as any other, or `module:function` of the seed that returns one.
@@ -91,7 +91,7 @@ class Tasks:
         self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
 
     def of(self, seed: int) -> Task:
-        """Returns the task of the episode with a seed.
+        """Returns the task that is sampled with an episode's seed.
 
         Raises:
             UsageError: The function returned none.
@@ -119,7 +119,7 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Lessons:
-    """What a curriculum gives the envs of a worker: each takes the latest when its next episode begins.
+    """Curriculum state of a worker: each env slot adopts the latest keyword arguments at its next episode.
 
     Args:
         slots: Env slots.
@@ -146,14 +146,14 @@ class Lessons:
         return {"latest": self.latest, "present": list(self._present)}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `state` returned; the next episode of each env slot is the one that was going on."""
+        """Restores `state()`; the next `begin` of each env slot resumes the episode that was in progress."""
         self.latest = dict(state["latest"])
         self._present = [dict(own) for own in state["present"]]
         self._returns = set(range(len(self._present)))
 
 
 class EpisodeTasks:
-    """What the episodes of one env slot are about: tasks that their seeds draw, on top of what a curriculum gives.
+    """Tasks of one env slot's episodes: sampled by seeds and merged over the curriculum's arguments.
 
     Args:
         tasks: The tasks, as `Tasks` takes them; None for one task.
@@ -175,11 +175,11 @@ class EpisodeTasks:
 
     @property
     def config(self) -> TaskConfig:
-        """What the present task gives the env."""
+        """Config of the current task: keyword arguments and reset options of the env."""
         return TaskConfig() if self.task is None else self.task.config
 
     def begin(self, seed: int) -> dict[str, Any]:
-        """Draws the task of the episode with a seed; returns the keyword arguments that its env is made with."""
+        """Samples the task of the episode with a seed; returns the env's keyword arguments."""
         if self._tasks is not None:
             self.task = self._tasks.of(seed)
         lesson = {} if self._lessons is None else self._lessons.begin(self._slot)
@@ -199,14 +199,14 @@ def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | 
 
 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """An env whose episodes are about tasks: it is made anew where a task has other arguments than the one before.
+    """Multi-task env, created again when the next episode's task has other keyword arguments.
 
     Infos say the task: `task` is its number in a list, `task/NAME` each number of one that a function returned.
 
     Args:
-        env_id: What messages call the env.
-        make: Makes the env with further arguments.
-        episodes: What its episodes are about.
+        env_id: Name of the env in messages.
+        make: Creates the env with additional keyword arguments.
+        episodes: Tasks of the episodes.
         shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
             numbers of one that a function returned.
 
@@ -234,7 +234,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         return task.space_with(self.env.observation_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode of the task that its seed draws."""
+        """Resets the env to an episode with the task sampled by the seed."""
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31)) if seed is None else seed
         self._take(self._episodes.begin(drawn))
@@ -243,7 +243,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         return self._shown(observation), self._told(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes a step."""
+        """Steps the env of the current task."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(observation), reward, terminated, truncated, self._told(info)
 

@@ -1,4 +1,4 @@
-"""Several episodes of one task as one, so that a policy with memory learns to learn (RL^2)."""
+"""Trials of RL^2 meta-learning: several episodes of one task are joined to one episode."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from gymnasium.spaces import Dict, Discrete
 
 TRIAL_DRAWS = 0x77A1
-"""Keeps the seeds of a trial's episodes apart from those of an env with the same seed."""
+"""Seed constant that separates the seeds of a trial's episodes from the env's random stream."""
 
 
 class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Episodes of one task, one behind the other, as one episode: a trial.
+    """Env wrapper that joins several episodes of one task to one episode, a trial.
 
     All of them begin with the reset options of the trial, which are its task; their seeds follow from the trial's. The
     step that ends an episode shows the first observation of the next one, with `done` 1. The last one ends the trial.
-    Recurrent state then goes on over the ends of a trial's episodes. The last action and reward are a matter of
+    Recurrent state then persists across the trial's episodes. The last action and reward are observed with
     `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
     Numbers in the infos of ends are added up over the trial, such as a regret.

@@ -1,6 +1,6 @@
-"""What every vector env does, whatever steps it: env slots with episodes one after another, under one autoreset rule.
+"""Interface of all vector env backends: B env slots with NEXT_STEP autoreset, episode seeds, and restore by replay.
 
-A vector env steps B single environments side by side; each of them is an env slot. The rule is Gymnasium's NEXT_STEP:
+A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP:
 an episode's last observation is returned as it is. In the step after it the env slot's action is ignored, its reward
 is 0, its flags are False and its observation is the first one of its next episode. The stream of observations is
 complete that way, and the row in between is masked.
@@ -43,19 +43,19 @@ NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
 
 
 class EnvError(TrainingFailed):
-    """An environment raised, or returned what no environment may return; the message names the episode at fault."""
+    """Error for an env that raised or returned an invalid value; the message names the episode."""
 
 
 class EnvStartFailed(EnvError):
-    """An environment raised before its first step: where it was made, or in the reset of its first episode."""
+    """Error for an env that raised in its constructor or in the reset of its first episode."""
 
 
 class BadReturn(EnvError):
-    """An environment returned what no environment may return."""
+    """Error for an invalid return value of an env."""
 
 
 class VectorEnv(Protocol):
-    """B environments side by side; see the module for the autoreset rule.
+    """Interface of a vector env with B env slots; see the module for autoreset.
 
     Attributes:
         num_envs: Number of env slots, B.
@@ -85,7 +85,7 @@ class VectorEnv(Protocol):
         ...
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """Takes one step in every env slot, or begins the next episode where the last step ended one.
+        """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
             actions: Leaves [B, ...], in the env's own terms: a Discrete space that starts at 5 is given 5 and more.
@@ -99,9 +99,10 @@ class VectorEnv(Protocol):
         ...
 
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
-        """Begins chosen episodes in some env slots, whatever they were doing; `reset` comes before.
+        """Starts episodes with given seeds in some env slots; requires an earlier `reset`.
 
-        Such an episode counts as the env slot's next one. The others stay where they are.
+        The env slots may be within an episode. The started episode counts as the env slot's next one.
+        Other env slots are unchanged.
 
         Args:
             slots: The env slots, at least one and each once.
@@ -117,23 +118,23 @@ class VectorEnv(Protocol):
         ...
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each env slot is."""
+        """Returns the current place of each env slot: episode number, seed and episode length so far."""
         ...
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places by resetting with their seeds and replaying their actions.
+        """Restores the env slots to given places by seeded resets and a replay of their actions.
 
         Args:
-            places: Where each env slot was.
-            actions: Per env slot the actions since its reset, leaves [length, ...].
-            hashes: Per env slot the `observation_hash` of its observation at that place.
-            max_replay_s: Seconds this may take in all.
+            places: Place of each env slot.
+            actions: Actions of each env slot since its reset, leaves [length, ...].
+            hashes: Expected `observation_hash` of each env slot at its place.
+            max_replay_s: Time limit of the replay in seconds.
 
         Returns:
-            Observations [B, ...], and per env slot whether it is exactly where it was. An env slot that is not (another
-            observation, or no time left) is at the first observation of its next episode instead.
+            Observations [B, ...], and per env slot whether the restore was exact. Otherwise (another observation, or
+            no time left) the env slot is at the first observation of its next episode.
 
         Raises:
             EnvError: As in `step`.
@@ -156,9 +157,9 @@ def observation_hash(observation: Tree) -> str:
 
 
 def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
-    """Returns where the first number of an array is that is not finite, None if there is none.
+    """Returns the index of the first NaN or infinite entry of an array, None if all are finite.
 
-    A sum tells nearly always: of numbers that are all finite only huge ones add up to infinity.
+    A finite sum proves that all entries are finite; otherwise the entries are searched.
     """
     if math.isfinite(numbers.sum()):
         return None
@@ -167,23 +168,23 @@ def first_not_finite(numbers: NDArray[np.float64]) -> tuple[int, ...] | None:
 
 
 def cannot_begin(env_id: str, reason: str) -> UsageError:
-    """Returns the error to raise where `VectorEnv.begin` cannot be had."""
+    """Creates the error for a vector env that does not support `VectorEnv.begin`."""
     return UsageError(f"env {env_id}: no chosen episode can be begun in a single env slot: {reason}")
 
 
 _CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rlrun.worlds.running_world")
-"""Modules that call the code of a world of many agents; others beside them are worlds."""
+"""Modules of `rlrun.worlds` that call a world's code; the other modules of the package are worlds themselves."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
-    """Returns the error to raise for what an env's own code raised: where that was, and the env's own traceback.
+    """Creates the error for an exception in an env's code, with place and traceback in the message.
 
     Args:
         env_id: The env's id or factory.
-        doing: What it was asked to do, such as "step()".
-        where: Which worker, env slot and episode.
-        error: What it raised.
-        starts: Whether it was yet to take its first step.
+        doing: Call that raised, such as "step()".
+        where: Worker, env slot and episode in words.
+        error: Exception that the env raised.
+        starts: Whether the env raised before its first step.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and _is_ours(trace.tb_frame.f_globals.get("__name__", "")):
@@ -194,7 +195,7 @@ def env_error(env_id: str, doing: str, where: str, error: BaseException, *, star
 
 
 def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
-    """Returns where env slots are that are stepped at once, for messages; of many of them the first ones.
+    """Describes the places of lockstep env slots for messages, truncated after the first ones.
 
     Args:
         each: What a slot holds: `env` or `world`.
@@ -204,7 +205,7 @@ def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
 
 
 def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> None:
-    """Looks for observations that nobody can act on: NaN, infinite numbers, whole numbers outside their space.
+    """Validates observations: no NaN, no infinite numbers, no integers outside of the space.
 
     Args:
         env: The envs, at the step that showed them.
@@ -220,7 +221,7 @@ def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> No
 
 
 def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
-    """Closes what others wrote; what it raises becomes a warning, since nothing that was done is lost for it.
+    """Closes an env, and turns an exception of its `close` into a warning, since no results are lost.
 
     Args:
         close: Its `close`.

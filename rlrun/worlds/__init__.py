@@ -1,1 +1,1 @@
-"""Worlds of many agents."""
+"""Multi-agent environments (worlds), their vectorization, and wrappers."""

@@ -1,4 +1,4 @@
-"""What a search plays: a game of one or two players without chance, n positions of it side by side."""
+"""Batched deterministic games for tree search: transitions, legal actions and outcomes of n positions at once."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from numpy.typing import NDArray
 from rlrun.worlds.symmetries import Symmetries
 
 States = NDArray[Any]
-"""Positions, [n, ...]: rows of numbers, or Python objects [n]. Nobody changes a row in place."""
+"""Batch of positions, [n, ...]: rows of numbers, or Python objects [n]; rows are immutable."""
 Tree = Any
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
 class ArrayGame(Protocol):
-    """A game of one player, or of two who want the opposite; the mover is whoever acts in a position.
+    """Deterministic single-player or two-player zero-sum game; the mover is the player to act.
 
     Attributes:
-        num_actions: Actions of a player, A, whether legal or not.
-        symmetries: What turns a position into others of the same value.
+        num_actions: Size of the action space, A, including illegal actions.
+        symmetries: Symmetries of the board, for data augmentation.
     """
 
     num_actions: int
     symmetries: Symmetries
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns so many positions in which the game begins; where beginnings differ, by the seeds from `seed` on."""
+        """Returns n initial positions [n]; random ones are drawn with the seeds `seed`, `seed + 1`, and so on."""
         ...
 
     def legal(self, states: States) -> Flags:
-        """Returns the legal actions of each position, [n, A]; of one that has ended, anything."""
+        """Returns the masks of legal actions, [n, A]; arbitrary for terminal positions."""
         ...
 
     def play(self, states: States, actions: NDArray[np.int64]) -> States:
-        """Returns the positions behind a legal action in each, [n]; those given stay as they are."""
+        """Returns the successor positions after one legal action in each position, [n]; the inputs are not modified."""
         ...
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns which games have ended, [n], and what that is worth to the mover there, -1 to 1, [n], else 0."""
+        """Returns the mask of terminal positions [n] and the mover's outcomes [n] in [-1, 1], 0 if not terminal."""
         ...
 
     def movers(self, states: States) -> Floats:
-        """Returns 1 where the first player is the mover and -1 where the second is, [n]."""
+        """Returns the player to act in each position, [n]: 1 for the first player, -1 for the second."""
         ...
 
     def observe(self, states: States) -> Tree:
-        """Returns what the movers see, leaves [n, ...]."""
+        """Returns the observations of the players to act, leaves [n, ...]."""
         ...
 
     def positions(self, observations: Tree) -> States:
-        """Returns positions in which movers see this: what `observe` does, backwards."""
+        """Returns positions reconstructed from the movers' observations: the inverse of `observe`."""
         ...

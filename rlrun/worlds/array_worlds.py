@@ -1,4 +1,4 @@
-"""Worlds that step all agents of W worlds at once with arrays, and the vector world that is made of one."""
+"""Array worlds, which step all agents of W multi-agent envs in batched NumPy, and their `VectorWorld` adapter."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Flags = NDArray[np.bool_]
 
 
 class ArrayGroup(NamedTuple):
-    """Agents of one kind.
+    """Group of agents with equal spaces.
 
     Attributes:
-        num_agents: How many may live at once in each world, K.
-        spaces: Observation and action space of each.
+        num_agents: Maximum number of living agents in each world, K.
+        spaces: Observation and action space of each agent.
     """
 
     num_agents: int
@@ -43,14 +43,14 @@ class ArrayGroup(NamedTuple):
 
 @dataclass
 class GroupRows:
-    """What the agents of a group are shown and given; the next step may change the arrays.
+    """Observations, rewards and episode ends of a group's agents; the next step may overwrite the arrays.
 
     Attributes:
-        observations: Leaves [W, K, ...]; garbage of the right type where nobody acts or has just ended.
-        rewards: [W, K] float64; 0 where nobody is.
-        terminateds: Whether an agent's episode ended for good in the step, [W, K].
-        truncateds: Whether it was cut off there, [W, K].
-        acts: Whether an agent is there that acts next, [W, K]; never one that has just ended.
+        observations: Leaves [W, K, ...]; undefined values where no agent acts or has just ended.
+        rewards: Rewards, [W, K] float64; 0 without an agent.
+        terminateds: Whether an agent's episode terminated in the step, [W, K].
+        truncateds: Whether an agent's episode was truncated in the step, [W, K].
+        acts: Whether a living agent acts next, [W, K]; False where an agent has just ended.
     """
 
     observations: Tree
@@ -61,11 +61,11 @@ class GroupRows:
 
 
 class ArrayStep(NamedTuple):
-    """What W worlds show after a step.
+    """Result of a step of W array worlds.
 
     Attributes:
-        groups: By group, what its agents show.
-        ended: Whether a world's episode is over, [W]; every agent that was left in it is marked as ended too.
+        groups: Observations, rewards and ends, by group of agents.
+        ended: Whether a world's episode is over, [W]; all agents left in that world are marked as ended too.
     """
 
     groups: Mapping[str, GroupRows]
@@ -73,16 +73,16 @@ class ArrayStep(NamedTuple):
 
 
 class ArrayWorld(Protocol):
-    """W worlds whose agents live in arrays [W, K]: an agent keeps its place k from its first observation to its last.
+    """Interface of W multi-agent envs in batched arrays [W, K]; an agent keeps its index k during its episode.
 
-    A place whose agent ended in a step may hold another agent from the step behind that on. A world whose episode is
-    over is stepped with the others until it is reset; what it shows until then is ignored.
+    An index whose agent ended may hold another agent from the next step on. A world whose episode is over is stepped
+    with the others until its reset; results of those steps are ignored.
 
     Attributes:
-        num_worlds: W.
-        clock: What a row of experience is.
-        groups: By name, kinds of agents.
-        state_space: Space of a world's state, None where there is none.
+        num_worlds: Number of worlds, W.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
+        groups: Groups of agents by name.
+        state_space: Space of the global state, None if there is no state.
     """
 
     num_worlds: int
@@ -91,10 +91,10 @@ class ArrayWorld(Protocol):
     state_space: gymnasium.spaces.Box | None
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
-        """Begins an episode in some worlds, the same one for the same seed, whatever they were doing.
+        """Resets some worlds to episodes that are deterministic functions of the seeds.
 
         Returns:
-            What all worlds show. Those begun have rewards of 0 and no ends, the others what they showed before.
+            Step result of all worlds. Reset worlds have rewards of 0 and no ends; other worlds are unchanged.
         """
         ...
 
@@ -102,12 +102,12 @@ class ArrayWorld(Protocol):
         """Takes a step in all worlds.
 
         Args:
-            actions: By group, leaves [W, K, ...]; ignored where nobody acts.
+            actions: Actions by group, leaves [W, K, ...]; ignored where no agent acts.
         """
         ...
 
     def state(self) -> NDArray[Any]:
-        """Returns the states of all worlds, [W, D], if there is a `state_space`."""
+        """Returns the global states of all worlds, [W, D], if there is a `state_space`."""
         ...
 
     def close(self) -> None:
@@ -116,15 +116,15 @@ class ArrayWorld(Protocol):
 
 
 class ArrayVectorWorld:
-    """An array world as a `VectorWorld`: each of its groups is a policy's, and agent k of a world is always in slot k.
+    """Adapter from an array world to a `VectorWorld`: each group has one policy, and agent k of a world is in slot k.
 
-    An agent's id is its group and k, such as `pole_1`; who comes into its place later has the same id.
+    An agent's id is its group and k, such as `pole_1`; later agents at index k have the same id.
 
     Args:
         world: The worlds.
-        world_id: What messages call it.
-        policies: The policy of each group; two groups cannot share one.
-        seeds: Where the seeds of episodes come from.
+        world_id: Name of the world in messages.
+        policies: Policy of each group; groups cannot share a policy.
+        seeds: Episode seeds, a function of slot and episode number.
         first_episodes: Number of each world's first episode.
 
     Raises:
@@ -173,7 +173,7 @@ class ArrayVectorWorld:
 
     @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every world, or begins the next episode where the last step ended one."""
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         chosen = {group.name: map_tree(group.by_world, actions[policy]) for policy, group in self._groups.items()}
         self._marks.slot[0] = ALL_SLOTS
         try:
@@ -193,7 +193,7 @@ class ArrayVectorWorld:
         return self._rows()
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of each slot's agent, which is always the same, [B]."""
+        """Returns the constant agent id of each slot, [B]."""
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePlace]:
@@ -207,7 +207,7 @@ class ArrayVectorWorld:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns to the given places, all worlds at once, as `VectorWorld.restore` says."""
+        """Restores all worlds in lockstep by replaying their actions; see `VectorWorld.restore`."""
         joint = [{policy: taken[policy] for policy in sorted(self._groups)} for taken in actions]
         _, exact = restore_in_lockstep(_Lockstep(self), places, joint, hashes, max_replay_s)
         return self._rows(), exact
@@ -226,24 +226,24 @@ class ArrayVectorWorld:
         close_or_warn(self._world.close, self._id, f"{self.num_worlds} worlds at once")
 
     def start_at(self, places: Mapping[int, EpisodePlace]) -> None:
-        """Puts worlds at the beginning of their places' episodes, at once."""
+        """Resets worlds to the start of the places' episodes."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         if places:
             self._begin(list(places), [place.seed for place in places.values()])
 
     def start_after(self, places: Mapping[int, EpisodePlace]) -> None:
-        """Puts worlds at the beginning of the episodes after these, at once."""
+        """Resets worlds to the start of the episodes after the given places."""
         for world, place in places.items():
             self._ledger.return_to(world, place)
         self._begin(list(places), [self._ledger.begin_next(world) for world in places])
 
     def shown(self) -> Tree:
-        """Returns by policy what each world shows, leaves [W, K, ...]: zeros in slots that show nobody."""
+        """Returns the observations of each world by policy, leaves [W, K, ...]; zeros in empty slots."""
         return {policy: group.shown() for policy, group in sorted(self._groups.items())}
 
     def _begin(self, worlds: Sequence[int], seeds: Sequence[int]) -> WorldRows:
-        """Begins episodes in some worlds, out of their turn."""
+        """Resets some worlds outside of `step`."""
         shown = self._reset(worlds, seeds)
         self._marks.rest()
         self._show("reset()", shown)
@@ -252,7 +252,7 @@ class ArrayVectorWorld:
 
     @telling_place(lambda own: own["self"]._where_reset(own["worlds"], own["seeds"]))
     def _reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
-        """Begins episodes in some worlds, whose slots nobody owns any longer."""
+        """Resets some worlds after freeing their slots."""
         self._marks.begin_at_once({world: self._ledger.place(world, 0) for world in worlds})
         try:
             shown = self._world.reset(worlds, seeds)
@@ -272,10 +272,10 @@ class ArrayVectorWorld:
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _show(self, doing: str, shown: ArrayStep) -> None:
-        """Takes over what the worlds show.
+        """Validates a step result of the array world and copies it to the policies' slots.
 
         Raises:
-            BadReturn: Something has another form or shape than worlds may return.
+            BadReturn: A part has an invalid type or shape.
         """
         names = {group.name for group in self._groups.values()}
         if not isinstance(shown, ArrayStep) or not names <= shown.groups.keys():
@@ -310,18 +310,18 @@ class ArrayVectorWorld:
 
 
 class _GroupSlots:
-    """The slots of a group's policy: what they show, and which of them are owned.
+    """Agent slots of one group's policy: their observations, rewards, ends and owners.
 
     Args:
         name: Name of the group.
-        space: Space of its agents' observations.
-        num_agents: K.
-        num_worlds: W.
+        space: Observation space of the group's agents.
+        num_agents: Number of slots per world, K.
+        num_worlds: Number of worlds, W.
 
     Attributes:
         name: Name of the group.
         owners: Id of each slot's agent, [B].
-        rows: What the slots show.
+        rows: Observations, rewards and ends of the slots.
         dropped_rewards: Rewards of the last step for agents that had ended.
     """
 
@@ -343,7 +343,7 @@ class _GroupSlots:
         return leaf.reshape(*self._shape, *leaf.shape[1:])
 
     def misfit(self, shown: GroupRows) -> str | None:
-        """Says why a step or a reset did not give what the group's spaces say, or returns None if it did."""
+        """Reason why a step's or reset's result violates the group's spaces, None if valid."""
         flags = {"terminateds": shown.terminateds, "truncateds": shown.truncateds, "acts": shown.acts}
         for name, array in {"rewards": shown.rewards, **flags}.items():
             if not isinstance(array, np.ndarray) or array.shape != self._shape:
@@ -367,11 +367,11 @@ class _GroupSlots:
         self._dead.reshape(self._shape)[worlds] = False
 
     def forget_starts(self) -> None:
-        """Marks no observation as the first one, before the next ones are shown."""
+        """Clears the flags of first observations before the next step."""
         self._starts.fill(False)
 
     def show(self, shown: GroupRows) -> None:
-        """Shows what a step or a reset gave; what began is added to what had begun since `forget_starts`."""
+        """Copies a step's or reset's result to the slots; marks agents that began since `forget_starts`."""
         acts, terminateds = shown.acts.reshape(-1), shown.terminateds.reshape(-1)
         truncateds = shown.truncateds.reshape(-1)
         self._starts |= acts > self._living
@@ -391,14 +391,14 @@ class _GroupSlots:
         )
 
     def _earned(self, rewards: NDArray[Any], acts: Flags) -> NDArray[Any]:
-        """Returns rewards [B] without those for agents that have ended and not come back, which are counted."""
+        """Returns the rewards [B] of living agents; counts the discarded rewards of agents that have ended."""
         self._dead &= ~acts
         dropped = self._dead & (rewards != 0)
         self.dropped_rewards = int(np.count_nonzero(dropped))
         return np.where(dropped, 0.0, rewards) if self.dropped_rewards else rewards
 
     def shown(self) -> Tree:
-        """Returns what the worlds show, leaves [W, K, ...]: zeros where nobody acts or has just ended."""
+        """Returns the observations by world, leaves [W, K, ...]; zeros where no agent acts or has just ended."""
         visible = self.rows.acts | self._ends
 
         def of_visible(leaf: NDArray[Any]) -> Any:
@@ -412,10 +412,10 @@ class _GroupSlots:
 
 
 class _Lockstep:
-    """An `ArrayVectorWorld` as `restore_in_lockstep` takes it: each world is an env slot.
+    """Adapter from `ArrayVectorWorld` to the interface of `restore_in_lockstep`: each world is an env slot.
 
     Args:
-        worlds: The worlds.
+        worlds: The adapted vector world.
     """
 
     def __init__(self, worlds: ArrayVectorWorld) -> None:
@@ -430,24 +430,24 @@ class _Lockstep:
         self._never = np.zeros(worlds.num_worlds, np.bool_)
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], Flags, Flags, Infos]:
-        """Takes a step in all worlds; their ends are told as terminations."""
+        """Steps all worlds; ends of worlds' episodes are returned as terminations."""
         by_slot = {policy: map_tree(_by_slot, taken) for policy, taken in actions.items()}
         rows = self._worlds.step(by_slot)
         return self._worlds.shown(), np.zeros(self.num_envs), rows.ended, self._never, {}
 
     def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts worlds at the beginning of their places' episodes."""
+        """Resets worlds to the start of the places' episodes."""
         self._worlds.start_at(places)
         return self._worlds.shown()
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts worlds at the beginning of the episodes after these."""
+        """Resets worlds to the start of the episodes after the given places."""
         self._worlds.start_after(places)
         return self._worlds.shown()
 
 
 def _form(value: Any) -> str:
-    """Says what a value is that should be an array."""
+    """Describes the shape or type of a value that should be an array."""
     return f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 

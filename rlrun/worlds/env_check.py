@@ -1,4 +1,4 @@
-"""Check of an env by stepping it with random actions, as training would; findings with their meaning for learning."""
+"""Env check by a rollout of random actions; findings explain their effect on training."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ MAX_REPLAY_S = 60.0
 def check_by_stepping(
     config: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int], *, steps: int, seed: int = 0
 ) -> list[EnvFinding]:
-    """Steps an env by random actions, and tries what training, resume and evaluation count on.
+    """Validates an env or world in a random rollout: spaces, rewards, seeds, exact replay and speed.
 
     Args:
         config: The env or world.
-        mapping: Which agents are one policy's.
-        slots: By policy, its slots in each world, where they are not as many as its possible agents.
-        steps: Steps of envs to take in all.
-        seed: Root seed of its episodes.
+        mapping: Mapping from agents to policies.
+        slots: Slots per world by policy; the number of the policy's possible agents by default.
+        steps: Total number of env steps.
+        seed: Root seed of the episodes.
 
     Returns:
-        What was found, in the order in which a reader should take it in.
+        Findings in reading order.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
@@ -82,7 +82,7 @@ def check_by_stepping(
 
 
 def _general(config: EnvConfig, worlds: VectorWorld) -> Iterator[EnvFinding]:
-    """Findings that take no step: clock and state or backend, and spaces."""
+    """Yields findings that need no env step: clock, state, backend and spaces."""
     if config.has_many_agents:
         yield EnvFinding("clock", "ok", worlds.clock)
         if worlds.state_space is not None:
@@ -126,7 +126,7 @@ def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterat
 
 
 def _slots(policy: str, slots: int, most: int) -> EnvFinding:
-    """Finding on the slots of a policy in a world: more than its agents take?"""
+    """Finding on a policy's slots per world compared with its greatest number of living agents."""
     if most and 2 * most < slots:
         reason = "empty slots cost memory, and count where batches are filled"
         advice = f"policies.{policy}.slots: {most + 1}, if no policy keeps more of them alive"
@@ -195,7 +195,7 @@ def _seeds(config: EnvConfig, repeated: VectorWorld, other: VectorWorld, played:
 
 
 def _first_difference(worlds: VectorWorld, played: Played) -> int | None:
-    """Returns after how many steps other worlds show something else under the same actions; None for never."""
+    """Returns the first step at which fresh worlds differ from recorded digests under equal actions; None if equal."""
     if digest(worlds, worlds.reset()) != played.digests[0]:
         return 0
     for t, expected in enumerate(played.digests[1:], 1):
@@ -209,7 +209,7 @@ def _first_difference(worlds: VectorWorld, played: Played) -> int | None:
 
 
 def _replay(config: EnvConfig, worlds: VectorWorld, played: Played) -> Iterator[EnvFinding]:
-    """Brings fresh worlds to where the played ones ended, as a resume does."""
+    """Yields the finding on exact resume: fresh worlds are restored to the final places by replaying actions."""
     kind, slots, actions = (
         ("world", "worlds", "joint actions") if config.has_many_agents else ("env", "env slots", "actions")
     )

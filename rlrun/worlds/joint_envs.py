@@ -1,4 +1,4 @@
-"""Gymnasium envs whose one observation and one action hold those of all agents, as worlds."""
+"""Adapter for multi-agent Gymnasium envs with tuples of observations and actions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rlrun.worlds.world import World, WorldStep
 
 
 class JointEnv(World):
-    """A Gymnasium env with Tuples of observations and actions, a part for each agent, and a sequence of rewards.
+    """World adapter for a Gymnasium env with Tuple spaces, one element per agent, and a sequence of rewards.
 
-    Level-based foraging (`lbforaging`) and multi-robot warehouses are such. All agents act at each step, and end with
-    the env. They are called agent_0, agent_1, and so on. The state is what all of them see, one behind the other, where
-    each sees a Box of real numbers of one axis, as in Papoudakis et al., arXiv:2006.07869.
+    Examples are level-based foraging (`lbforaging`) and multi-robot warehouses. All agents act at each step, and end
+    with the env. Their ids are agent_0, agent_1, and so on. If observations are 1-d float Boxes, the global state is
+    their concatenation, as in Papoudakis et al., arXiv:2006.07869.
 
     Args:
         env_id: The env's id; `package:Id-v0` imports the package first.
@@ -51,7 +51,7 @@ class JointEnv(World):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns an agent's part of the spaces."""
+        """Returns an agent's observation and action space."""
         return self._spaces[agent]
 
     @override
@@ -62,7 +62,7 @@ class JointEnv(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Moves all agents."""
+        """Steps the env with the joint action of all agents."""
         joint = tuple(actions[agent] for agent in self.possible_agents)
         self._seen, rewards, terminated, truncated, _ = self._env.step(joint)
         ended = dict.fromkeys(self.possible_agents, True)
@@ -77,7 +77,7 @@ class JointEnv(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns what all agents see, [D]."""
+        """Returns the global state [D]: the concatenated observations of all agents."""
         return np.concatenate(self._seen)
 
     @override
@@ -96,7 +96,7 @@ class JointEnv(World):
 
 
 def _joint_box(spaces: Sequence[Any]) -> Box | None:
-    """Returns the space of observations one behind the other; None where they are no Boxes of one axis."""
+    """Returns the space of the concatenated observations; None unless all are 1-d Boxes."""
     boxes = [space for space in spaces if isinstance(space, Box) and len(space.shape) == 1]
     if len(boxes) < len(spaces):
         return None

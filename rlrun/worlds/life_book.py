@@ -1,4 +1,4 @@
-"""Births and ends of agents in the raw returns of a world."""
+"""Check of agents' births and episode ends in the raw step results of a world."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rlrun.worlds.mapping import PolicyMapping
 
 
 class LifeBook:
-    """Counts births and ends in the raw returns of a world of dicts.
+    """Counter of agents' births, episode ends and irregularities, such as lost rewards, in a dict-based world.
 
     Args:
-        config: The world.
-        spaces: By policy, the spaces of its agents.
-        mapping: Which agents are whose.
+        config: Config of the world.
+        spaces: Spaces of the agents by policy.
+        mapping: Mapping from agents to policies.
     """
 
     def __init__(self, config: EnvConfig, spaces: Mapping[str, Spaces], mapping: PolicyMapping) -> None:
@@ -39,7 +39,7 @@ class LifeBook:
         self._both: set[str] = set()
 
     def findings(self, steps: int, seed: int) -> Iterator[EnvFinding]:
-        """Yields the findings of a number of steps."""
+        """Steps the world with random actions for `steps` steps; yields findings on births and ends."""
         world = make_world(self._config)
         seeds, episode, taken = EpisodeSeeds(seed, 0), 0, 0
         try:
@@ -81,7 +81,7 @@ class LifeBook:
             yield EnvFinding("births and ends", "note", f"{named} {what}", reason, advice)
 
     def _play(self, world: Any, most: int) -> int:
-        """Plays the episode of the place; returns its steps."""
+        """Steps the episode of the current place with random actions; returns the number of steps."""
         shown = world.reset(self._place.seed)
         living, early = set(shown), set[str]()
         self._births += len(living)

@@ -1,4 +1,4 @@
-"""Steps worlds of dicts one after the other in this process: the backend that takes any world."""
+"""Sequential backend for multi-agent worlds: steps dict-based worlds in a loop in this process."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from rlrun.worlds.world import World
 
 
 class LoopWorlds:
-    """Worlds of dicts in a loop, what their agents see in preallocated rows.
+    """`VectorWorld` that steps dict-based worlds in a loop, with observations in preallocated arrays.
 
-    What a world returns is checked closely where that costs nothing: at each reset and at the first step after `reset`
-    or `restore`. Later steps are looked at for rewards that are no numbers, ends that are told by something else than
-    True, and observations of another shape or type.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
+    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
+    shape or dtype.
 
-    A reward for an agent that has not had its first observation yet is kept, and given in the step that shows it. One
-    for an agent that has ended is dropped, and counted: it does not belong to the id's next life.
-    An agent whose first observation would be its last never acts, and gets no slot. Possible agents have a slot each,
-    which they are given whenever it is free; whom nobody knew before gets the lowest free one.
+    A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's
+    end is discarded and counted: it does not belong to a later agent with the same id.
+    An agent whose first observation is its final one never acts, and gets no slot. Each possible agent has a home slot,
+    used whenever that slot is free; other agents get the lowest free slot.
 
     Args:
-        world_id: What messages call the worlds.
-        worlds: Worlds of one kind, W of them.
-        seeds: Where the seeds of episodes come from.
-        mapping: Which agent is whose.
-        spaces: By policy, one of its agents and the spaces of all of them.
-        slots: By policy, its slots in each world, K.
+        world_id: Name of the worlds in messages.
+        worlds: Equal worlds, W of them.
+        seeds: Episode seeds, a function of slot and episode number.
+        mapping: Mapping from agents to policies.
+        spaces: By policy, one of the policy's agents and the common spaces of its agents.
+        slots: Slots per world by policy, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Number of each world's first episode; 0 for all unless given.
         columns: Names of the numbers that are read from agents' infos.
@@ -98,7 +98,7 @@ class LoopWorlds:
         self._unchecked = True
 
     def reset(self) -> WorldRows:
-        """Begins the first episode of every world with its own seed."""
+        """Resets every world to its first episode, with the episode's seed."""
         self._ledger.start_over()
         for number in range(self.num_worlds):
             self._begin(number, self._ledger.place(number, 0))
@@ -109,7 +109,7 @@ class LoopWorlds:
         return self._shown(stepped=np.zeros(self.num_worlds, np.bool_))
 
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every world, or begins the next episode where the last step ended one."""
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset)."""
         closely = self._unchecked
         if closely:
             self._check_actions(actions)
@@ -136,7 +136,7 @@ class LoopWorlds:
         return self._shown(stepped)
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the agent that owns each slot, or owned it last, [B]; "" before the first."""
+        """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
         return self._policies[policy].owners
 
     def places(self) -> list[EpisodePlace]:
@@ -150,9 +150,9 @@ class LoopWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns to the given places, world after world, as `VectorWorld.restore` says.
+        """Restores the worlds one by one by replaying their actions; see `VectorWorld.restore`.
 
-        Rewards, ends and infos of the steps before are not told again.
+        Rewards, ends and infos of the replayed steps are not returned.
         """
         deadline = time.monotonic() + max_replay_s
         exact = []
@@ -173,11 +173,11 @@ class LoopWorlds:
         return rows, exact
 
     def hashes(self) -> list[str]:
-        """Returns a digest of what each world shows now: who owns which slot, who acts, and the observations."""
+        """Returns a digest of each world's current state: slot owners, acting flags and observations."""
         return [world.digest() for world in self._worlds]
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3] of the first world; None if there is none."""
+        """Renders the first world as an RGB image [height, width, 3]; None without rendering."""
         return self._worlds[0].render()
 
     def close(self) -> None:
@@ -191,14 +191,14 @@ class LoopWorlds:
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _begin(self, number: int, place: EpisodePlace) -> None:
-        """Begins the episode of a place in a world; the ledger already stands at it."""
+        """Resets a world to the episode of a place, which is the ledger's current one."""
         self._marks.begin(number, place.episode, place.seed)
         self._worlds[number].reset(place)
 
     def _replay(
         self, number: int, place: EpisodePlace, actions: Mapping[str, Tree], saved_hash: str, deadline: float
     ) -> bool:
-        """Replays a world's actions from its reset on; returns whether it is where it was."""
+        """Replays a world's actions after its reset; returns whether the state equals the recorded one."""
         world = self._worlds[number]
         columns = {policy: map_tree(np.asarray, actions[policy]) for policy in self._policies}
         if any(len(leaf) != place.length for leaf in leaves(columns)):
@@ -229,7 +229,7 @@ class LoopWorlds:
                 self._refuse(slots, slot, f"the reward must be a finite number, not {slots.rows.rewards[slot]}")
 
     def _check_masks(self) -> None:
-        """Looks for agents that act and are allowed nothing; final observations may allow nothing."""
+        """Validates action masks: acting agents need a legal action; masks of final observations may be all False."""
         for policy, firsts in self._choices.items():
             slots = self._policies[policy]
             allowed = np.logical_or.reduceat(slots.rows.observations[ACTION_MASK], firsts, axis=1).all(1)
@@ -266,7 +266,7 @@ class LoopWorlds:
 
 
 def _homes(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, Mapping[str, int]]:
-    """Returns by policy a slot for each of the possible agents that are always its; none where seats change."""
+    """Returns each policy's home slots by agent id; empty if the mapping changes between episodes."""
     seatings = mapping.seatings(agents)
     if len(seatings) > 1:
         return {}
@@ -274,9 +274,9 @@ def _homes(agents: Sequence[str], mapping: PolicyMapping) -> Mapping[str, Mappin
 
 
 def _row_copier(space: gymnasium.Space[Any]) -> Callable[[Tree], Any]:
-    """Returns a function that copies a batch of actions, leaves [B, ...], into rows that can be had by their number.
+    """Creates a function that copies a batch of actions, leaves [B, ...], into a sequence of rows.
 
-    Few of the slots may act, so that the rows of a plain array are made when they are asked for.
+    Often only few slots act, so that rows of a plain array are created on access.
     """
     if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
         split = row_splitter(space)

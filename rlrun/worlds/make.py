@@ -1,4 +1,4 @@
-"""From an env's config to worlds, of many agents or of one: the only door to them."""
+"""Factory functions that create worlds, multi- or single-agent, from an env config."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def check_world(config: EnvConfig) -> None:
-    """Checks what can be checked without building anything: names, packages, wrappers, keyword arguments.
+    """Validates a world's config without creating the world: names, packages, wrappers, keyword arguments.
 
     Raises:
         UsageError: A name or a keyword argument does not exist; the message names the nearest.
@@ -72,12 +72,12 @@ def check_world(config: EnvConfig) -> None:
 
 
 def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int = 0) -> World:
-    """Makes one world of many agents, with its wrappers.
+    """Creates one multi-agent world with its wrappers.
 
     Args:
-        config: Which world.
-        lessons: What a curriculum gives the worlds side by side; None for none.
-        number: Which of these it is.
+        config: Config of the world.
+        lessons: Curriculum arguments of the vectorized worlds; None without a curriculum.
+        number: Index of the world among the vectorized worlds.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -96,7 +96,7 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
 
 
 def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
-    """Makes the world with keyword arguments."""
+    """Creates the world of one task, with the task's keyword arguments."""
     factory = _factory(config)
     check_call(factory, (), kwargs, f"env {config.id}")
     with Watched(f"env {config.id}: making it"):
@@ -114,7 +114,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
 
 
 def game_of(config: EnvConfig) -> ArrayGame | None:
-    """Returns a world as a game that can be searched in, None if it is none.
+    """Creates the game for tree search that is equivalent to a world, None if the world supports no search.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -139,17 +139,16 @@ def make_vector_world(
     first_episodes: Sequence[int] | None = None,
     lessons: Lessons | None = None,
 ) -> VectorWorld:
-    """Makes W worlds side by side; envs with one agent are worlds of one.
+    """Creates a vectorized env of W worlds; single-agent envs become worlds with one agent.
 
     Args:
-        config: Which env or world.
-        num_worlds: W.
-        seeds: Where the seeds of episodes come from; holds the worker index.
-        mapping: Which agent is whose.
-        slots: By policy, its slots in each world. A policy that is not named has one for each possible agent that is
-            its at the same time.
+        config: Config of the env or world.
+        num_worlds: Number of worlds, W.
+        seeds: Episode seeds, a function of env slot and episode number; holds the worker index.
+        mapping: Mapping from agents to policies.
+        slots: Slots per world by policy. By default, the number of possible agents that the policy has at a time.
         first_episodes: Number of each world's first episode; 0 for all unless given.
-        lessons: What a curriculum gives the worlds; None for none.
+        lessons: Curriculum arguments of the worlds; None without a curriculum.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
@@ -177,7 +176,7 @@ def make_vector_world(
 
 
 def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, Spaces]:
-    """Returns by policy the observation and action space of its agents; builds one env or world.
+    """Returns each policy's observation and action space; creates one env or world.
 
     Raises:
         UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
@@ -199,10 +198,10 @@ def steps_all_at_once(config: EnvConfig) -> bool:
 
 
 def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
-    """Returns a mapping by which agents with equal spaces are one policy's; builds one world.
+    """Returns a default policy mapping that shares a policy among agents with equal spaces; creates one world.
 
-    A policy has the name of a group, or what its first agent's id begins with: `hunter` for `hunter_0`. That of an env
-    with one agent is called `agent`.
+    A policy is named after a group, or the prefix of its first agent's id: `hunter` for `hunter_0`. The policy of a
+    single-agent env is called `agent`.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -228,7 +227,7 @@ def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
 
 
 def takes_num_worlds(factory: Callable[..., Any]) -> bool:
-    """Whether a factory makes an `ArrayWorld`: its first parameter is then called `num_worlds`."""
+    """Whether a factory creates an `ArrayWorld`, by its first parameter `num_worlds`."""
     try:
         return next(iter(inspect.signature(factory).parameters), None) == "num_worlds"
     except (TypeError, ValueError):  # callables of C have no signature
@@ -243,7 +242,7 @@ def _array_world(
     slots: Mapping[str, int],
     first_episodes: Sequence[int] | None,
 ) -> VectorWorld:
-    """Makes W worlds that are stepped at once; each group of agents is a policy's, and has as many slots as agents."""
+    """Creates the vector world of an array world; each group has one policy, and one slot per agent."""
     world = _made_array_world(config, num_worlds)
     policies = {}
     for group, (agents, spaces) in world.groups.items():
@@ -269,7 +268,7 @@ def _made_array_world(config: EnvConfig, num_worlds: int) -> ArrayWorld:
 
 
 def _spaces_by_policy(config: EnvConfig, world: World, mapping: PolicyMapping) -> dict[str, tuple[str, Spaces]]:
-    """Returns by policy the first possible agent that is its, and the spaces of all of them."""
+    """Returns, by policy, the first possible agent and the common spaces of the policy's agents."""
     found: dict[str, tuple[str, Spaces]] = {}
     by_agent = {agent: _spaces_of(config, world, agent) for agent in world.possible_agents}
     for seating in mapping.seatings(world.possible_agents):
@@ -315,7 +314,7 @@ def _factory(config: EnvConfig) -> Callable[..., Any]:
 
 
 def _as_world(world_id: str, made: Any) -> World:
-    """Returns the world that a factory made, an adapter around it if it is PettingZoo's."""
+    """Converts a factory's result to a world: PettingZoo envs are wrapped in an adapter."""
     if isinstance(made, World):
         return made
     if any(base.__module__.partition(".")[0] == "pettingzoo" for base in type(made).__mro__):

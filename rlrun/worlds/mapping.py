@@ -1,4 +1,4 @@
-"""Which policy acts for which agent."""
+"""Mapping from agents to policies, by patterns of agent ids or a function."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rlrun.errors import TrainingFailed, UsageError, did_you_mean
 from rlrun.registry import load_object
 
 _EPISODES_LOOKED_AT = 100
-"""Episodes over which a function is asked what it does with the possible agents."""
+"""Number of episodes over which a mapping function is evaluated on the possible agents."""
 
 _REMEMBERED = 4096
-"""Answers that are remembered: a world may give every agent an id of its own."""
+"""Cache size for mapped agents: a world may give every agent a new id."""
 
 
 class PolicyMapping:
-    """From agent ids to policies.
+    """Mapping from agent ids to policies.
 
-    Patterns are those of file names, `*`, `?` and `[...]`; the first that fits an agent decides. A function is asked
-    once for an agent in each episode of a world, so that seats can change between episodes.
+    Patterns are shell-style globs, `*`, `?` and `[...]`; the first match decides. A function is called once per
+    agent and episode, so that the assignment can change between episodes.
 
     Args:
         policies: Names of all policies, at least one.
@@ -77,7 +77,7 @@ class PolicyMapping:
         return policy
 
     def seatings(self, agents: Sequence[str]) -> list[dict[str, list[str]]]:
-        """Returns by policy which agents are its, episode after episode: one for patterns, many for a function.
+        """Returns the agents of each policy, per episode: one assignment for patterns, many for a function.
 
         Raises:
             UsageError: As in `policy_of`.

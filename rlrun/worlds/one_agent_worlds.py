@@ -1,4 +1,4 @@
-"""Envs with one agent as worlds: each env slot is a world whose only agent has its only slot."""
+"""Adapter from a single-agent vector env to a `VectorWorld`: each env slot is a world with one agent and one slot."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rlrun.worlds.vector_world import ONLY_AGENT, SlotRows, Tree, WorldRows
 
 
 class OneAgentWorlds:
-    """B envs side by side, each a world of one agent; see `VectorWorld`.
+    """Adapter from a vector env to a `VectorWorld` of B single-agent worlds.
 
-    What is shown after a step is written into the same objects again.
+    Each step overwrites the returned objects.
 
     Args:
-        env: The envs.
-        policy: The policy that acts.
+        env: The adapted vector env.
+        policy: Name of the acting policy.
     """
 
     clock: WorldClock = "parallel"

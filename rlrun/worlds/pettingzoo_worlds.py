@@ -1,7 +1,7 @@
-"""PettingZoo's envs as worlds: those in which all agents act at once, and those in which they take turns.
+"""World adapters for PettingZoo's parallel and AEC (turn-based) envs.
 
-An `action_mask` that the infos hold at the first reset becomes a leaf of the observations: {observation: ...,
-action_mask: ...}, for all agents whose actions can be masked. Where a later info has none, all actions are allowed.
+If infos hold an `action_mask` at the first reset, observations become {observation: ..., action_mask: ...} for all
+agents whose actions can be masked. Later infos without a mask allow all actions.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from rlrun.worlds.world import World, WorldStep
 _MARL = "pip install 'rlrun[marl]'"
 
 _PROBE_SEED = 0
-"""Seed of the first reset, which is for a look at the agents and their infos alone."""
+"""Seed of the probing reset, which only serves to inspect agents and infos."""
 
 
 class ParallelWorld(World):
-    """A ParallelEnv of PettingZoo: all living agents act at each step.
+    """World adapter for a PettingZoo ParallelEnv: all living agents act at each step.
 
-    The world's episode is over when no agent of the env is left, or all of them have ended.
+    The world's episode is over when the env has no living agents.
 
     Args:
         env: The env.
@@ -75,7 +75,7 @@ class ParallelWorld(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the whole world's state, [D]."""
+        """Returns the global state, [D]."""
         return self._env.state()  # type: ignore[no-any-return]
 
     @override
@@ -90,11 +90,11 @@ class ParallelWorld(World):
 
 
 class TurnBasedWorld(World):
-    """An AECEnv of PettingZoo: its `agent_selection` acts, and nobody else.
+    """World adapter for a turn-based PettingZoo AECEnv: only `agent_selection` acts.
 
-    A step is one agent's action. `env.rewards` are then given to all agents at once: what `env.last()` shows an agent
-    at its next turn is their sum since its own action. An agent's episode ends at its turn to make a dead step, which
-    is made for it: it sees its final observation there.
+    A step is one agent's action. All agents receive `env.rewards` after each step; `env.last()` shows an agent the sum
+    since the agent's previous action. An agent's episode ends, with the final observation, at the turn of its dead
+    step, which the adapter takes.
 
     Args:
         env: The env.
@@ -123,7 +123,7 @@ class TurnBasedWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes the action of the agent whose turn it is, and the dead steps that come before the next one's turn."""
+        """Steps the env with the selected agent's action, then takes dead steps until a living agent is selected."""
         env = self._env
         (action,) = actions.values()
         env.step(action)
@@ -143,7 +143,7 @@ class TurnBasedWorld(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the whole world's state, [D]."""
+        """Returns the global state, [D]."""
         return self._env.state()  # type: ignore[no-any-return]
 
     @override
@@ -158,7 +158,7 @@ class TurnBasedWorld(World):
 
 
 class _AgentSpaces:
-    """Spaces of a PettingZoo env's agents, and their observations with the masks that their infos hold.
+    """Spaces of a PettingZoo env's agents, and observations combined with the infos' action masks.
 
     Args:
         env: The env.
@@ -178,7 +178,7 @@ class _AgentSpaces:
         return Spaces(observation, action)
 
     def shown(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns observations that hold the masks of the infos, if there are any."""
+        """Returns observations combined with the infos' action masks, if the env has masks."""
         if not self._masked:
             return observations
         return {agent: self._with_mask(agent, seen, infos.get(agent, {})) for agent, seen in observations.items()}
@@ -191,7 +191,7 @@ class _AgentSpaces:
         return {"observation": observation, ACTION_MASK: np.ones(width, np.int8) if mask is None else np.asarray(mask)}
 
     def _width(self, agent: str) -> int:
-        """Returns the number of entries of the mask that an agent's infos hold, 0 if there is none."""
+        """Returns the length of the action mask in an agent's info, 0 without a mask."""
         if not self._masked:
             return 0
         width = self._widths.get(agent)
@@ -204,9 +204,9 @@ class _AgentSpaces:
 
 
 def _without_order_checks(env: Any) -> Any:
-    """Returns an env that was made of an AECEnv, without that one's checks of the order of calls, in place.
+    """Removes the `OrderEnforcingWrapper` inside a ParallelEnv converted from an AECEnv, in place.
 
-    A running world keeps that order. The checks take a third of the time that a step of MPE's worlds takes.
+    A running world calls reset and step in order. The wrapper's checks take a third of the step time of MPE's worlds.
     """
     conversions = importlib.import_module("pettingzoo.utils.conversions")
     wrappers = importlib.import_module("pettingzoo.utils.wrappers")
@@ -216,18 +216,18 @@ def _without_order_checks(env: Any) -> Any:
 
 
 def _possible_agents(env: Any) -> Sequence[str]:
-    """Returns the ids of agents; PettingZoo leaves them open to envs that make up their agents as they go."""
+    """Returns the possible agent ids; PettingZoo envs that generate agents need not declare them."""
     return list(getattr(env, "possible_agents", None) or env.agents)
 
 
 def _state_space(env: Any) -> Box | None:
-    """Returns the space of `env.state()`, None where there is none; PettingZoo's base classes do not declare it."""
+    """Returns the space of `env.state()`, None without a 1-d global state; PettingZoo's base classes declare none."""
     space = getattr(env, "state_space", None)
     return space if isinstance(space, Box) and len(space.shape) == 1 else None
 
 
 def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
-    """Returns what makes the env of a module of PettingZoo: its `parallel_env`, or its `env` where it has no other.
+    """Returns the factory of a PettingZoo module: `parallel_env`, or `env` for modules without a parallel form.
 
     Raises:
         UsageError: There is no such module, or it holds no env.
@@ -256,6 +256,6 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
 
 
 def _extra(module_name: str) -> str:
-    """Says how to install what a family of PettingZoo's own envs needs."""
+    """Hint with the pip command for the dependencies of a family of PettingZoo envs."""
     package, _, rest = module_name.partition(".")
     return f": pip install 'pettingzoo[{rest.partition('.')[0]}]'" if package == "pettingzoo" else ""

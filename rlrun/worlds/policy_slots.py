@@ -1,4 +1,4 @@
-"""The agent slots of one policy in W worlds: which are free, who owns the others, and what they show."""
+"""Agent slots of one policy in W worlds: allocation to agents, and the slots' observations, rewards and ends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rlrun.worlds.vector_world import SlotRows
 
 @dataclass(slots=True)
 class Seat:
-    """A living agent's slot, with what is done there at every step at hand.
+    """Slot of a living agent, with direct references to the arrays that each step writes.
 
     Attributes:
         policy: Name of the policy.
-        index: Number of the slot in its world, below K.
-        slot: Number of the slot among those of all worlds, below B.
-        write: Writes an observation [...] into a row: `write(slot, observation)`.
+        index: Index of the slot within a world, below K.
+        slot: Index of the slot among all worlds' slots, below B.
+        write: Function that writes an observation [...] to a slot's row: `write(slot, observation)`.
         acts: The policy's `SlotRows.acts`.
         rewards: The policy's `SlotRows.rewards`.
     """
@@ -37,23 +37,23 @@ class Seat:
 
 
 class PolicySlots:
-    """B = W * K slots of a policy, those of world 0 first.
+    """Allocator and arrays of a policy's B = W * K agent slots, ordered by world.
 
     Args:
         policy: Name of the policy.
         example: One of its agents.
         spaces: Observation and action space of its agents.
-        num_worlds: W.
-        per_world: K.
-        homes: Numbers of the slots that agents are given as long as they are free, by agent.
-        columns: Names of the numbers that are read from agents' infos.
+        num_worlds: Number of worlds, W.
+        per_world: Number of slots per world, K.
+        homes: Preferred slot index of each agent, used if that slot is free.
+        columns: Names of info entries that are recorded as columns.
 
     Attributes:
-        example: One of the policy's agents.
+        example: Id of one of the policy's agents.
         spaces: Observation and action space of the policy's agents.
-        per_world: K.
-        rows: What the slots show.
-        owners: Who owns each slot or owned it last, [B]; "" before the first.
+        per_world: Number of slots per world, K.
+        rows: Observations, rewards and ends of the slots.
+        owners: Id of each slot's current or latest agent, [B]; "" before the first.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class PolicySlots:
         self._rewards = self.rows.rewards.data.cast("B").cast("d")
 
     def of_world(self, world: int) -> slice:
-        """Returns which of the slots are in a world."""
+        """Returns the slice of a world's slots."""
         return slice(world * self.per_world, (world + 1) * self.per_world)
 
     def take(self, world: int, agent: str) -> Seat | None:
-        """Gives an agent its home in a world, or the lowest slot where that is not free; None if none is free."""
+        """Allocates an agent's home slot in a world, or the lowest free slot; returns None if all are taken."""
         free = self._free[world]
         if not free:
             return None
@@ -110,30 +110,30 @@ class PolicySlots:
         return Seat(self._policy, index, slot, self._write, self._acts, self._rewards)
 
     def end(self, slot: int, terminated: bool, truncated: bool) -> None:
-        """Notes that the episode of a slot's agent ended; the slot is its until it is set free."""
+        """Marks the end of an agent's episode; the agent owns the slot until `free`."""
         rows = self.rows
         rows.terminateds[slot], rows.truncateds[slot] = terminated, truncated
         rows.acts[slot] = rows.starts[slot] = rows.living[slot] = False
 
     def free(self, world: int, index: int) -> None:
-        """Sets a slot of a world free for the next agent."""
+        """Frees a slot of a world for the next agent."""
         heappush(self._free[world], index)
 
     def clear(self, world: int) -> None:
-        """Sets all slots of a world free, whatever they show."""
+        """Frees all slots of a world."""
         self._free[world] = list(range(self.per_world))
         self.rows.living[self.of_world(world)] = False
         self.forget_step(self.of_world(world))
 
     def forget_step(self, slots: slice) -> None:
-        """Makes slots show no step: no rewards, no ends, nobody who acts."""
+        """Clears all step data of slots: acting and start flags, rewards, info columns and ends."""
         rows = self.rows
         rows.acts[slots] = False
         rows.starts[slots] = False
         self.forget_news(slots)
 
     def forget_news(self, slots: slice) -> None:
-        """Makes slots show no rewards, no numbers of infos and no ends."""
+        """Clears rewards, info columns and ends of slots."""
         rows = self.rows
         rows.rewards[slots] = 0.0
         for column in rows.columns.values():
@@ -142,7 +142,7 @@ class PolicySlots:
         rows.truncateds[slots] = False
 
     def digest(self, slot: int) -> str:
-        """Returns a digest of who is in a slot, whether it acts, and what it sees."""
+        """Returns a digest of a slot's owner, flags and observation, for the check of an exact restore."""
         row = map_tree(lambda leaf: leaf[slot], self.rows.observations)
         rows = self.rows
         index = slot % self.per_world

@@ -1,4 +1,4 @@
-"""Random play of worlds: observations, rewards and ends by policy."""
+"""Random rollouts of worlds, recorded by policy for the env check."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from rlrun.envs.vector_env import BadReturn
 from rlrun.worlds.vector_world import ONLY_AGENT, VectorWorld, WorldRows
 
 SLOTS = 2
-"""Worlds side by side."""
+"""Number of vectorized worlds in a random rollout."""
 REPEATED_STEPS = 200
-"""Steps that are taken a second time with the same seeds and actions."""
+"""Number of steps that the check of reproducibility repeats with equal seeds and actions."""
 
 
 @dataclass
 class ShownToPolicy:
-    """Observations, rewards and ends of the agents of one policy.
+    """Observations, rewards and episode ends of one policy's agents in a random rollout.
 
     Attributes:
-        observations: Rows of observations.
-        where: Where each of them was shown.
-        rewards: What agents were given in each step in which they lived.
-        lengths: Steps of each agent's episode that ended.
-        legal: Share of the actions that was legal, for each observation with a mask on which an agent acted.
-        terminated: Episodes that ended for good.
-        truncated: Episodes that were cut off.
-        both: Episodes that ended in both ways.
-        most: Most agents at once in a world, those that have just ended included.
+        observations: Observations, one row each.
+        where: Place of each observation.
+        rewards: Reward of each agent in each step of its life.
+        lengths: Length of each completed episode of an agent.
+        legal: Share of legal actions, for each observation with an action mask.
+        terminated: Number of terminated episodes.
+        truncated: Number of truncated episodes.
+        both: Number of episodes that were both terminated and truncated.
+        most: Greatest number of agents in a world at a time, including agents that have just ended.
     """
 
     observations: list[Any] = field(default_factory=list)
@@ -50,7 +50,7 @@ class ShownToPolicy:
     most: int = 0
 
     def ends(self) -> str:
-        """Returns the lengths and ends of episodes in words; "" if none ended."""
+        """Summarizes the lengths and ends of episodes in words; "" if none ended."""
         if not self.lengths:
             return ""
         told = f"{len(self.lengths)} of {min(self.lengths)} to {max(self.lengths)} steps"
@@ -59,18 +59,18 @@ class ShownToPolicy:
 
 @dataclass(frozen=True)
 class Played:
-    """Record of a number of steps.
+    """Record of a random rollout.
 
     Attributes:
-        policies: Observations, rewards and ends, by policy.
-        actions: By step and policy, leaves [B, ...].
-        digests: Digests of observations and rewards, from the reset on and after each of the first steps.
-        last: Digests of the worlds in the end.
-        places: Where the worlds are in the end.
-        lengths: Steps of each episode of a world that ended.
-        missing_finals: Agents that were cut off and showed no final observation.
+        policies: Observations, rewards and ends by policy.
+        actions: Actions by step and policy, leaves [B, ...].
+        digests: Digests of observations and rewards after the reset and after each of the first steps.
+        last: Digests of the worlds after the last step.
+        places: Places of the worlds after the last step.
+        lengths: Length of each completed episode of a world.
+        missing_finals: Number of truncated agents without a final observation.
         seconds: Wall time of the steps.
-        refusal: Error of a return that no env may make, which ended the play; "" for none.
+        refusal: Error message of an invalid return value that ended the rollout; "" for none.
     """
 
     policies: Mapping[str, ShownToPolicy]
@@ -85,7 +85,7 @@ class Played:
 
 
 def play(worlds: VectorWorld, length: int) -> Played:
-    """Takes random actions for a number of steps, from the first episodes on."""
+    """Steps worlds with random actions from their first episodes on; returns the record."""
     random = {policy: RandomActions(spaces, ACTION_SEED) for policy, spaces in worlds.spaces.items()}
     shown = {policy: ShownToPolicy() for policy in worlds.spaces}
     digests: list[Any] = []
@@ -130,12 +130,12 @@ def play(worlds: VectorWorld, length: int) -> Played:
 
 
 def digest(worlds: VectorWorld, rows: WorldRows) -> Any:
-    """Returns a digest of what worlds show, and the rewards that they give."""
+    """Returns a digest of the worlds' observations and rewards."""
     return worlds.hashes(), [own.rewards.tobytes() for own in rows.policies.values()]
 
 
 def _note(shown: Mapping[str, ShownToPolicy], worlds: VectorWorld, rows: Mapping[str, Any], t: int) -> None:
-    """Records observations and legal actions after t steps."""
+    """Records observations and shares of legal actions after t steps."""
     places = worlds.places()
     for policy, own in rows.items():
         noted, owners = shown[policy], worlds.owners(policy)

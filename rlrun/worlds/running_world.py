@@ -1,4 +1,4 @@
-"""One of W worlds while it runs: its living agents in their slots, from step to step."""
+"""Runner of one dict-based world: assigns living agents to slots, and writes step results to the slots' arrays."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from rlrun.worlds.world_checks import (
 )
 
 _REMEMBERED = 4096
-"""Agents whose spaces are known to be right: a world may give every agent an id of its own."""
+"""Cache size for agents with validated spaces: a world may give every agent a new id."""
 
 _REMEMBERED_DEAD = 65_536
-"""Agents that ended in the present episode and are known to have; the latest ones, likewise."""
+"""Limit on the number of remembered agents that ended in the current episode; the latest are kept."""
 
 
 class RunningWorld:
-    """Steps a world by dicts and writes what its agents are shown into the rows of their slots.
+    """Runner of one dict-based world, which writes agents' observations, rewards and ends to their slots.
 
     Args:
-        world_id: What messages call the world.
+        world_id: Name of the world in messages.
         world: The world.
-        number: Which of the W worlds it is.
-        worker_index: Which rollout worker it belongs to, for messages.
+        number: Index of the world among the W worlds.
+        worker_index: Index of the rollout worker, for messages.
         policies: The slots of each policy in all worlds.
-        mapping: Which agent is whose.
-        clock: What a row of experience is.
+        mapping: Mapping from agents to policies.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
         max_episode_steps: Steps after which all living agents are truncated; None for no limit.
 
     Attributes:
-        place: Where it is.
-        awaiting: Whether its episode has ended, so that the next step is a reset.
-        infos: By policy and slot, what the infos of agents say that ended in the last step.
-        missing_finals: Agents that were truncated in the last step and showed no final observation.
-        dropped_rewards: Rewards of the last step, or before it, that no agent earned: it had ended, or the episode
-            ended before it was born.
-        state: The whole world's state, [D]; None where it has none.
+        place: Current place: episode number, seed and length.
+        awaiting: Whether the episode has ended, so that the next step is a reset.
+        infos: Infos of agents that ended in the last step, by policy and slot.
+        missing_finals: Number of agents truncated in the last step without a final observation.
+        dropped_rewards: Number of discarded rewards: for agents that had ended, or that were not born before the
+            episode's end.
+        state: Global state, [D]; None without a state space.
     """
 
     def __init__(
@@ -92,15 +92,15 @@ class RunningWorld:
 
     @property
     def place(self) -> EpisodePlace:
-        """Where the world is."""
+        """Current place of the world: episode number, seed and length."""
         return EpisodePlace(self._episode, self._seed, self._length)
 
     @telling_place(lambda own: own["self"]._where())
     def reset(self, place: EpisodePlace) -> None:
-        """Begins the episode of a place; everything that the world returns is looked at closely.
+        """Resets the world to the episode of a place, with full validation of the return values.
 
         Raises:
-            EnvError: The world raised, or returned what it may not.
+            EnvError: The world raised, or returned an invalid value.
         """
         self._begin(place)
         try:
@@ -118,14 +118,14 @@ class RunningWorld:
 
     @telling_place(lambda own: own["self"]._where())
     def step(self, actions: Mapping[str, Sequence[Any]], closely: bool) -> None:
-        """Takes a step; the slots of the world show none yet.
+        """Steps the world and writes the result to its slots, which must be cleared before.
 
         Args:
-            actions: By policy, the actions of the world's slots, [K].
-            closely: Whether to look closely at all that the world returns.
+            actions: Actions of the world's slots by policy, [K].
+            closely: Whether to validate all return values.
 
         Raises:
-            EnvError: The world raised, or returned what it may not.
+            EnvError: The world raised, or returned an invalid value.
         """
         for seat in self._ended:
             self._policies[seat.policy].free(self._number, seat.index)
@@ -151,10 +151,10 @@ class RunningWorld:
 
     @telling_place(lambda own: own["self"]._where())
     def state(self) -> NDArray[Any]:
-        """Returns the whole world's state, [D].
+        """Returns the global state, [D].
 
         Raises:
-            EnvError: The world raised, or returned none of its `state_space`.
+            EnvError: The world raised, or returned a state outside its `state_space`.
         """
         try:
             state = self._world.state()
@@ -165,18 +165,18 @@ class RunningWorld:
         return state
 
     def digest(self) -> str:
-        """Returns a digest of what the world shows: who owns which slot, who acts, and the observations."""
+        """Returns a digest of the world's current state: slot owners, acting flags and observations."""
         shown = sorted((seat.policy, seat.slot) for seat in [*self._living.values(), *self._ended])
         text = "\n".join(f"{policy}:{self._policies[policy].digest(slot)}" for policy, slot in shown)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def refuse(self, agent: str, reason: str) -> NoReturn:
-        """Raises the error for what the world gave an agent in its last step or reset."""
+        """Raises the error for an invalid value of an agent in the last step or reset."""
         self._refuse("step()" if self._length else "reset()", Refusal(reason, agent))
 
     @telling_place(lambda own: own["self"]._where())
     def render(self) -> NDArray[Any] | None:
-        """Returns a picture [height, width, 3] of the world; None if there is none.
+        """Renders the world as an RGB image [height, width, 3]; None without rendering.
 
         Raises:
             EnvError: The world raised.
@@ -214,7 +214,7 @@ class RunningWorld:
         ended: bool,
         acted: Mapping[str, Seat],
     ) -> None:
-        """Writes what a step gave into the rows, begins the episodes of new agents, and ends those that are over."""
+        """Writes a step's result to the slots: observations, rewards, and agents' episode starts and ends."""
         living = self._living
         self.awaiting = over = bool(ended) or self._length == self._limit
         self._acting = acting = {}
@@ -251,7 +251,7 @@ class RunningWorld:
             self._refuse_silence()
 
     def _keep_or_drop(self, agent: str, reward: float) -> None:
-        """Keeps a reward for an agent that may still be born; one that has ended earns nothing more."""
+        """Stores a reward for an agent that is not yet born; discards a reward for an agent that has ended."""
         if agent in self._dead:
             self.dropped_rewards += 1
         else:
@@ -259,7 +259,7 @@ class RunningWorld:
             self._early_rewards[agent] = total + float(reward), number + 1
 
     def _give_early_rewards(self, born: Sequence[str], *, over: bool) -> None:
-        """Gives agents that have just been born what they earned before; at the episode's end the rest is dropped."""
+        """Credits newly born agents with earlier rewards; discards pending rewards at the episode's end."""
         for agent in born:
             seat = self._living[agent]
             seat.rewards[seat.slot] += self._early_rewards.pop(agent, (0.0, 0))[0]
@@ -268,7 +268,7 @@ class RunningWorld:
             self._early_rewards = {}
 
     def _read_columns(self, infos: Mapping[str, Mapping[str, Any]], acted: Mapping[str, Seat]) -> None:
-        """Takes numbers from the infos of living agents, which those of agents that acted must hold."""
+        """Reads recorded columns from the infos of living agents; required in infos of agents that acted."""
         for agent, seat in self._living.items():
             info = infos.get(agent, {})
             for name, column in self._policies[seat.policy].rows.columns.items():
@@ -285,7 +285,7 @@ class RunningWorld:
         truncateds: Mapping[str, bool],
         infos: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        """Ends the episodes of living agents whose flags say so, or of all of them."""
+        """Ends the episodes of terminated or truncated agents, or of all living agents at the world's end."""
         for agent in list(self._living):
             terminated = bool(terminateds.get(agent))
             truncated = bool(truncateds.get(agent)) or (over and not terminated)
@@ -303,7 +303,7 @@ class RunningWorld:
             del self._dead[next(iter(self._dead))]
 
     def _born(self, agent: str) -> Seat:
-        """Gives an agent a slot."""
+        """Allocates a slot for a newly born agent."""
         slots = self._slots_of(agent)
         seat = slots.take(self._number, agent)
         if seat is None:
@@ -318,7 +318,7 @@ class RunningWorld:
         return seat
 
     def _slots_of(self, agent: str) -> PolicySlots:
-        """Returns the slots of an agent's policy, after a look at the agent's spaces when it is first heard of."""
+        """Returns the slots of an agent's policy; validates the spaces of an agent that is new."""
         policy = self._policy_of(agent)
         slots = self._policies[policy]
         if (agent, policy) not in self._checked_spaces:
@@ -345,7 +345,7 @@ class RunningWorld:
             self._refuse("step()", refusal)
 
     def _refuse_strangers(self) -> None:
-        """Refuses rewards for ids that no agent has: at the episode's end, since until then one might be born."""
+        """Raises an error at the episode's end for rewards of unknown ids, since agents may be born until then."""
         known = dict.fromkeys([*self._world.possible_agents, *sorted(self._seen)])
         if refusal := strange_reward(self._early_rewards, known):
             self._refuse("step()", refusal)

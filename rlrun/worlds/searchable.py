@@ -1,4 +1,4 @@
-"""Games in Python objects as games that can be searched in."""
+"""Adapter from games as Python objects to `ArrayGame`, for tree search."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rlrun.worlds.array_game import Flags, Floats, States, Tree
 from rlrun.worlds.symmetries import Indices, Symmetries
 
 CHECKED_ACTIONS = 20
-"""Actions after which a clone has to observe what its original does."""
+"""Number of actions in the check that a clone's observations equal the original's."""
 
 _TOLERANCE = 1e-4
-"""How far a position that is made of an observation may be from what it was made of: observations are rounded."""
+"""Tolerance between an observation and that of the position reconstructed from it, since observations are rounded."""
 
 
 class Searchable(Protocol):
-    """A game without chance of one player, or of two who want the opposite: an object that stands at a position.
+    """Deterministic single-player or two-player zero-sum game; an instance holds the current position.
 
     Attributes:
-        mover: 1 where the first player acts next, -1 where the second does.
-        result: What the game's end is worth to the mover, -1 to 1; None while it goes on. Of a game whose returns are
-            ranked (`rlrun.algorithms.alphazero.ranked_rewards`) it is the return.
+        mover: Player to act: 1 for the first, -1 for the second.
+        result: Outcome for the mover in a terminal position, in [-1, 1]; None before the end. For games with ranked
+            rewards (`rlrun.algorithms.alphazero.ranked_rewards`), the return.
     """
 
     @property
@@ -36,39 +36,39 @@ class Searchable(Protocol):
     def result(self) -> float | None: ...  # noqa: D102 (an attribute)
 
     def observe(self) -> Tree:
-        """Returns what the mover sees."""
+        """Returns the mover's observation of the position."""
         ...
 
     def legal(self) -> Flags:
-        """Returns which actions are legal, [A]."""
+        """Returns the mask of legal actions, [A]."""
         ...
 
     def play(self, action: int) -> None:
-        """Goes on to the position behind a legal action."""
+        """Advances the position by a legal action, in place."""
         ...
 
     def clone(self) -> Self:
-        """Returns the same position; what happens to one does not happen to the other."""
+        """Returns an independent copy of the position."""
         ...
 
     def at(self, observation: Tree) -> Self:
-        """Returns a position in which the mover sees this, from which the game goes on as from the one that showed it.
+        """Reconstructs a position from the mover's observation, with the same future as the observed position.
 
-        A policy that acts outside of training knows nothing but what it sees.
+        Needed for search outside of training, where a policy receives only observations.
         """
         ...
 
 
 class ObjectGame:
-    """A game of `Searchable` objects, as a search plays it: each action is played in a clone.
+    """`ArrayGame` of `Searchable` objects; each action is applied to a clone.
 
     Args:
-        name: What messages call the game.
-        begin: Returns where the game begins, the same for the same seed.
-        num_actions: Actions of a player, A.
+        name: Name of the game in messages.
+        begin: Returns the initial position as a deterministic function of the seed.
+        num_actions: Size of the action space, A.
 
     Raises:
-        EnvironmentUnusable: The objects are no positions that can be searched from.
+        EnvironmentUnusable: The objects violate the `Searchable` protocol, for example in `clone` or `at`.
     """
 
     def __init__(self, name: str, begin: Callable[[int], Searchable], num_actions: int) -> None:
@@ -78,39 +78,39 @@ class ObjectGame:
         _check(name, begin(0), num_actions)
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns so many positions in which the game begins, by the seeds from `seed` on."""
+        """Returns n initial positions for the seeds `seed`, `seed + 1`, and so on."""
         return _states([self._begin(seed + index) for index in range(number)])
 
     def legal(self, states: States) -> Flags:
-        """Returns the legal actions of each position, [n, A]."""
+        """Returns the masks of legal actions, [n, A]."""
         return np.array([state.legal() for state in states], np.bool_).reshape(-1, self.num_actions)
 
     def play(self, states: States, actions: Indices) -> States:
-        """Plays an action in a clone of each position."""
+        """Returns the successor positions [n], by applying each action to a clone."""
         played = [state.clone() for state in states]
         for state, action in zip(played, actions.tolist(), strict=True):
             state.play(action)
         return _states(played)
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns which games have ended, and what that is worth to the mover, else 0."""
+        """Returns the mask of terminal positions [n] and the outcomes for the movers [n], 0 if not terminal."""
         results = [state.result for state in states]
         ended = np.array([result is not None for result in results], np.bool_)
         return ended, np.array([result or 0.0 for result in results], np.float32)
 
     def movers(self, states: States) -> Floats:
-        """Returns 1 where the first player is the mover, -1 where the second is."""
+        """Returns the player to act in each position, [n]: 1 for the first, -1 for the second."""
         return np.array([state.mover for state in states], np.float32)
 
     def observe(self, states: States) -> Tree:
-        """Returns what the movers see, leaves [n, ...]."""
+        """Returns the movers' observations, leaves [n, ...]."""
         seen = [state.observe() for state in states]
         if not seen:
             return map_tree(lambda leaf: np.asarray(leaf)[None][:0], self._begin(0).observe())
         return map_tree(lambda *own: np.stack(own), seen[0], *seen[1:])
 
     def positions(self, observations: Tree) -> States:
-        """Returns positions in which movers see this."""
+        """Returns positions [n] reconstructed from the movers' observations."""
         any_position = self._begin(0)
         number = len(leaves(observations)[0])
         rows = [map_tree(lambda leaf, row=row: leaf[row], observations) for row in range(number)]
@@ -118,17 +118,17 @@ class ObjectGame:
 
 
 def _states(positions: Sequence[Searchable]) -> NDArray[Any]:
-    """Returns positions as an array of objects, [n]."""
+    """Returns positions as an object array, [n]."""
     found = np.empty(len(positions), object)
     found[:] = positions
     return found
 
 
 def _check(name: str, original: Searchable, num_actions: int) -> None:
-    """Plays the same actions in a position, its clone, and one that is made of what it shows.
+    """Validates `clone` and `at` by playing equal actions in a position, its clone and its reconstruction.
 
     Raises:
-        EnvironmentUnusable: They differ, or what happens to the clone happens to its original.
+        EnvironmentUnusable: The positions diverge, or a clone shares state with the original.
     """
     actions: list[int] = []
     generator = np.random.default_rng(0)
@@ -156,7 +156,7 @@ def _check(name: str, original: Searchable, num_actions: int) -> None:
 
 
 def _difference(mine: Tree, theirs: Tree, tolerance: float) -> str:
-    """Returns the first numbers of two observations that differ, and where they stand; "" if none do."""
+    """Describes the first differing entries of two observations and their path; "" if equal."""
     for own, other in zip(leaves(mine), leaves(theirs), strict=True):
         first, second = np.asarray(own), np.asarray(other)
         differs = np.argwhere(~np.isclose(first, second, rtol=0.0, atol=tolerance, equal_nan=True))

@@ -1,4 +1,4 @@
-"""Gymnasium envs of one agent that can be searched in, as worlds."""
+"""Adapter for tree search in single-agent Gymnasium envs with a settable state."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ METHODS = ("get_state", "set_state", "state_of")
 
 
 class SearchedEnv(World):
-    """An env without chance whose state can be read, set, and told from an observation.
+    """World of a deterministic single-agent env whose state can be saved, set, and inferred from observations.
 
-    Besides what every Gymnasium env has, it has `get_state()`; `set_state(state)`, which returns to it in the middle of
-    an episode; and `state_of(observation)`, the state that shows an observation. What `get_state` returned never
-    changes. `reset` alone may draw at random. The agent is called `agent`.
+    The env has three more methods: `get_state()`; `set_state(state)`, also within an episode; and
+    `state_of(observation)`, the state inferred from an observation. States are immutable, and only `reset` may be
+    random. The agent's id is `agent`.
 
     Args:
         env: package.module:factory of the env.
-        kwargs: Its keyword arguments.
+        kwargs: Keyword arguments of the env.
 
     Raises:
         EnvironmentUnusable: The env lacks one of the methods, or its actions are not Discrete.
@@ -73,16 +73,16 @@ class SearchedEnv(World):
 
     @override
     def array_game(self) -> ObjectGame:
-        """Returns the env as a game whose result is the return.
+        """Returns the env as a game for tree search, with the episode's return as outcome.
 
         Raises:
-            EnvironmentUnusable: States that are set again do not go on as they did.
+            EnvironmentUnusable: Steps after `set_state` differ from the original steps.
         """
         return ObjectGame(self._id, Beginnings(self._make), int(self._env.action_space.n))
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture, if the env makes some."""
+        """Renders the env, if it has a render mode."""
         picture: NDArray[np.uint8] | None = self._env.render() if self._env.render_mode == "rgb_array" else None
         return picture
 
@@ -93,10 +93,10 @@ class SearchedEnv(World):
 
 
 class Beginnings:
-    """Where episodes of an env begin; what is pickled is how it is made.
+    """Sampler of an env's initial positions; pickled as the env's factory.
 
     Args:
-        make: Makes the env, which all positions move, one after the other.
+        make: Factory of the env, which all positions share.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -108,23 +108,23 @@ class Beginnings:
         return Beginnings, (self._make,)
 
     def __call__(self, seed: int) -> EnvPosition:
-        """Returns the beginning of the episode with a seed."""
+        """Returns the initial position of the episode with a seed."""
         observation, _ = self._env.reset(seed=seed)
         return EnvPosition(self._env, self._env.get_state(), observation)
 
 
 class EnvPosition:
-    """A state of an env, and what was observed and gained up to there; see `rlrun.worlds.searchable.Searchable`.
+    """Position of an env for tree search: a saved state, its observation and the return so far; see `Searchable`.
 
     Args:
-        env: An env that any position may move.
-        state: The state.
-        observation: What is observed there.
-        gained: Rewards of the episode so far.
+        env: The env, shared by all positions.
+        state: Saved state of the env.
+        observation: Observation of the state.
+        gained: Sum of the episode's rewards so far.
 
     Attributes:
         mover: 1, as there is one player.
-        result: The return, once the episode has ended.
+        result: Return of the episode after its end, None before.
     """
 
     __slots__ = ("_env", "_gained", "_observation", "_state", "mover", "result")
@@ -139,11 +139,11 @@ class EnvPosition:
         return self._observation
 
     def legal(self) -> NDArray[np.bool_]:
-        """Returns that every action is legal, [A]."""
+        """Returns an all-True mask of legal actions, [A]."""
         return np.ones(self._env.action_space.n, np.bool_)
 
     def play(self, action: int) -> None:
-        """Takes a step from the state."""
+        """Steps the env from this state and saves the next state."""
         self._env.set_state(self._state)
         self._observation, reward, terminated, truncated, _ = self._env.step(action)
         self._state = self._env.get_state()
@@ -152,11 +152,11 @@ class EnvPosition:
             self.result = self._gained
 
     def clone(self) -> EnvPosition:
-        """Returns the same position."""
+        """Returns an independent copy of the position."""
         cloned = EnvPosition(self._env, self._state, self._observation, self._gained)
         cloned.result = self.result
         return cloned
 
     def at(self, observation: Any) -> EnvPosition:
-        """Returns the position that an observation shows, with nothing gained before it."""
+        """Returns the position inferred from an observation, with a return of 0 so far."""
         return EnvPosition(self._env, self._env.state_of(observation), observation)

@@ -1,4 +1,4 @@
-"""What turns a position of a board game into others of the same value."""
+"""Board symmetries (rotations, reflections) that preserve a position's value, for data augmentation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from rlrun.data.action_masks import ACTION_MASK
 
 OBSERVATION = "observation"
-"""The leaf of an observation that shows the board: the mover's pieces and the other player's, [rows, columns, 2]."""
+"""Key of the board planes in an observation: the mover's and the opponent's pieces, [rows, columns, 2]."""
 
 Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Symmetries:
-    """Permutations of a board's cells, and of the actions that go with them; the first one moves nothing.
+    """Board symmetries as permutations of cells and actions; the first one is the identity.
 
     Attributes:
-        cells: Of each symmetry the cell that comes to stand in each place, row by row, [S, C].
-        actions: Of each symmetry the action that comes to stand in each place, [S, A].
+        cells: Source cell of each target cell, in row-major order, for each symmetry, [S, C].
+        actions: Source action of each target action, for each symmetry, [S, A].
     """
 
     cells: Indices
@@ -31,12 +31,12 @@ class Symmetries:
 
     @staticmethod
     def none(num_cells: int, num_actions: int) -> Symmetries:
-        """Returns those of a game in which nothing may be moved."""
+        """Returns the trivial symmetry group of a game: the identity alone."""
         return Symmetries(np.arange(num_cells)[None], np.arange(num_actions)[None])
 
     @staticmethod
     def of_boards(boards: Sequence[Indices], actions: Sequence[Indices]) -> Symmetries:
-        """Returns those that boards of cell numbers [rows, columns] show, each with its order of the actions [A]."""
+        """Creates symmetries from permuted boards of cell numbers [rows, columns] and permutations of actions [A]."""
         return Symmetries(np.stack([board.ravel() for board in boards]), np.stack(list(actions)))
 
     def __len__(self) -> int:
@@ -44,18 +44,18 @@ class Symmetries:
         return len(self.cells)
 
     def move(self, observations: Mapping[str, Any], which: Indices) -> dict[str, Any]:
-        """Returns what movers see, boards and action masks, moved by symmetry `which` [n]."""
+        """Transforms observations (boards and action masks) by the symmetries with indices `which` [n]."""
         return {
             OBSERVATION: self.move_cells(observations[OBSERVATION], which),
             ACTION_MASK: self.move_actions(observations[ACTION_MASK], which),
         }
 
     def move_cells(self, boards: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Returns boards [n, rows, columns, ...] moved by symmetry `which` [n]."""
+        """Permutes the cells of boards [n, rows, columns, ...] by the symmetries with indices `which` [n]."""
         flat = boards.reshape(len(boards), self.cells.shape[1], -1)
         moved = np.take_along_axis(flat, self.cells[which][..., None], axis=1)
         return moved.reshape(boards.shape)
 
     def move_actions(self, numbers: NDArray[Any], which: Indices) -> NDArray[Any]:
-        """Returns a number for each action, [n, A], moved by symmetry `which` [n]."""
+        """Permutes values per action [n, A] by the symmetries with indices `which` [n]."""
         return np.take_along_axis(numbers, self.actions[which], axis=1)

@@ -1,4 +1,4 @@
-"""Worlds whose episodes are about different tasks: drawn from the episode's seed, or given by a curriculum."""
+"""Multi-task worlds: each episode has a task, sampled by the episode's seed or set by a curriculum."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from rlrun.worlds.world import World, WorldStep
 
 
 class TaskWorld(World):
-    """A world whose episodes are about tasks: it is made anew where a task has other arguments than the one before.
+    """Multi-task world, created again when the next episode's task has other keyword arguments.
 
-    A task may change which agents there are, as a task with more of them does. `possible_agents` are those of the first
-    world that was made, and an agent has the same spaces in all of them.
+    Tasks may differ in their agents, for example in number. `possible_agents` are those of the first created world,
+    and an agent has equal spaces in all worlds.
 
     Args:
-        world_id: What messages call the world.
-        make: Makes the world with further arguments.
-        episodes: What its episodes are about.
-        shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
-            numbers of one that a function returned.
+        world_id: Name of the world in messages.
+        make: Creates the world with additional keyword arguments.
+        episodes: Tasks of the episodes.
+        shows_task: Whether observations contain the task, `{observation: ..., task: ...}`: the index in a list, or the
+            numbers of a task that a function returned.
 
     Raises:
-        UsageError: A task cannot be shown, or is none of a world.
+        UsageError: The task has no numbers for observations, or has settings that worlds do not support.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TaskWorld(World):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns an agent's spaces, with the task in its observation if that is shown."""
+        """Returns an agent's spaces, with the task added to the observation space if `shows_task`."""
         self._told[agent] = self._spaces_now(agent)
         return self._told[agent]
 
@@ -72,7 +72,7 @@ class TaskWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode of the task that its seed draws."""
+        """Resets the world to an episode with the task sampled by the seed."""
         kwargs = self._episodes.begin(seed)
         self._refuse_options()
         self._take(kwargs)
@@ -82,7 +82,7 @@ class TaskWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step."""
+        """Steps the world of the current task."""
         step = self._world.step(actions)
         infos, task = step.infos, self._episodes.task
         if task is not None:  # whose episode ends with this step is not always the world's to say
@@ -120,12 +120,12 @@ class TaskWorld(World):
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the whole world's state."""
+        """Returns the global state of the world."""
         return self._world.state()
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
-        """Draws the world."""
+        """Renders the world."""
         return self._world.render()
 
     @override

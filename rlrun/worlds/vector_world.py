@@ -1,10 +1,10 @@
-"""W worlds side by side as arrays: each policy has slots, and each slot shows one agent at a time.
+"""Interface of vectorized multi-agent worlds: each policy has agent slots, and each slot holds one agent at a time.
 
 The slots of a policy are those of world 0, then those of world 1, and so on: B = W * K, where K is the number of slots
 that the policy has in each world. An agent owns its slot from its first observation to its last. Ends follow the rule
-of vector envs, NEXT_STEP: after the step that ended an agent, its slot shows its final observation and nobody acts
-there. At the step behind that the slot is free for another agent. A world whose episode ended is reset in the step
-after it, in which the actions for it are ignored.
+of vector envs, NEXT_STEP: after the step that ended an agent, the slot holds the final observation and does not act.
+At the next step the slot is free for another agent. A world whose episode ended is reset in the next step, in which
+its actions are ignored.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Flags = NDArray[np.bool_]
 
 
 ONLY_AGENT = ""
-"""Id of the agent of an env that has one."""
+"""Agent id in single-agent envs."""
 
 
 @dataclass
 class SlotRows:
-    """What the B slots of one policy show after a step; the arrays are the worlds' own and the next step changes them.
+    """Observations, rewards and episode ends of one policy's B slots; the next step overwrites the arrays.
 
     Attributes:
-        observations: Leaves [B, ...]; of slots that neither act nor have just ended, garbage of the right type.
-        acts: Whether an agent is there that acts on its observation now, [B].
-        starts: Whether that is the first observation of its episode, [B].
-        rewards: What the slot's agent was given in the step, [B] float64; 0 where there is none.
-        terminateds: Whether the agent's episode ended for good in the step, [B].
-        truncateds: Whether it was cut off there, [B].
-        living: Whether an agent owns the slot and goes on after the step, whether it acts now or not, [B].
-        columns: Numbers that the infos of the slots' agents held in the step, by name, each [B]; 0 where there is none.
+        observations: Leaves [B, ...]; undefined values for slots that neither act nor have just ended.
+        acts: Whether the slot's agent acts on the observation now, [B].
+        starts: Whether the observation is the first of the agent's episode, [B].
+        rewards: Rewards of the slots' agents, [B] float64; 0 for empty slots.
+        terminateds: Whether the agent's episode terminated in the step, [B].
+        truncateds: Whether the agent's episode was truncated in the step, [B].
+        living: Whether the slot's agent lives on after the step, acting now or not, [B].
+        columns: Recorded info entries of the slots' agents by name, each [B]; 0 if absent.
     """
 
     observations: Tree
@@ -56,17 +56,16 @@ class SlotRows:
 
 @dataclass
 class WorldRows:
-    """What W worlds show after a step.
+    """Result of a step of W worlds.
 
     Attributes:
-        policies: By policy, what its slots show.
-        states: The whole worlds' states, [W, D]; None where there are none.
-        stepped: Whether a world took a step, [W]; the others were reset.
+        policies: Observations, rewards and ends of the slots, by policy.
+        states: Global states, [W, D]; None without a state space.
+        stepped: Whether a world took a step, [W]; the other worlds were reset.
         ended: Whether a world's episode ended in the step, [W].
-        infos: By policy and slot, what the info of an agent that ended in the step says.
-        missing_finals: Agents whose episode was cut off in the step and that showed no final observation: the last
-            one that they were shown stands in its place.
-        dropped_rewards: Rewards that no agent earned: it had ended, or the world's episode ended before it was born.
+        infos: Infos of agents that ended in the step, by policy and slot.
+        missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
+        dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
     """
 
     policies: Mapping[str, SlotRows]
@@ -79,14 +78,14 @@ class WorldRows:
 
 
 class VectorWorld(Protocol):
-    """W worlds side by side; see the module for slots and ends.
+    """Interface of W vectorized worlds; see the module for slots and autoreset.
 
     Attributes:
-        num_worlds: W.
-        clock: What a row of experience is.
-        slots: By policy, its slots in all worlds, B.
-        spaces: By policy, observation and action space of its agents.
-        state_space: Space of a world's state, None where there is none.
+        num_worlds: Number of worlds, W.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
+        slots: Number of slots in all worlds by policy, B.
+        spaces: Observation and action space by policy.
+        state_space: Space of the global state, None if there is no state.
         possible_agents: Ids of agents, at least one of each kind.
         columns: Names of the numbers that are read from agents' infos.
         seeds_episodes: Whether single worlds can be reset with a seed of their own; without it `restore` can only begin
@@ -103,14 +102,14 @@ class VectorWorld(Protocol):
     seeds_episodes: bool
 
     def reset(self) -> WorldRows:
-        """Begins the first episode of every world with its own seed; nobody has a reward or an end."""
+        """Resets every world to its first episode with the episode's seed; rewards are 0 and no episode ends."""
         ...
 
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every world, or begins the next episode where the last step ended one.
+        """Steps all worlds; a world whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
-            actions: By policy, leaves [B, ...] in the world's own terms; of slots that do not act they are ignored.
+            actions: Raw env actions by policy, leaves [B, ...]; ignored for slots that do not act.
 
         Raises:
             EnvError: A world raised, or returned something outside its agents' spaces.
@@ -118,11 +117,11 @@ class VectorWorld(Protocol):
         ...
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the id of the agent that owns each slot, or owned it last, [B]; "" before the first."""
+        """Returns the id of each slot's current or latest agent, [B]; "" before the first."""
         ...
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each world is: its episode, that one's seed, and the steps since its reset."""
+        """Returns the current place of each world: episode number, seed and episode length so far."""
         ...
 
     def restore(
@@ -132,17 +131,16 @@ class VectorWorld(Protocol):
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns to the given places by resetting with their seeds and replaying the joint actions.
+        """Restores the worlds to given places by seeded resets and a replay of the joint actions.
 
         Args:
-            places: Where each world was.
-            actions: Per world the actions since its reset, by policy, leaves [length, K, ...].
-            hashes: Per world the digest (`hashes`) of what it showed at that place.
-            max_replay_s: Seconds this may take in all.
+            places: Place of each world.
+            actions: Actions of each world since its reset, by policy, leaves [length, K, ...].
+            hashes: Expected digest (`hashes`) of each world at its place.
+            max_replay_s: Time limit of the replay in seconds.
 
         Returns:
-            What the worlds show, and per world whether it is exactly where it was. One that is not begins its next
-            episode instead.
+            Step result, and per world whether the restore was exact. Other worlds start their next episode instead.
 
         Raises:
             EnvError: As in `step`.
@@ -150,11 +148,11 @@ class VectorWorld(Protocol):
         ...
 
     def hashes(self) -> list[str]:
-        """Returns a digest of what each world shows now: who owns which slot, who acts, and the observations."""
+        """Returns a digest of each world's current state: slot owners, acting flags and observations."""
         ...
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3] of the first world; None if there is none."""
+        """Renders the first world as an RGB image [height, width, 3]; None without rendering."""
         ...
 
     def close(self) -> None:
@@ -163,7 +161,7 @@ class VectorWorld(Protocol):
 
 
 def place_of(worlds: VectorWorld, policy: str, slot: int) -> str:
-    """Returns in words where the agent of a slot is: in which env or world, in which episode, and who it is."""
+    """Describes the agent of a slot for messages: env or world, episode, and agent id."""
     world = slot // (worlds.slots[policy] // worlds.num_worlds)
     place, agent = worlds.places()[world], worlds.owners(policy)[slot]
     if agent == ONLY_AGENT:

@@ -1,4 +1,4 @@
-"""What a world of many agents does, told in dicts by agent id: the interface for worlds of one's own."""
+"""Interface of custom multi-agent worlds, with dicts by agent id."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Info = Mapping[str, Any]
 
 
 class WorldStep(NamedTuple):
-    """What a step of a world gave, by agent id; who is not named got no observation, a reward of 0, and lives on.
+    """Result of a world's step by agent id; agents without entries get no observation, a reward of 0, and live on.
 
     Attributes:
-        observations: Of every agent that acts next; and of those that ended their final one, where there is one.
-        rewards: Of any agents, whether they acted or not.
-        terminateds: Whether an agent's episode ended for good.
-        truncateds: Whether it was cut off.
-        infos: What else an agent's end has to say; numbers in it become metrics.
-        ended: Whether the world's episode is over, with the episodes of all agents that are left.
+        observations: Observations of all agents that act next, and final observations of ended agents, if any.
+        rewards: Rewards of any agents, whether they acted or not.
+        terminateds: Whether an agent's episode terminated.
+        truncateds: Whether an agent's episode was truncated.
+        infos: Infos of agents at their episode's end; numbers become metrics.
+        ended: Whether the world's episode is over; ends the episodes of all living agents.
     """
 
     observations: Mapping[str, Any]
@@ -38,16 +38,16 @@ class WorldStep(NamedTuple):
 
 
 class World(ABC):
-    """Many agents in one world; they may appear and disappear at any step.
+    """Multi-agent environment whose agents may be born and end at any step.
 
-    An agent's episode begins with its first observation and ends when a step says so. Who has an observation that is
-    not final acts next, and nobody else: a turn-based world shows one to the player whose turn it is. An id may come
-    back within an episode of the world, as another life.
+    An agent's episode begins with the first observation and ends with a termination or truncation flag. Exactly the
+    agents with a non-final observation act next: a turn-based world returns one to the player to move. An id may be
+    reused by a later agent within an episode of the world.
 
     Attributes:
-        clock: What a row of experience is in this world.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
         possible_agents: Ids of agents, at least one of each kind; ids that are not among them may appear as well.
-        state_space: Space of `state`, for what learns from the whole world's state; None where there is none.
+        state_space: Space of the global state, for centralized critics; None if there is no state.
     """
 
     clock: WorldClock = "parallel"
@@ -56,11 +56,11 @@ class World(ABC):
 
     @abstractmethod
     def spaces(self, agent: str) -> Spaces:
-        """Returns an agent's observation and action space, which never change."""
+        """Returns an agent's constant observation and action space."""
 
     @abstractmethod
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode, the same one for the same seed.
+        """Resets the world to an episode that is a deterministic function of the seed.
 
         Returns:
             The observations of the agents that act first.
@@ -71,22 +71,22 @@ class World(ABC):
         """Takes a step.
 
         Args:
-            actions: Of every agent that had an observation and has not ended, and of nobody else.
+            actions: Actions by agent id, of exactly the agents with a non-final observation.
         """
 
     def state(self) -> NDArray[Any]:
-        """Returns the whole world's state, [D], if it has a `state_space`."""
+        """Returns the global state, [D], if the world has a `state_space`."""
         raise NotImplementedError(f"{type(self).__name__} has no state")
 
     def array_game(self) -> ArrayGame | None:
-        """Returns the same world as a game that can be searched in; None, as by default, if it is none.
+        """Returns the equivalent game for tree search; None by default.
 
-        Who moves first there is the first of `possible_agents`, and what movers see is what the agents here are shown.
+        The game's first player is the first of `possible_agents`, and its observations equal those of this world.
         """
         return None
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3] of the world; None, as by default, if there is none."""
+        """Renders the world as an RGB image [height, width, 3]; None by default."""
         return None
 
     def close(self) -> None:

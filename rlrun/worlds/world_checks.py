@@ -1,4 +1,4 @@
-"""What a world may return, looked at closely: reasons to refuse it, in words."""
+"""Validation of the values that a world's `reset` and `step` return."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlrun.worlds.policy_slots import PolicySlots
 
 
 class Refusal(NamedTuple):
-    """Why something is refused.
+    """Validation error of a value that a world returned.
 
     Attributes:
-        reason: Why.
-        agent: The agent at fault, None where the whole is.
+        reason: Error message.
+        agent: Id of the agent at fault, None if the error concerns the whole value.
     """
 
     reason: str
@@ -31,11 +31,11 @@ _PARTS = ("observations", "rewards", "terminateds", "truncateds", "infos")
 
 
 def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
-    """Says why what should be observations by agent id is refused, or returns None if it is not.
+    """Validates observations by agent id; returns the error, None if valid.
 
     Args:
         observations: What the world returned.
-        slots_of: From an agent's id to the slots of its policy.
+        slots_of: Returns the slots of the policy of an agent id.
     """
     if found := _no_mapping("observations", observations):
         return found
@@ -46,11 +46,11 @@ def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlot
 
 
 def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal | None:
-    """Says why what a step returned is refused, or returns None if it is not.
+    """Validates the return value of a world's `step`; returns the first error, None if valid.
 
     Args:
         result: What the world returned.
-        slots_of: From an agent's id to the slots of its policy.
+        slots_of: Returns the slots of the policy of an agent id.
     """
     if not isinstance(result, tuple) or len(result) != 6:
         size = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -64,16 +64,16 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
 
 
 def ends_refusal(terminateds: Mapping[str, Any], truncateds: Mapping[str, Any], ended: Any) -> Refusal | None:
-    """Says why what tells the ends of a step is refused, or returns None if it is not."""
+    """Validates a step's termination and truncation flags and `ended`; returns the error, None if valid."""
     return next(_flags_refused(terminateds, truncateds, ended), None)
 
 
 def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal | None:
-    """Says that rewards are for an agent that there is none of, or returns None if all are known.
+    """Error for rewards of unknown agent ids, None if all ids are known.
 
     Args:
-        agents: Who was rewarded and did not live.
-        known: Ids of agents that there are.
+        agents: Ids of rewarded agents that were not living.
+        known: Known agent ids.
     """
     for agent in agents:
         if agent not in known:
@@ -84,7 +84,7 @@ def strange_reward(agents: Collection[str], known: Collection[str]) -> Refusal |
 
 
 def other_spaces(world_id: str, policy: str, agents: Mapping[str, Spaces]) -> EnvironmentUnusable:
-    """Returns the error to raise where two agents of one policy have different spaces."""
+    """Creates the error for agents of one policy with different spaces."""
     told = "; ".join(f"agent '{agent}' has {observation}, {action}" for agent, (observation, action) in agents.items())
     return EnvironmentUnusable(
         f"env {world_id}: agents of one policy need equal spaces, and those of policy {policy} differ: {told}. Map "

@@ -1,4 +1,4 @@
-"""What a policy can be built for in a world of many agents, besides its agents' own spaces."""
+"""Description of a world that policy constructors receive in addition to the agents' spaces."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorldView:
-    """What a policy can be built for in a world, besides its agents' own spaces.
+    """Properties of a world that a policy's construction depends on, in addition to the agents' spaces.
 
     Attributes:
-        state_space: Space of the whole world's state; None where there is none.
-        slots: Most agents of a world that the policy acts for at a time, K.
-        clock: What a row of experience is.
-        game: The same world as a game that can be searched in; None where there is none.
+        state_space: Space of the global state; None if there is no state.
+        slots: Greatest number of agents per world that the policy acts for at a time, K.
+        clock: Time axis of experience: one row per world step, or per agent's decision.
+        game: Game for tree search that is equivalent to the world; None if there is none.
     """
 
     state_space: gymnasium.spaces.Box | None

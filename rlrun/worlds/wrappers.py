@@ -1,4 +1,4 @@
-"""Wrappers around a world, each of which changes one thing that its agents see or do."""
+"""World wrappers that transform agents' observations, actions, rewards or lifetimes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ AGENT = "agent"
 
 
 class WrappedWorld(World):
-    """A world that is another one in all that a subclass does not change.
+    """Base class of world wrappers; delegates to the wrapped world.
 
     Args:
-        world: The other world.
+        world: The wrapped world.
     """
 
     def __init__(self, world: World) -> None:
@@ -36,7 +36,7 @@ class WrappedWorld(World):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the other world's."""
+        """Returns an agent's spaces in the wrapped world."""
         return self.world.spaces(agent)
 
     @override
@@ -51,30 +51,30 @@ class WrappedWorld(World):
         return step._replace(observations={agent: self.shown(agent, seen) for agent, seen in step.observations.items()})
 
     def shown(self, agent: str, observation: Any) -> Any:
-        """Returns what an agent is shown instead of its observation: the same by default."""
+        """Transforms an agent's observation; the identity by default."""
         return observation
 
     @override
     def state(self) -> NDArray[Any]:
-        """Returns the other world's state."""
+        """Returns the wrapped world's global state."""
         return self.world.state()
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns the other world's picture."""
+        """Renders the wrapped world."""
         return self.world.render()
 
     @override
     def close(self) -> None:
-        """Closes the other world."""
+        """Closes the wrapped world."""
         self.world.close()
 
 
 class AgentIndicator(WrappedWorld):
-    """Shows each agent which one it is, so that agents of one policy may act differently.
+    """World wrapper that adds a one-hot agent id to observations, so that agents of a shared policy act differently.
 
-    That is a one-hot of its index among N `possible_agents`, zeros for other agents: N numbers behind those of a Box
-    of one axis, or the key `agent` of a Dict.
+    The one-hot encodes the index among N `possible_agents`; zeros for other agents. It is appended to a 1-d Box, or
+    added to a Dict under the key `agent`.
 
     Raises:
         EnvironmentUnusable: If observations are of another kind, or have that key.
@@ -118,14 +118,14 @@ class AgentIndicator(WrappedWorld):
 
 
 class PadSpaces(WrappedWorld):
-    """Gives all agents the same spaces, so that one policy can act for agents of different kinds.
+    """World wrapper that pads observations and actions to common spaces, for a policy shared by different agents.
 
-    Observations are Boxes with as many axes, padded with zeros to the widest, or Dicts of such with the same keys; an
-    action mask may be among them. Spaces are those of `possible_agents`.
+    Observations are Boxes with equal numbers of axes, zero-padded to the largest shape, or Dicts of such Boxes with
+    equal keys; an action mask may be one of the keys. The spaces are those of `possible_agents`.
 
-    Actions are Discrete, padded to the most. Where agents have different numbers of actions, an action mask forbids
-    those that an agent has not. Observations that are no Dicts become {observation, action_mask} then. Or actions are
-    Boxes with as many axes, padded to the widest: of an action the world is given the numbers that the agent has.
+    Discrete actions are padded to the largest number of actions. If numbers of actions differ, an action mask forbids
+    the padding, and observations that are no Dicts become {observation, action_mask}. Box actions with equal numbers
+    of axes are padded to the largest shape; the world receives each action cropped to the agent's own shape.
 
     Raises:
         EnvironmentUnusable: If spaces are of other kinds.
@@ -168,12 +168,12 @@ class PadSpaces(WrappedWorld):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the spaces that all agents have."""
+        """Returns the padded spaces, common to all agents."""
         return self._padded
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step, with as much of each action as its agent has."""
+        """Steps the world with actions cropped to each agent's own action space."""
         if self._cuts_actions:
             actions = {agent: action[_within(self.world.spaces(agent).action)] for agent, action in actions.items()}
         return super().step(actions)
@@ -195,12 +195,12 @@ class PadSpaces(WrappedWorld):
 
 
 class BlackDeath(WrappedWorld):
-    """Keeps agents in the world that have ended: they are shown zeros, and their actions have no effect.
+    """World wrapper that keeps ended agents until the episode's end, with zero observations and actions without effect.
 
-    So the number of agents is always that of `possible_agents`, and all end when the world's episode does. As the
-    wrapper of that name in SuperSuit. Who has not been born is shown zeros too. Where there is an action mask, all
-    actions are allowed to them. At the world's end those are truncated that lived and were not terminated, all
-    others terminated; what the last end of each agent had to say is told then.
+    As SuperSuit's `black_death`: the agents are always all `possible_agents`, and end with the world's episode.
+    Agents that are not yet born get zeros too. Action masks of ended or unborn agents allow all actions. At the world's
+    end, living agents that are not terminated are truncated, all others terminated. The info of each agent's last end
+    is returned then.
 
     Raises:
         EnvironmentUnusable: If agents of the world take turns.
@@ -216,7 +216,7 @@ class BlackDeath(WrappedWorld):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode of all possible agents."""
+        """Resets the world; returns observations of all possible agents."""
         observations = self.world.reset(seed)
         self._acting = set(observations)
         self._infos = {}
@@ -224,7 +224,7 @@ class BlackDeath(WrappedWorld):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step, with the actions of those that are alive.
+        """Steps the world with the actions of living agents only.
 
         Raises:
             ValueError: If an agent appears that is not among the possible ones.
@@ -247,7 +247,7 @@ class BlackDeath(WrappedWorld):
         return WorldStep(observations, step.rewards, terminateds, dict.fromkeys(cut, True), self._infos, True)
 
     def _filled(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns observations of all possible agents."""
+        """Returns observations filled up with zeros for all possible agents."""
         return {
             agent: observations[agent] if agent in observations else map_tree(np.copy, black)
             for agent, black in self._black.items()
@@ -255,17 +255,16 @@ class BlackDeath(WrappedWorld):
 
 
 class Team(WrappedWorld):
-    """Has a group of agents act as one: with a tuple of their observations and a tuple of their actions.
+    """World wrapper that joins a group of agents to a single agent with Tuple observations and actions.
 
-    The team acts while any member does; a member that does not is shown zeros, and its action has no effect. It ends
-    when no member lives on: terminated if the last ones are, else truncated.
+    The team acts while any member does; members that do not act have zero observations and actions without effect.
+    The team ends with the last living member: terminated if the last members are, else truncated.
 
     Args:
         world: The world; all its agents act at once.
         name: Id of the team.
-        members: Its agents, in the order of the tuples.
-        reward: `sum` gives the team what its members are given in all; `once` what each of those that act is given,
-            which must be the same.
+        members: Agent ids of the team, in the order of the tuples.
+        reward: `sum` for the sum of the members' rewards; `once` for the common reward of all acting members.
 
     Raises:
         EnvironmentUnusable: If agents of the world take turns, or a member is not among its possible agents.
@@ -288,7 +287,7 @@ class Team(WrappedWorld):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the team's spaces, or those of an agent that is in no team."""
+        """Returns the spaces of the team, or of an agent outside of the team."""
         return self._spaces if agent == self._name else self.world.spaces(agent)
 
     @override
@@ -338,7 +337,7 @@ class Team(WrappedWorld):
         return given.pop()
 
     def _joined(self, observations: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns observations with those of the team in one, if any member has one."""
+        """Joins the members' observations to one team observation, if any member has one."""
         joined = self._others(observations)
         if any(member in observations for member in self._members):
             joined[self._name] = tuple(
@@ -348,20 +347,20 @@ class Team(WrappedWorld):
         return joined
 
     def _others(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what is told of agents that are in no team."""
+        """Returns the entries of agents outside of the team."""
         return {agent: value for agent, value in told.items() if agent not in self._members}
 
     def _without(self, told: Mapping[str, Any], agents: set[str]) -> dict[str, Any]:
         return {agent: value for agent, value in told.items() if agent not in agents}
 
     def _told(self, infos: Mapping[str, Info]) -> dict[str, Info]:
-        """Returns infos, those of members under `member/key` in that of the team."""
+        """Merges the members' infos into the team's info, under the keys `member/key`."""
         members = {f"{member}/{key}": value for member in self._members for key, value in infos.get(member, {}).items()}
         return {**self._others(infos), **({self._name: members} if members else {})}
 
 
 def _black(space: Space[Any]) -> Any:
-    """Returns zeros of an observation space; an action mask in it allows all."""
+    """Returns a zero observation of a space, with all actions allowed by an action mask."""
     zeros = map_tree(lambda leaf: leaf[0], empty_batch(space, 1))
     if has_action_mask(space):
         zeros[ACTION_MASK] = np.ones_like(zeros[ACTION_MASK])
@@ -369,7 +368,7 @@ def _black(space: Space[Any]) -> Any:
 
 
 def _widest(spaces: Sequence[Space[Any]]) -> Box:
-    """Returns a Box that holds the observations of all spaces, each followed by zeros along every axis."""
+    """Returns the smallest Box for zero-padded observations of all spaces."""
     if not all(isinstance(space, Box) for space in spaces) or len({len(space.shape) for space in spaces}) > 1:
         raise EnvironmentUnusable(f"padded observations are Boxes with as many axes, not {spaces[0]} and others")
     shape = np.max([space.shape for space in spaces], axis=0)
@@ -380,7 +379,7 @@ def _widest(spaces: Sequence[Space[Any]]) -> Box:
 
 
 def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
-    """Returns a Box whose first numbers along every axis are the actions of each space.
+    """Returns the smallest Box for padded actions of all spaces, each in the leading entries of every axis.
 
     Bounds of a number are those of the agents that have it, which must be the same: units of the bounds, in which
     policies act, would mean something else for each of them.
@@ -399,5 +398,5 @@ def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
 
 
 def _within(space: Space[Any]) -> tuple[slice, ...]:
-    """Returns where an element of a Box stands in a padded one."""
+    """Returns the slices of a Box's entries within a padded Box."""
     return tuple(slice(size) for size in space.shape or ())

@@ -129,7 +129,7 @@ def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
 
 
 def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
-    """Expands search spaces into configurations: the grid ``num_samples`` times, with random spaces sampled at each point.
+    """Expands search spaces into configurations: the grid ``num_samples`` times, random spaces sampled at each point.
 
     Args:
         spaces: The spaces by their locations in the spec.

@@ -13,7 +13,7 @@ from rlrun.explain import is_model, shown, unknown_name
 
 
 class OneOf(ConfigModel):
-    """Tagged union: a mapping with one key, the choice, and the settings of the choice; a bare name means default settings.
+    """Tagged union: a mapping from one choice to the settings of the choice; a bare name means default settings.
 
     Subclasses have a field for each choice, of the type of its settings or None, with default None.
 

@@ -231,7 +231,7 @@ def _space(kind: Kind) -> dict[str, Any]:
 
 
 def _eased(schema: Any, *, spaces: bool) -> Any:
-    """Rewrites Pydantic's schema: no titles, integers with grouped digits and, below configs, search spaces."""
+    """Rewrites Pydantic's schema: no titles, numbers with grouped digits and, below configs, search spaces."""
     if isinstance(schema, list):
         return [_eased(item, spaces=spaces) for item in schema]
     if not isinstance(schema, Mapping):

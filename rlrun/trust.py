@@ -184,7 +184,7 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def text_demands(value: Any, path: str) -> list[str]:
-    """Collects potentially harmful arguments: values other than numbers, booleans, short plain texts, and lists or dicts.
+    """Collects potentially harmful arguments: all except numbers, booleans, short plain texts, lists and dicts.
 
     Examples:
         >>> text_demands({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")

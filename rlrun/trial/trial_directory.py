@@ -234,7 +234,7 @@ class TrialDirectory:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Non-blocking file lock, which fails if another process holds it; always succeeds on file systems without locks."""
+    """Non-blocking file lock; fails if held by another process, always succeeds on file systems without locks."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -132,7 +132,7 @@ class RaySession:
 
 
 def has_ended() -> bool:
-    """Whether this machine's node of the Ray that this process belongs to is dead; calls to Ray do not fail then."""
+    """Whether the node of this process's Ray on this machine is dead, a state in which calls to Ray raise no error."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()

@@ -1,6 +1,6 @@
 """Code shipping: the user's own modules for the machines of a Ray cluster.
 
-The shipped modules are those that experiments name (``env: my_lab.room:Room``) and those that they import, directly or not,
+The shipped modules are those that experiments name (``env: my_lab.room:Room``) and all their transitive imports,
 also inside functions. They are shipped as whole packages with the data in them, or as single modules. Installed
 packages, rlrun among them, are not shipped and must be installed on all machines.
 """

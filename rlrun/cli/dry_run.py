@@ -60,7 +60,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
 
 
 def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
-    """Returns at most one line: a warning that a trial overshoots its stop by far, since it ends with an iteration."""
+    """Warning for trials that overshoot the stop criterion by far, since they end only with a whole iteration."""
     stop = trials[0].stop.get("env_steps")
     end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):

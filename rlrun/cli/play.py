@@ -81,7 +81,7 @@ def board_text(world: BoardGame) -> str:
 
 
 def _board_game(env: EnvConfig) -> BoardGame:
-    """Returns the world that a policy was trained in.
+    """Creates the board game in which a policy was trained.
 
     Raises:
         UsageError: If the world is no board game.

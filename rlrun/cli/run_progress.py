@@ -63,7 +63,7 @@ class RunProgress:
             now: The time.
 
         Returns:
-            The trial.
+            Progress of the event's trial.
         """
         trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
         trial.observe(event, now)
@@ -83,8 +83,8 @@ class RunProgress:
     def seconds_left(self, now: float) -> float | None:
         """Estimated remaining seconds of the run, or None while unknown.
 
-        The estimate extrapolates running trials at their current pace. Waiting trials start when another trial ends, and
-        have the mean duration of the others.
+        The estimate extrapolates running trials at their current pace. Pending trials start when another trial ends,
+        and have the mean duration of the others.
 
         Args:
             now: The time.

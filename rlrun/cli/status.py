@@ -112,7 +112,7 @@ def run_data(state: RunState) -> dict[str, Any]:
 
 
 def _described(state: RunState, text: str) -> str:
-    """Returns a text after the run's name, its driver process and its age."""
+    """Formats one line on a run: name, driver process, time since the last change, and a text."""
     is_over = state.is_over
     ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
     if state.driver is not None:

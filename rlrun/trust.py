@@ -278,7 +278,7 @@ def _is_known_world(world: EnvConfig) -> bool:
 
 
 def _is_known_env(env: EnvConfig) -> bool:
-    """Whether an env id is built into rlrun, registered by Gymnasium or ALE, or unknown (and so never instantiated)."""
+    """Whether an env id is built into rlrun, registered by Gymnasium or ALE, or unknown and so never instantiated."""
     if ":" in env.id:
         return env.id in harmless()["envs"]
     if env.backend == "envpool":  # which knows its own ids only

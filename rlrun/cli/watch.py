@@ -60,7 +60,7 @@ class RunWatcher:
         self._run = RunProgress("", {})
 
     def __enter__(self) -> RunWatcher:
-        """Returns itself."""
+        """Enters the context; returns this watcher."""
         return self
 
     def __exit__(

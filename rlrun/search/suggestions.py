@@ -48,7 +48,7 @@ class Suggestions:
             self._complete_if_over(configuration)
 
     def notes(self) -> list[str]:
-        """Returns new messages of the searcher to the user, since the last call."""
+        """New messages of the searcher to the user, since the last call."""
         return self._searcher.notes()
 
     @property

@@ -86,8 +86,8 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 def judged_by(spec: Mapping[str, Any]) -> str:
     """Metric for the comparison of checkpoints, trials and configurations.
 
-    The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games the mean
-    return sums over both sides, so the metric there is the fraction of games not lost, or the Elo rating in the league.
+    The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games,
+    whose mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
 
     Args:
         spec: An entry of a spec file or a trial, as plain data, possibly invalid.

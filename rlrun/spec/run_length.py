@@ -1,4 +1,4 @@
-"""Schedules relative to the run's length: ``end`` in ``[[0, 1.0e-3], [end, 0]]`` stands for its stop criterion."""
+"""Schedules relative to the run's length: ``end`` in ``[[0, 1.0e-3], [end, 0]]`` is the stop criterion."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
 
 
 def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the schemas of a single-agent env and of a multi-agent world."""
+    """Schemas of a single-agent env and of a multi-agent world, with the settings specific to each kind."""
     return [
         {
             **schema,

@@ -1,9 +1,9 @@
-"""Trust in runs and checkpoints: which ones are the user's own, and which contents of others are harmless.
+"""Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
 
-A run is the user's own if it is in the user's folder of runs: it may import any code, and write to any place. Another
-user's may name only objects known as harmless, which run no code from elsewhere and read and write no other file:
+A run in the user's folder of runs is the user's own: it may import any code and write any file. Another user's run may
+name only objects known as harmless, which import no foreign code and access no other file:
 installed algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own
-worlds, and settings that are numbers, truth values and short plain texts. All else only the user can allow.
+worlds, and settings that are numbers, truth values and short plain texts. Everything else needs the user's permission.
 `RecordVideo` writes videos, `make` of Gymnasium imports any named module, and a text may name a file to read.
 """
 
@@ -30,28 +30,28 @@ from rlrun.errors import CheckpointRefused, RunDamaged, SpecError
 from rlrun.registry import is_installed_algorithm
 
 _PACKAGES = ("gymnasium.envs.", "ale_py.")
-"""Packages whose registered envs are harmless."""
+"""Packages whose registered envs count as harmless."""
 
 _PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
-"""Modules of PettingZoo's own envs."""
+"""Regular expression for modules of PettingZoo's built-in envs."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_ +=,-]{0,40}")
 _OPPONENT = re.compile(r"(?P<name>[^()]+)(\([A-Za-z0-9_=+., -]{0,80}\))?")
-"""A scripted opponent with settings of numbers and names."""
+"""Regular expression for a scripted opponent whose settings are numbers and names."""
 
 _SHOWN_CHARACTERS = 80
 _SPECS = (f"*/{SPEC_FILE}", f"*/checkpoints/*/{SPEC_FILE}")
-"""Files of a run with the specs of its trials and checkpoints."""
+"""File patterns of the specs of a run's trials and checkpoints."""
 
 _RECORDS = ("run.json", "*/trial.json")
-"""Files of a run that may name a checkpoint to start from, or the target of an upload."""
+"""File patterns of records that may name an initial checkpoint or an upload target."""
 
 _SEARCH = ("searcher", "scheduler")
-"""Sections of a spec that create trials later, of which there is no file yet."""
+"""Sections of a spec that create trials during the run, whose files do not exist yet."""
 
 
 def why_not_own(run: Path, runs_dir: Path) -> str:
-    """Returns why a run is not taken as the user's own, "" if it is.
+    """Message on a run that does not count as the user's own, "" for an own run.
 
     Args:
         run: The run's directory.
@@ -69,17 +69,17 @@ def why_not_own(run: Path, runs_dir: Path) -> str:
 
 @cache
 def harmless() -> Mapping[str, frozenset[str]]:
-    """Reads the list of harmless objects by kind: envs, worlds, wrappers, tasks, mappings and opponents."""
+    """Loads the allowlist of harmless objects by kind: envs, worlds, wrappers, tasks, mappings and opponents."""
     listed: Mapping[str, list[str]] = yaml.safe_load(Path(__file__).with_name("harmless.yaml").read_text("utf-8"))
     return {kind: frozenset(names) for kind, names in listed.items()}
 
 
 def refuse_demands(demands: Sequence[str], what: str) -> None:
-    """Raises for a run or checkpoint with demands that only the user can allow.
+    """Raises an error for a run or checkpoint with demands that need the user's permission.
 
     Args:
-        demands: Its demands, a clause each; none to accept it.
-        what: Name of the run or checkpoint: a path and a noun.
+        demands: Demands of the run or checkpoint, one clause each; empty for an accepted one.
+        what: Subject of the message: a path and a noun.
 
     Raises:
         CheckpointRefused: There are demands, all of which the message names.
@@ -92,14 +92,14 @@ def refuse_demands(demands: Sequence[str], what: str) -> None:
 
 
 def refuse_demands_of_run(run: Path) -> None:
-    """Raises for another user's run with demands that only the user can allow; imports nothing.
+    """Raises an error for another user's run with demands that need the user's permission; imports no code.
 
     Args:
         run: The run's directory.
 
     Raises:
         CheckpointRefused: There are demands, all of which the message names.
-        RunDamaged: A file of it cannot be understood.
+        RunDamaged: A file of the run cannot be parsed.
     """
     demands: list[str] = []
     try:
@@ -121,13 +121,13 @@ def refuse_demands_of_run(run: Path) -> None:
 
 
 def spec_demands(spec: Mapping[str, Any]) -> list[str]:
-    """Returns the demands of a trial's spec that are not known to be harmless, a clause each.
+    """Collects the potentially harmful demands (imports, files) of a trial's spec, one clause each.
 
     Args:
         spec: The spec as plain data, with `algorithm`, `env` and `config`.
 
     Raises:
-        KeyError: One of those is missing.
+        KeyError: One of these keys is missing.
         TypeError: Policies have a wrong type.
         SpecError: An env is malformed.
     """
@@ -147,21 +147,21 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
 
 
 def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
-    """Returns the demands of one policy.
+    """Collects the potentially harmful demands of one policy.
 
     Args:
-        policy: Its `algorithm` and `config`.
-        path: Name of its config in messages.
+        policy: The policy's `algorithm` and `config`.
+        path: Path of the policy's config in messages.
     """
     return _algorithm_demands(str(policy["algorithm"])) + text_demands(policy.get("config"), path)
 
 
 def env_demands(env: EnvConfig, path: str) -> list[str]:
-    """Demands of an untrusted spec's env that are not known to be harmless, a clause each.
+    """Collects the potentially harmful demands of an untrusted spec's env, one clause each.
 
     Args:
-        env: The env or the world.
-        path: Its path in the spec.
+        env: The env or the multi-agent world.
+        path: Path of the env in the spec.
     """
     demands = []
     if env.has_many_agents:
@@ -184,7 +184,7 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def text_demands(value: Any, path: str) -> list[str]:
-    """Returns a clause for each argument that is no number, truth value, short plain text, list or dict of those.
+    """Collects potentially harmful arguments: all except numbers, booleans, short plain texts, lists and dicts.
 
     Examples:
         >>> text_demands({"map": "4x4", "sizes": [1, 2.5], "file": "../maps/a"}, "env.kwargs")
@@ -200,7 +200,7 @@ def text_demands(value: Any, path: str) -> list[str]:
 
 
 def is_own_opponent(path: str) -> bool:
-    """Whether an opponent is part of rlrun and has plain settings, so that it runs no code from elsewhere.
+    """Whether a scripted opponent is built into rlrun and has plain settings, and so imports no foreign code.
 
     Examples:
         >>> is_own_opponent("minimax(depth=5)"), is_own_opponent("rlrun.toys.scripted_players:RandomLegal")
@@ -217,7 +217,7 @@ def _algorithm_demands(algorithm: str) -> list[str]:
 
 
 def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -> list[str]:
-    """Returns the demands of the policies of a world, and of the function that maps agents to them."""
+    """Collects the demands of a multi-agent world's policies, and of the function that maps agents to policies."""
     demands = []
     for name, policy in policies.items():
         demands += policy_demands(policy, f"policies.{name!s:.40}.config")
@@ -227,7 +227,7 @@ def _policies_demands(policies: Mapping[str, Mapping[str, Any]], mapping: Any) -
 
 
 def _seats_demands(seats: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Returns the demands of the seats of a league: code of scripted opponents, and files of saved ones."""
+    """Collects the demands of a league's seats: code of scripted opponents, and checkpoint files of saved ones."""
     code = [
         f"seats.{seat!s:.40}.scripted {path!s:.80} is code that would be run"
         for seat, settings in seats.items()
@@ -253,7 +253,7 @@ def _evaluation_demands(evaluation: Mapping[str, Any]) -> list[str]:
 
 
 def _task_demands(env: EnvConfig, path: str) -> list[str]:
-    """Demands of an env's tasks and curriculum."""
+    """Collects the demands of an env's tasks and curriculum."""
     demands = []
     if isinstance(env.tasks, str) and env.tasks not in harmless()["tasks"]:
         demands.append(f"{path}.tasks {env.tasks:.80} is code that would be run")
@@ -265,20 +265,20 @@ def _task_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a world's arguments without names of harmless envs of rlrun's own, which `SearchedEnv` takes."""
+    """Copy of a world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
     own = harmless()["envs"]
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
 
 
 def _is_known_world(world: EnvConfig) -> bool:
-    """Whether a world is one of PettingZoo's own, or of rlrun's own."""
+    """Whether a multi-agent world is built into PettingZoo or rlrun."""
     if world.pettingzoo is not None:
         return _PETTINGZOO.fullmatch(world.pettingzoo) is not None
     return world.world in harmless()["worlds"]
 
 
 def _is_known_env(env: EnvConfig) -> bool:
-    """Whether an id is one of rlrun's own envs, or registered by Gymnasium or ALE, or cannot be made at all."""
+    """Whether an env id is built into rlrun, registered by Gymnasium or ALE, or unknown and so never instantiated."""
     if ":" in env.id:
         return env.id in harmless()["envs"]
     if env.backend == "envpool":  # which knows its own ids only
@@ -298,10 +298,10 @@ def _files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    """Reads a file of a run, as a mapping.
+    """Parses a file of a run as a mapping.
 
     Raises:
-        RunDamaged: It was altered, or is no mapping.
+        RunDamaged: The file was altered, or is no mapping.
     """
     load = load_json if file.suffix == ".json" else load_plain_yaml
     try:
@@ -316,7 +316,7 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def _record_demands(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the demands of run.json or a trial.json."""
+    """Yields the potentially harmful demands of run.json or a trial.json."""
     if (start := record.get("from_checkpoint")) is not None:
         yield f"from_checkpoint {start!s:.80} is a file to read"
     if (copy := record.get("copy")) is not None:

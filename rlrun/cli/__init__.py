@@ -1,1 +1,1 @@
-"""Command line: each command parses its arguments, calls one function and prints the result."""
+"""Command-line interface: each command parses arguments, calls one function and prints the result."""

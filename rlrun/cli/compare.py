@@ -60,7 +60,7 @@ def compare(
 
 
 def comparison_text(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
-    """Returns a comparison as text: tables of the last values, the areas and the pairs, notes, and the verdict."""
+    """Formats a comparison as text: tables of final values, areas under the curve and pairs, notes, and the verdict."""
     axis = comparison.axis.replace("_", " ").replace("time total s", "s of training")
     stretch = f"{cell_text(_whole(comparison.start))} to {cell_text(_whole(comparison.stop))} {axis}"
     parts = [

@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from rlrun.report.summary import GroupSummary
 
 MOST_ROWS = 20
-"""Rows of a table, unless the user wants all of them."""
+"""Default maximum number of rows of a table."""
 
 
 def configurations_table(
     summaries: list[GroupSummary], metric: str, *, whole: bool = False, more: str = "--all"
 ) -> str:
-    """Lays out configurations over their seeds, a row each; "" where each is a single trial.
+    """Formats a table of configurations aggregated over seeds; "" if each configuration has a single trial.
 
     Args:
         summaries: The configurations, the best first.
-        metric: The metric by which they are judged.
-        whole: Whether all of them are listed, not just the best.
-        more: Command or option that lists those that are left out.
+        metric: Metric for the comparison of configurations.
+        whole: Whether all configurations are listed, not only the best.
+        more: Command or option that lists the omitted configurations.
     """
     if all(summary.seeds == 1 for summary in summaries):
         return ""
@@ -44,10 +44,10 @@ def configurations_table(
 
 
 def counterpart_words(metric: str) -> str:
-    """Returns the heading of the column with a metric's counterpart: of evaluations, or of training."""
+    """Heading of the column with a metric's counterpart: of evaluations, or of training."""
     return "in training" if metric.startswith("evaluation/") else "evaluation"
 
 
 def left_out(rows: int, more: str = "--all") -> str:
-    """Returns a line with the number of omitted rows and the command or option that lists them, "" for none."""
+    """Footer line with the number of omitted rows and the command or option that lists them, "" for none."""
     return f"\n{rows:,} more: {more}" if rows else ""

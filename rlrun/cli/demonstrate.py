@@ -64,7 +64,7 @@ def demonstrate(
 
 
 def _function(policy: str, env: str) -> tuple[Any, Any]:
-    """Returns the user's own function as a policy, and its env."""
+    """Imports the user's function as a demonstrator, with its env."""
     from rlrun.cli.targets import env_written
     from rlrun.envs.env_config import EnvConfig
     from rlrun.errors import UsageError
@@ -82,7 +82,7 @@ def _function(policy: str, env: str) -> tuple[Any, Any]:
 def _saved(
     target: str, runs_dir: Path, opened: ExitStack, *, best: bool, stochastic: bool, trust: bool
 ) -> tuple[Any, Any]:
-    """Returns a saved policy as a function, and its env."""
+    """Restores a saved policy as a demonstrator, with its env."""
     from rlrun.cli.targets import checkpoint_named, evaluation_env, restored
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)

@@ -1,4 +1,4 @@
-"""``rlrun diagnose RUN``: why a run does not learn."""
+"""``rlrun diagnose RUN``: causes of failure to learn, with advice."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def diagnose(run: str, episodes: int, runs_dir: Path, trust: bool) -> None:
 
 
 def _heading(found: RunDiagnosis) -> list[str]:
-    """Returns a line about the run, and one about the returns of each policy."""
+    """Header of a diagnosis: a line on the run, and one on the returns of each policy."""
     from rlrun.report.diagnosis.run_diagnosis import trials_text
 
     run = f"{found.view.name}: {found.view.algorithm} on {found.view.env}, {trials_text(found.view.trials)}"
@@ -75,7 +75,7 @@ def _heading(found: RunDiagnosis) -> list[str]:
 
 
 def _returns_text(evidence: Sequence[Evidence]) -> str:
-    """Returns a policy's last returns and those of a random policy, in words."""
+    """Sentence on a policy's last returns compared with those of a random policy."""
     from rlrun.report.diagnosis.evidence import column_of
     from rlrun.trial.results import RETURN
 

@@ -35,14 +35,14 @@ def docs(page: str | None) -> None:
 
 
 def _folder() -> Path:
-    """Returns the folder of the pages: that of the checkout, or the copy in an installed package."""
+    """Folder of the documentation pages, in the checkout or in the installed package."""
     import rlrun
 
     return (Path(rlrun.__file__).parent / "docs").resolve()
 
 
 def _pages() -> dict[str, Path]:
-    """Returns the pages by name, those in subfolders last."""
+    """Documentation pages by name, pages in subfolders last."""
     folder = _folder()
     files = sorted(folder.rglob("*.md"), key=lambda file: (len(file.relative_to(folder).parts), file))
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}

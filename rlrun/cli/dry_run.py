@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlrun.training.policies import Policies
 
 MOST_OVERSHOOT = 0.2
-"""Fraction of the stop by which a trial may overshoot it without a warning."""
+"""Tolerated overshoot of the stop criterion, as a fraction; above it, a warning is printed."""
 
 
 def print_plan(experiments: list[Experiment]) -> None:
@@ -26,10 +26,10 @@ def print_plan(experiments: list[Experiment]) -> None:
 
 
 def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str]:
-    """Yields the trials that would run, line by line.
+    """Yields the lines of a plan: the trials that would run.
 
     Args:
-        experiment: A checked experiment.
+        experiment: A validated experiment.
         width: Characters in a line of the table, None for as many as it takes.
     """
     members = experiment.mutated()
@@ -60,7 +60,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
 
 
 def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
-    """Returns at most one line: a warning that a trial overshoots its stop by far, since it ends with an iteration."""
+    """Warning for trials that overshoot the stop criterion by far, since they end only with a whole iteration."""
     stop = trials[0].stop.get("env_steps")
     end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
@@ -72,7 +72,7 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
 
 
 def _end(learns: Policies, stop: float) -> int:
-    """Returns the env steps at which training ends, with the iteration in which the stop is passed."""
+    """Env steps at the end of training: the end of the iteration that reaches the stop criterion."""
     from rlrun.spec.run_length import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())
@@ -80,7 +80,7 @@ def _end(learns: Policies, stop: float) -> int:
 
 
 def _scheduler_line(experiment: Experiment) -> str:
-    """Returns the scheduler and its settings, with the numbers that follow from the trials' stop."""
+    """Description of the scheduler's settings, with the values derived from the stop criterion."""
     from rlrun.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig
 
     assert experiment.scheduler is not None
@@ -114,7 +114,7 @@ def _shown_text(value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Returns a parameter's value as a cell: the id of an env, any other value as it is."""
+    """Table cell of a parameter: the id of an env, any other value unchanged."""
     return value["id"] if isinstance(value, dict) and "id" in value else value
 
 

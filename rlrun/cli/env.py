@@ -84,7 +84,7 @@ class _Target(NamedTuple):
 
 
 def _targets(target: str) -> list[_Target]:
-    """Returns the envs of a target: those of a spec file, each once, or that of an id or mapping."""
+    """Resolves a target to its envs: the distinct envs of a spec file, or the env of an id or mapping."""
     from rlrun.cli.targets import env_named, env_written
     from rlrun.envs.env_config import EnvConfig
     from rlrun.spec.load import load_experiments, make_importable
@@ -102,7 +102,7 @@ def _targets(target: str) -> list[_Target]:
 
 
 def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
-    """Checks an env or world by stepping it, and returns all findings."""
+    """Checks an env or multi-agent world by stepping; returns all findings."""
     from rlrun.training.assembly import policies_in_world
     from rlrun.worlds.env_check import check_by_stepping
     from rlrun.worlds.make import kinds_of_agents
@@ -119,7 +119,7 @@ def _findings(target: _Target, steps: int, seed: int) -> list[EnvFinding]:
 
 
 def _for_learning(spaces: Spaces, world: WorldView | None) -> list[EnvFinding]:
-    """Returns findings on how observations enter a network, and on the algorithms that can learn in the env."""
+    """Findings on the preprocessing of observations, and on the algorithms that support the env."""
     from rlrun.envs.env_findings import EnvFinding
     from rlrun.errors import UsageError
     from rlrun.nn.model_config import ModelConfig

@@ -82,7 +82,7 @@ def evaluate(
 
 
 def evaluation_text(result: EvaluationResult) -> str:
-    """Returns an evaluation as text; that of a world includes the returns of each policy."""
+    """Formats an evaluation as text; in a multi-agent world with the returns of each policy."""
     own = [
         f"policy {policy}: {_text(each) if each.returns else 'none of its agents appeared'}"
         for policy, each in result.policies.items()

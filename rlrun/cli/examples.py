@@ -39,7 +39,7 @@ def examples(text: str | None) -> None:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """Returns a row for each experiment of a file; nothing is validated, so that no env's package is needed."""
+    """Table rows of a file's experiments, without validation, which would require the envs' packages."""
     from rlrun.spec.titles import algorithm_title, env_title
     from rlrun.spec.yaml_source import read_document
 

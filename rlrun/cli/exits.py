@@ -1,4 +1,4 @@
-"""Turns exceptions into a message and an exit code of the command.
+"""Error handling of commands: exceptions become a message and an exit code.
 
 0 ok · 1 a bug · 2 usage or spec · 3 target missed · 4 training failed · 5 checkpoint refused · 6 environment unusable ·
 7 disk or memory · 130 interrupted. A closed pipe ends the command silently with 141, as in other tools.
@@ -50,7 +50,7 @@ LACKS = {
 
 @contextmanager
 def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
-    """Turns any exception of a command into a message on stderr and an exit code.
+    """Context manager that converts any exception of a command to a message on stderr and an exit code.
 
     Args:
         document: The command's document under ``--json``, which then holds the error as well.
@@ -86,7 +86,7 @@ def explained_errors(document: JsonDocument | None = None) -> Iterator[None]:
 
 
 def explain(error: Exception | SystemExit) -> tuple[int, str]:
-    """Returns the exit code and the message for an exception.
+    """Maps an exception to an exit code and a message.
 
     Examples:
         >>> from rlrun.errors import CheckpointError
@@ -138,7 +138,7 @@ def end_without_a_word(exit_code: int) -> NoReturn:
 
 
 def demand_whole(run: Path, damages: Sequence[str]) -> None:
-    """Ends a command that has printed the undamaged parts of a run, if others are damaged.
+    """Raises an error for damaged parts of a run, after a command has printed the undamaged ones.
 
     Raises:
         RunDamaged: If there are damages.
@@ -148,7 +148,7 @@ def demand_whole(run: Path, damages: Sequence[str]) -> None:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that memory is full; torch raises a RuntimeError then, on CPU and GPU."""
+    """Whether an exception means out of memory, including torch's RuntimeErrors on CPU and GPU."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     if isinstance(error, ImportError):  # of a library, under a limit on the address space (`ulimit -v`)

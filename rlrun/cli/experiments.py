@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def algorithm_named(name: str) -> type[Algorithm[Any]]:
-    """Returns the algorithm class that a user names; modules of the current folder can be imported, as in a spec.
+    """Resolves a name or import path to an algorithm class; modules of the current folder are importable, as in a spec.
 
     Raises:
         UsageError: If there is no such algorithm.
@@ -43,7 +43,7 @@ def algorithm_and_env_options(command: Command) -> Command:
 def described_trainings(
     algorithm: str | None, files: tuple[Path, ...], overrides: tuple[str, ...] = ()
 ) -> list[tuple[str, Description]]:
-    """Returns trainings by name: of an algorithm with its default settings, or of each experiment in spec files.
+    """Creates trainings by name: of an algorithm with default settings, or of each experiment in spec files.
 
     Args:
         algorithm: The algorithm.
@@ -73,14 +73,14 @@ def named_experiments(
     overrides: tuple[str, ...],
     max_trials: int | None = None,
 ) -> list[Experiment]:
-    """Returns the experiments of spec files, or the one that is shipped for an algorithm and an env.
+    """Loads the experiments of spec files, or the experiment shipped for an algorithm and an env.
 
     Args:
         files: The spec files.
         algorithm: Without files, the algorithm.
         env: Without files, the env.
         overrides: Texts ``path=value`` that override the values in the files.
-        max_trials: Most trials that an experiment may have, None for the default.
+        max_trials: Maximum number of trials of an experiment, None for the default.
 
     Raises:
         click.UsageError: If neither or both are given.

@@ -78,17 +78,17 @@ class JsonDocument:
             self.write(error_document(message, exit_code, problems))
 
     def _end(self, error: RlrunError) -> None:
-        """Prints the error for which the process is ended."""
+        """Prints the error that terminates the process."""
         self.fail(str(error), error.exit_code, [])
 
 
 def error_document(message: str, exit_code: int, problems: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the document of an error, as `JsonDocument.fail` takes it."""
+    """Creates the JSON document of an error, with the arguments of `JsonDocument.fail`."""
     return {"schema": SCHEMA, "error": {"message": message, "exit_code": exit_code, "problems": problems}}
 
 
 def nothing_more_on_stdout() -> None:
-    """Redirects to stderr what this process still prints on stdout, after its document, when it ends."""
+    """Redirects stdout to stderr after the document, until the process exits."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
@@ -108,7 +108,7 @@ def print_result(data: Mapping[str, Any], text: str) -> None:
 
     Args:
         data: The document under ``--json``.
-        text: What is printed otherwise.
+        text: The text that is printed without ``--json``.
     """
     if wants_json():
         print_json(data)

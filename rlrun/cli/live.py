@@ -18,7 +18,7 @@ REFRESHES_PER_S = 2
 
 
 class LiveView:
-    """View that redraws a run twice a second, and clears itself at the end.
+    """Live terminal view of a run, redrawn twice a second and cleared at the end.
 
     Args:
         title: Name of the run, in a few words.
@@ -57,7 +57,7 @@ class LiveView:
         self._console.print(plain(text))
 
     def close(self) -> None:
-        """Clears the view. Can be called twice."""
+        """Clears the view. Idempotent."""
         self._live.stop()
 
     def _draw(self) -> RenderableType:

@@ -73,7 +73,7 @@ class Finding:
         subject: Subject of the check, such as "torch".
         verdict: "ok", "note" (works without it) or "missing" (training does not work without it).
         value: The version, amount or problem that was found.
-        advice: What to do about it, "" if nothing.
+        advice: Advice on fixing the problem, "" without one.
     """
 
     subject: str
@@ -208,7 +208,7 @@ def _ray_starts() -> Finding:
 
 
 def _problem_of(code: str, timeout_s: float) -> str:
-    """Runs Python code in a child process; returns the last line of its error, "" if it succeeded.
+    """Runs Python code in a child process; returns the last line of its error, "" on success.
 
     After the timeout it is killed with all processes that it has started, such as compilers; that is `NOT_FINISHED`.
     """
@@ -233,6 +233,6 @@ def _problem_of(code: str, timeout_s: float) -> str:
 
 
 def _lines(path: str) -> list[str]:
-    """Returns the lines of a file of the kernel, [] if this system has no such file."""
+    """Lines of a kernel file (/proc, /sys), [] on a system without the file."""
     file = Path(path)
     return file.read_text().splitlines() if file.exists() else []

@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command that the arguments name; the error for a wrong name suggests the nearest right one."""
+        """Resolves the command named by the arguments; the error for an unknown name suggests the most similar one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             from rlrun.foreign_names import other_command

@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they mean the same everywhere."""
+"""Shared command-line options with a uniform meaning in all commands."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ mode_option = click.option(
     type=click.Choice(["max", "min"]),
     help="Whether more or less of the metric is better; default: that of the run's scheduler, else max.",
 )
-"""Adds ``--mode``, whether more or less of a metric is better."""
+"""Adds ``--mode``: whether a metric is maximized or minimized."""
 
 
 def metric_options(command: Command) -> Command:
-    """Adds ``--metric`` and ``--mode``, by which trials are judged."""
+    """Adds ``--metric`` and ``--mode``, which define the comparison of trials."""
     metric = click.option(
         "--metric", help="Metric by which trials are judged; default: that of the run's scheduler or best checkpoint."
     )
@@ -97,7 +97,7 @@ def metric_options(command: Command) -> Command:
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Returns the ``--json`` flag, which `print_result` heeds.
+    """Creates the ``--json`` flag, which `print_result` evaluates.
 
     Args:
         what: The printed data, such as "the runs", for the help text.
@@ -107,7 +107,7 @@ def json_option(what: str) -> Callable[[Command], Command]:
 
 
 def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
-    """Returns ``-f FILE``, which may be given several times.
+    """Creates the repeatable option ``-f FILE``.
 
     Args:
         required: Whether at least one file must be given.
@@ -124,7 +124,7 @@ def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
 
 
 def complete_algorithms(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Returns the algorithm names that begin with the typed text, for the shell's completion."""
+    """Shell completion of algorithm names: those with the typed prefix."""
     from rlrun.registry import algorithm_names
 
     return [name for name in algorithm_names() if name.startswith(incomplete)]

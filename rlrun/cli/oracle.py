@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlrun.training.oracle import ExactValues, LearnedValues
 
 MOST_ROWS = 64
-"""States that are listed without ``--all``."""
+"""Number of states listed without ``--all``."""
 
 
 @click.command()
@@ -46,7 +46,7 @@ def oracle(target: str, best: bool, lists_all: bool, runs_dir: Path, trust: bool
 
 
 def _of_spec(file: Path) -> ExactValues:
-    """Returns the exact values in the env of a file's first experiment."""
+    """Solves the env of a spec file's first experiment for the exact values."""
     from rlrun.spec.load import load_experiments
     from rlrun.training.oracle import exact_values
 
@@ -55,7 +55,7 @@ def _of_spec(file: Path) -> ExactValues:
 
 
 def oracle_text(exact: ExactValues, learned: LearnedValues | None, most_rows: int | None = None) -> str:
-    """Returns exact and learned values as a table of states, with lines for the policies' values at the start."""
+    """Formats exact and learned state values as a table, with the policies' values at the initial states."""
     states = exact.counts.nonzero()[0].tolist()
     actions = exact.q.shape[1]
     headings = ["state", "V*", *(f"Q*({action})" for action in range(actions))]

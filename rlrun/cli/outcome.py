@@ -43,7 +43,7 @@ def print_outcome(trials: Sequence[TrialResult]) -> None:
 
 
 def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns a table of configurations for each run that has several with several seeds, or has populations."""
+    """Tables of configurations aggregated over seeds, for runs with several configurations and seeds or populations."""
     from rlrun.report.configurations import groups_of
     from rlrun.report.reading import read_run
     from rlrun.report.summary import summarise
@@ -61,7 +61,7 @@ def over_seeds(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def few_trials(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns the table of trials; of many only the best and failed ones, and the command that lists all."""
+    """Table of trials; for a large run, only the best and failed ones, with the command that lists all."""
     if len(trials) <= MOST_ROWS:
         return [results_table(trials)]
     ordered = sorted(trials, key=_rank, reverse=True)
@@ -72,9 +72,9 @@ def few_trials(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def results_table(trials: Sequence[TrialResult]) -> str:
-    """Returns a table of trials with their results; a checkpoint is named by its iteration.
+    """Table of trials with results; a checkpoint is named by its iteration.
 
-    If they belong to several runs, each name begins with its run's.
+    With several runs, the prefix of each trial's name is the run's name.
     """
     is_one_run = len({trial.directory.parent for trial in trials}) == 1
     metric = counted_metric(trial.last_result for trial in trials)
@@ -94,7 +94,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
 
 
 def next_steps(trials: Sequence[TrialResult]) -> list[str]:
-    """Returns the directories of the runs and the next commands, a line each."""
+    """Lines with the directories of the runs and suggested next commands."""
     lines = []
     for run in dict.fromkeys(trial.directory.parent for trial in trials):
         mine = [trial for trial in trials if trial.directory.parent == run]
@@ -115,7 +115,7 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def trial_data(trial: TrialResult) -> dict[str, Any]:
-    """Returns a trial's result as JSON-able data."""
+    """Serializes a trial's result to JSON data."""
     return {
         **fields_of(trial, "name", "status", "seed", "params", "directory", "judged_by", "error"),
         **fields_of(trial, "checkpoint", "best_checkpoint"),

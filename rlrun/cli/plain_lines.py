@@ -61,12 +61,12 @@ class PlainLines:
         self._write(f"{self._prefix}{text}")
 
     def close(self) -> None:
-        """Ends the thread that writes lines about the run. Can be called twice."""
+        """Stops the thread that writes lines about the run. Idempotent."""
         self._closed.set()
         self._thread.join()
 
     def _state(self, now: float) -> str:
-        """Returns the progress of the run in a line, and before the first result the time since the start."""
+        """Line on the progress of the run; before the first result, the elapsed time."""
         so_far = f", {whole_seconds(now - self._began)} so far"
         if self._run.starts_ray:
             return f"starting Ray{so_far}"

@@ -67,7 +67,7 @@ def play(
 
 
 def board_text(world: BoardGame) -> str:
-    """Returns the board as text: a line for each row with the players' initials, and the names of cells or columns."""
+    """Renders the board as text: rows with the players' initials, and names of cells or columns."""
     rules, marks = world.rules, [".", *(agent[0] for agent in world.possible_agents)]
     if _moves_by_column(world):
         names = [str(column + 1) for column in range(rules.columns)]
@@ -81,10 +81,10 @@ def board_text(world: BoardGame) -> str:
 
 
 def _board_game(env: EnvConfig) -> BoardGame:
-    """Returns the world that a policy was trained in.
+    """Creates the board game in which a policy was trained.
 
     Raises:
-        UsageError: If it is no board game.
+        UsageError: If the world is no board game.
     """
     from rlrun.toys.board_games import BoardGame
     from rlrun.worlds.make import make_world, steps_all_at_once
@@ -100,7 +100,7 @@ def _board_game(env: EnvConfig) -> BoardGame:
 
 
 def _side_of(player: str | None, world: BoardGame) -> int:
-    """Returns the index of the player whose name the user gives, 0 if none is given.
+    """Index of the named player, 0 without a name.
 
     Raises:
         UsageError: If there is no such player.
@@ -114,7 +114,7 @@ def _side_of(player: str | None, world: BoardGame) -> int:
 
 
 def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.random.Generator | None) -> None:
-    """Plays a game to its end, or until the person quits."""
+    """Plays a game until its end, or until the user quits."""
     shown = world.reset(0)
     echo(f"\n{board_text(world)}")
     begins = True
@@ -140,7 +140,7 @@ def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.rando
 
 
 def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator | None, *, begins: bool) -> int:
-    """Returns the policy's action for an observation."""
+    """Computes the policy's action for an observation."""
     import numpy as np
 
     from rlrun.data.tree import map_tree
@@ -152,7 +152,7 @@ def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator
 
 
 def _prompted(world: BoardGame) -> int | None:
-    """Prompts the person until the action is legal, and returns it; None at `QUIT` or the end of the input."""
+    """Prompts the user for a legal action; None at `QUIT` or the end of the input."""
     while True:
         click.echo(plain(f"{world.possible_agents[world.mover]} to move: "), nl=False)
         line = sys.stdin.readline()
@@ -166,10 +166,10 @@ def _prompted(world: BoardGame) -> int | None:
 
 
 def _action_named(world: BoardGame, text: str) -> int:
-    """Returns the action of a move as the person types it.
+    """Parses a typed move into a legal action.
 
     Raises:
-        UsageError: If it is no move, or an illegal one.
+        UsageError: If the text is no move, or the move is illegal.
     """
     row, column = _row_and_column(world, text)
     if not (0 <= row < world.rules.rows and 0 <= column < world.rules.columns):
@@ -181,7 +181,7 @@ def _action_named(world: BoardGame, text: str) -> int:
 
 
 def _row_and_column(world: BoardGame, text: str) -> tuple[int, int]:
-    """Returns the cell of a move as typed, which may be off the board; for a column its first cell."""
+    """Parses a typed move into a cell (the first one of a column), possibly off the board."""
     if _moves_by_column(world):
         return 0, int(text) - 1 if text.isdecimal() else -1
     cell = _CELL.fullmatch(text)
@@ -189,7 +189,7 @@ def _row_and_column(world: BoardGame, text: str) -> tuple[int, int]:
 
 
 def _name(world: BoardGame, action: int) -> str:
-    """Returns a legal action as the person would type it."""
+    """Formats a legal action as a typed move."""
     cell = world.cell_of(action)
     assert cell is not None  # policies act by the action mask
     row, column = cell
@@ -197,7 +197,7 @@ def _name(world: BoardGame, action: int) -> str:
 
 
 def _how_to_move(world: BoardGame) -> str:
-    """Returns a sentence about how moves are typed."""
+    """Instruction on the notation of moves."""
     rules = world.rules
     if _moves_by_column(world):
         return f"A move is a column from 1 to {rules.columns}"

@@ -73,7 +73,7 @@ def profile(
 
 @contextmanager
 def _user_code_explained(*plugins: type) -> Iterator[None]:
-    """Turns an exception from the user's own code into a failure with its traceback."""
+    """Context manager that converts an exception in user code to a training failure with the traceback."""
     from rlrun.trial.user_code import failure_of_user_code
 
     try:

@@ -1,4 +1,4 @@
-"""Tables and JSON data of a profile."""
+"""Formatting of a profile as tables and JSON data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = list[Any]
 
 
 def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Iterator[str]:
-    """Yields the tables of a profile, part by part.
+    """Yields the tables of a profile.
 
     Args:
         trial: The trial.
@@ -56,7 +56,7 @@ def _operator_row(name: str, seconds: float, items: int | None, profile: Profile
 
 
 def _worker_table(profile: Profile) -> str:
-    """Returns a table with the seconds of each worker by phase, and the share of each phase."""
+    """Table of rollout workers with the seconds and the fraction of each phase."""
     phases = list(dict.fromkeys(phase for worker in profile.workers for phase in worker.phases))
     rows = [_worker_row(worker, phases) for worker in profile.workers]
     totals: Row = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
@@ -80,7 +80,7 @@ def _worker_row(worker: WorkerTime, phases: list[str]) -> Row:
 
 
 def _travel_table(profile: Profile) -> Iterator[str]:
-    """Yields a table with the times from a fragment's end until the driver has it, if workers are other processes."""
+    """Yields a table of fragment latencies, from the fragment's end to arrival at the driver, for remote workers."""
     if all(worker.worker == 0 for worker in profile.workers):
         return
     rows = [[worker_name(worker.worker), *_travel_of(worker)] for worker in profile.workers]
@@ -121,7 +121,7 @@ def _ms(seconds: float, items: int) -> float:
 
 
 def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[str, Any]:
-    """Returns a profile as plain data, with times in seconds.
+    """Serializes a profile to plain data, with times in seconds.
 
     Args:
         trial: The trial.

@@ -1,4 +1,4 @@
-"""Profiles a training: the time of each operator of its dataflow, and of each phase of its rollout workers."""
+"""Profiler of a training: time per dataflow operator, and per phase of each rollout worker."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from rlrun.training.training import Training
 
 Span = tuple[float, float]
-"""Begin and end on the clock of `time.perf_counter`."""
+"""Time span: begin and end on the clock of `time.perf_counter`."""
 
 WARM_UP_ITERATIONS = 2
-"""In the first one workers start and updates compile; the second waits for fragments requested in the first."""
+"""Number of warm-up iterations: the first starts workers and compiles; the second awaits the first's fragments."""
 
 TIMED_KINDS = ("source", "for_each", "combine", "filter")
-"""Kinds of operators that do work of their own; the others only pass items on."""
+"""Kinds of operators with own computation; all others only forward items."""
 
 
 @dataclass(frozen=True)
 class WorkerTime:
-    """Times of a rollout worker from the beginning of its first measured fragment to the end of its last one.
+    """Time profile of a rollout worker, from the start of the first measured fragment to the end of the last.
 
     Attributes:
-        worker: Its index; 0 is this process.
-        fragments: Number of its measured fragments.
-        env_steps: Env steps in them.
+        worker: Index of the worker; 0 is this process.
+        fragments: Number of measured fragments.
+        env_steps: Number of env steps in the measured fragments.
         phases: Seconds by phase.
-        wait_s: Seconds between fragments, in which it was idle, loaded new weights, or serialised a fragment.
-        transfer_s: Seconds in which the driver waited for its finished fragments or deserialised them; None in this
-            process, and where the two clocks cannot be compared.
-        queued_s: Seconds for which its finished fragments waited while the driver was busy; None likewise.
+        wait_s: Seconds between fragments, in which the worker was idle, loaded new weights, or serialized a fragment.
+        transfer_s: Seconds in which the driver waited for finished fragments or deserialized them; None in this
+            process, and for clocks that cannot be compared.
+        queued_s: Seconds for which finished fragments were queued while the driver was busy; None as `transfer_s`.
     """
 
     worker: int
@@ -53,7 +53,7 @@ class WorkerTime:
 
 @dataclass(frozen=True)
 class Profile:
-    """Profile of a training.
+    """Time profile of a training: operators, idle time, fragments and workers.
 
     Attributes:
         began: Beginning of the measurement, on the clock of `time.perf_counter`.
@@ -61,12 +61,12 @@ class Profile:
         iterations: Number of iterations.
         env_steps: Number of env steps that arrived.
         sgd_steps: Number of minibatches learned from.
-        operators: The operators of the dataflow with their times.
-        waits: Spans in which the dataflow waited, because none of its operators was ready.
+        operators: Operators of the dataflow with time spans.
+        waits: Idle spans, in which no operator of the dataflow was ready.
         fragments: The measured fragments, in the order of their arrival.
         workers: Times of each worker, in the order of their indices.
         policy_lag_mean: Mean over the iterations of the weights' age in batches; None without an iteration.
-        policy_lag_max: Largest age.
+        policy_lag_max: Maximum age of the weights.
         was_interrupted: Whether the user ended the measurement early.
     """
 
@@ -90,22 +90,22 @@ class Profile:
 
     @property
     def waited_s(self) -> float:
-        """Seconds of waiting."""
+        """Total idle time of the dataflow in seconds."""
         return _total(self.waits)
 
     @property
     def sgd_s(self) -> float:
-        """Seconds of SGD on the learner."""
+        """Total time of SGD on the learner, in seconds."""
         return sum(operator.seconds for operator in self.operators if operator.learns)
 
     @property
     def between_s(self) -> float:
-        """Seconds between the operators: the flow itself, and results."""
+        """Overhead between operators in seconds: scheduling of the dataflow, and results."""
         return self.seconds - self.waited_s - sum(operator.seconds for operator in self.operators)
 
 
 def warm_up(training: Training) -> float:
-    """Starts a training and runs its first iterations; returns the seconds that this took."""
+    """Starts a training and runs warm-up iterations; returns the duration in seconds."""
     began = time.perf_counter()
     for _ in range(WARM_UP_ITERATIONS):
         training.step()
@@ -113,9 +113,9 @@ def warm_up(training: Training) -> float:
 
 
 def profiled(training: Training, seconds: float) -> Profile:
-    """Profiles a training for some seconds, up to the end of an iteration.
+    """Profiles a training for a minimum duration, until the end of the running iteration.
 
-    An interrupt (Ctrl-C) ends it early; the profile until then is returned.
+    An interrupt (Ctrl-C) ends profiling early, with a partial profile as result.
 
     Args:
         training: The training, warmed up, so that nothing starts or compiles now.
@@ -170,14 +170,14 @@ def profiled(training: Training, seconds: float) -> Profile:
 
 
 def _sgd_steps(training: Training) -> int:
-    """Returns the number of minibatches that all policies have learned from."""
+    """Total number of SGD steps (minibatches) of all policies."""
     return sum(trainee.learner.sgd_steps for trainee in training.running.trainees)
 
 
 def worker_times(
     fragments: Iterable[MeasuredFragment], receiving: Sequence[Span], *, travel: bool
 ) -> Iterable[WorkerTime]:
-    """Yields the times of each worker, in the order of their indices.
+    """Yields the time profile of each rollout worker, in order of index.
 
     Args:
         fragments: The measured fragments.
@@ -218,7 +218,7 @@ def _total(spans: Iterable[Span]) -> float:
 
 
 def _overlap(span: Span, others: Sequence[Span]) -> float:
-    """Returns the seconds of a span that are within any of the others, which are in order and do not overlap."""
+    """Seconds of a span that overlap with sorted, disjoint other spans."""
     first = max(bisect.bisect_left(others, (span[0], span[0])) - 1, 0)
     overlap = 0.0
     for began, ended in others[first:]:

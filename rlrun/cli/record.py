@@ -1,4 +1,4 @@
-"""``rlrun record CHECKPOINT|RUN``: a video of a saved policy, drawn without a display."""
+"""``rlrun record CHECKPOINT|RUN``: a video of a saved policy, rendered headlessly."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def record(
 def _recorded(request: dict[str, Any]) -> dict[str, Any]:
     """Records a video in a child process; returns the number of frames and the returns.
 
-    A child is used because drawing through EGL and then making an optimizer in one process can crash.
+    A child process is used, since EGL rendering and an optimizer in one process can crash.
     """
     command = [sys.executable, "-m", "rlrun.cli.recording", json.dumps(request)]
     done = subprocess.run(command, env=os.environ | _without_display(), stdout=subprocess.PIPE, text=True)
@@ -83,7 +83,7 @@ def _recorded(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_output(output: Path) -> None:
-    """Refuses a file that cannot be written, before anything is loaded."""
+    """Raises an error for an unwritable output file, before anything is loaded."""
     from rlrun.errors import EnvironmentUnusable, UsageError
 
     if output.suffix not in WRITERS:
@@ -96,7 +96,7 @@ def _check_output(output: Path) -> None:
 
 
 def _without_display() -> dict[str, str]:
-    """Returns environment variables with which MuJoCo and pygame draw without a display, unless the user set them."""
+    """Environment variables for headless rendering in MuJoCo and pygame, without those set by the user."""
     wanted = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
     if sys.platform == "linux":
         wanted["MUJOCO_GL"] = "egl"

@@ -1,4 +1,4 @@
-"""Child process of ``rlrun record``: runs episodes and writes the env's pictures as a video."""
+"""Child process of ``rlrun record``: runs episodes and encodes the rendered frames as a video."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_FPS = 30
 def record(
     checkpoint: Path, output: Path, runs_dir: Path, *, episodes: int, seed: int, stochastic: bool, trust: bool
 ) -> tuple[list[float], int]:
-    """Runs episodes of a saved policy and writes a video of them.
+    """Runs episodes of a saved policy and records a video.
 
     Args:
         checkpoint: The checkpoint's directory.
@@ -67,7 +67,7 @@ def record(
 def _record_world(
     training: Training, world: EnvConfig, output: Path, episodes: int, seed: int, stochastic: bool
 ) -> tuple[list[float], int]:
-    """Runs episodes of a world's policies and writes a video; the return of an episode is the sum over all agents."""
+    """Records episodes of a multi-agent world's policies; the return of an episode is the sum over all agents."""
     if world.pettingzoo is not None:
         world = world.replace(kwargs={**world.kwargs, "render_mode": "rgb_array"})
     drawn: list[np.ndarray[Any, Any]] = []
@@ -90,7 +90,7 @@ def _frames(
     stochastic: bool,
     returns: list[float],
 ) -> Generator[np.ndarray[Any, Any]]:
-    """Yields the frames of all episodes, from the first observation on, and appends each episode's return."""
+    """Yields the rendered frames of all episodes, initial states included, and appends each episode's return."""
     from rlrun.envs.env_watch import Watched
     from rlrun.envs.episode_place import EpisodePlace
     from rlrun.rollout.endless_episodes import AwaitedEpisodes
@@ -130,7 +130,7 @@ def _frame(env: gymnasium.Env[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _write(output: Path, frames: Iterator[np.ndarray[Any, Any]], fps: float) -> int:
-    """Writes frames as a video; returns the number of frames before any are left out for a GIF."""
+    """Encodes frames as a video; returns the number of frames before subsampling for a GIF."""
     import imageio.v2 as imageio
 
     every = math.ceil(fps / GIF_MAX_FPS) if output.suffix == ".gif" else 1

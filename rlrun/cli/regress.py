@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def output_option(name: str, description: str) -> Callable[[Command], Command]:
-    """Returns an option that names a file.
+    """Creates a command-line option for an output file.
 
     Args:
         name: The option, such as "--junit".
@@ -104,7 +104,7 @@ def regress(
 
 
 def verdicts_text(verdicts: Sequence[Verdict]) -> str:
-    """Returns tables of the cases, the comparisons with the baseline and the experiments."""
+    """Formats tables of cases, baseline comparisons and experiments with verdicts."""
     parts = [cases_table(verdicts)]
     if any(verdict.area is not None for verdict in verdicts):
         parts.append(comparisons_table(verdicts))
@@ -119,7 +119,7 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def cases_table(verdicts: Sequence[Verdict]) -> str:
-    """Returns a table of the cases, a row for each metric of each trial."""
+    """Formats a table of cases, with a row for each metric of each trial."""
     rows = [
         [
             verdict.experiment,
@@ -140,7 +140,7 @@ def cases_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def comparisons_table(verdicts: Sequence[Verdict]) -> str:
-    """Returns a table of the comparisons of curves and speeds with the baseline's, two rows for each experiment."""
+    """Formats a table of baseline comparisons (learning curve and speed), two rows per experiment."""
     rows = [
         [verdict.experiment, what, found.judgement, str(found)]
         for verdict in verdicts
@@ -166,7 +166,7 @@ def _make_folder_of(file: Path) -> None:
 
 
 def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
-    """Reads the baseline before anything runs; refuses one of another machine if speed counts."""
+    """Loads the baseline before the runs; raises an error for another machine's baseline if speed counts."""
     from rlrun.errors import UsageError
     from rlrun.regression.baseline import difference_of_machines, read_baseline, this_machine
 
@@ -180,7 +180,7 @@ def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
 
 
 def _raise_misses(verdicts: Sequence[Verdict]) -> None:
-    """Prints warnings and the errors of failed trials, and raises if an experiment did not pass.
+    """Prints warnings and errors of failed trials; raises an error if an experiment did not pass.
 
     Raises:
         TrainingFailed: If an experiment did not pass and a trial failed.

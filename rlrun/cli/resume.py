@@ -68,7 +68,7 @@ def resume(
 
 
 def extended_stops(texts: tuple[str, ...]) -> dict[str, float]:
-    """Returns the new stops in the values of ``--extend``, such as ``env_steps=2e6``.
+    """Parses the values of ``--extend``, such as ``env_steps=2e6``, into new stop criteria.
 
     Examples:
         >>> extended_stops(("env_steps=2e6",))

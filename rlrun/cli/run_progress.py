@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leader:
-    """The configuration that is best so far.
+    """Best configuration of a run so far.
 
     Attributes:
-        metric: The metric by which trials are judged.
-        value: Mean over its seeds of their best values.
-        what: The configuration and its number of seeds, in words; "" in a run of one trial.
+        metric: Metric for the comparison of trials.
+        value: Mean over the seeds of each trial's best value.
+        what: Description of the configuration and its number of seeds; "" in a run of one trial.
     """
 
     metric: str
@@ -56,14 +56,14 @@ class RunProgress:
     _slots: int = 0
 
     def observe(self, event: TrialEvent, now: float) -> TrialProgress:
-        """Updates the progress by an event of a trial.
+        """Updates the progress with an event from a trial.
 
         Args:
             event: The event.
             now: The time.
 
         Returns:
-            The trial.
+            Progress of the event's trial.
         """
         trial = self.trials.setdefault(event.trial, TrialProgress(event.trial, {}))
         trial.observe(event, now)
@@ -77,14 +77,14 @@ class RunProgress:
         return not is_ready and all(trial.status == "PENDING" for trial in list(self.trials.values()))
 
     def count_slots(self) -> None:
-        """Updates the largest number of trials that have run at the same time."""
+        """Updates the maximum number of concurrent trials."""
         self._slots = max(self._slots, sum(trial.status == "RUNNING" for trial in self.trials.values()))
 
     def seconds_left(self, now: float) -> float | None:
-        """Returns the seconds until the last trial ends, or None while that is unknown.
+        """Estimated remaining seconds of the run, or None while unknown.
 
-        Running trials continue at their pace. Waiting trials start when another one ends, and take the mean duration of
-        the others.
+        The estimate extrapolates running trials at their current pace. Pending trials start when another trial ends,
+        and have the mean duration of the others.
 
         Args:
             now: The time.
@@ -112,7 +112,7 @@ class RunProgress:
         return max(lefts)
 
     def leader(self) -> Leader | None:
-        """Returns the configuration with the highest mean over its seeds of their best values, None before any."""
+        """Best configuration: the one with the highest mean over seeds of each trial's best value; None before any."""
         groups: dict[Hashable, list[TrialProgress]] = {}
         for trial in list(self.trials.values()):
             groups.setdefault(trial.name if trial.group is None else (trial.group,), []).append(trial)
@@ -132,7 +132,7 @@ class RunProgress:
         return Leader(group[0].judged_by, value, ", ".join([*what, *([seeds] if len(group) > 1 else [])]))
 
     def counts_text(self) -> str:
-        """Returns the number of trials of each status, in words."""
+        """Text with the number of trials by status."""
         trials = list(self.trials.values())
         counts = Counter(trial.status for trial in sorted(trials, key=_place_of_status))
         more = [f"{self.expected - len(trials)} to come"] if self.expected > len(trials) else []
@@ -140,7 +140,7 @@ class RunProgress:
         return f"{counted(max(self.expected, len(trials)), 'trial')}: {parts}"
 
     def resources_text(self) -> str:
-        """Returns the CPUs and GPUs in use and in total, "" if unknown."""
+        """Text with used and total CPUs and GPUs, "" if unknown."""
         if self.resources is None:
             return ""
         used = self.resources
@@ -148,7 +148,7 @@ class RunProgress:
         return f"{used.cpus_used:g}/{used.cpus_total:g} CPUs{gpus} in use"
 
     def stopping_text(self) -> str:
-        """Returns a sentence on the iterations that an interrupted run waits for, with the last ones' duration."""
+        """Message on pending iterations of an interrupted run, with the duration of previous iterations."""
         running = [trial for trial in self.trials.values() if trial.status == "RUNNING"]
         if not running:
             return "stopping"
@@ -160,7 +160,7 @@ class RunProgress:
         return f"{len(running)} trials save and stop at the end of their iterations ({took})"
 
     def left_text(self, now: float) -> str:
-        """Returns the time left, roughly, "" while it is unknown.
+        """Text with the approximate remaining time, "" while unknown.
 
         Args:
             now: The time.
@@ -172,7 +172,7 @@ class RunProgress:
         return f"about {whole_seconds(rough).removesuffix(' 00 s')} left" if rough else "almost done"
 
     def summary(self, now: float) -> str:
-        """Returns the progress as one line of text.
+        """Formats the progress as one line of text.
 
         Args:
             now: The time.

@@ -25,7 +25,7 @@ SORT_KEYS = {"age": "age_s", "name": "name", "best": "best", "steps": "env_steps
 """Orders of runs -> key of their data; all orders but the name begin with the newest, best or longest run."""
 
 MOST_STRANGE = 5
-"""Number of other users' runs that are named."""
+"""Maximum number of listed runs of other users."""
 
 
 @click.command()
@@ -86,13 +86,13 @@ def runs(sort: str, status: str | None, limit: int | None, delete: str | None, y
 
 
 def _place(run: dict[str, Any], sort: str) -> tuple[bool, Any]:
-    """Returns the sort key of a run; runs without a value come last."""
+    """Sort key of a run; runs without a value are last."""
     value = run[SORT_KEYS[sort]]
     return value is None, value if value is None or sort in ("age", "name") else -value
 
 
 def _status_named(text: str) -> str:
-    """Returns the status that a user names, in capitals.
+    """Parses a status from the command line; the result is in capitals.
 
     Raises:
         UsageError: If there is no such status.
@@ -132,7 +132,7 @@ def _delete(name: str, runs_dir: Path, *, asks: bool) -> dict[str, Any]:
 
 
 def _agrees(question: str) -> bool:
-    """Prompts the user for yes or no.
+    """Prompts the user for a confirmation (yes or no).
 
     Raises:
         UsageError: If stdin is at its end.
@@ -172,7 +172,7 @@ def _run_data(run: RunState, directory: Path) -> dict[str, Any]:
 
 
 def _status_text(run: dict[str, Any]) -> str:
-    """Returns "terminated", or "3 terminated, 1 running" where the trials differ."""
+    """Summary of the trials' statuses: "terminated", or "3 terminated, 1 running" if mixed."""
     counts = Counter(str(trial["status"]).lower() for trial in run["trials"])
     text = ", ".join(f"{count} {status}" for status, count in counts.items()) if len(counts) > 1 else "".join(counts)
     return ", ".join(filter(None, ["damaged" if run["problem"] else "", text])) or "empty"

@@ -6,7 +6,7 @@ import click
 
 
 def with_setting(error: click.NoSuchOption) -> click.UsageError:
-    """Returns an error that names the right way to write a setting given as an option, or else the error itself.
+    """Converts an unknown-option error to one with the correct ``--set`` syntax, if the option is a setting.
 
     Args:
         error: The error about an unknown option, which can be a setting if the command has ``--set``.

@@ -87,7 +87,7 @@ def _heading(run: RunView) -> str:
 
 
 def _network(run: RunView) -> list[str]:
-    """Returns lines on how observations enter the network; if trials differ, those of the first started one."""
+    """Lines on the preprocessing of observations for the network; of the first started trial if trials differ."""
     known = [trial for trial in run.trials if trial.network]
     if not known:
         return []
@@ -120,7 +120,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
-    """Returns a table of a world's policies in the best trial, or the first with results; "" without policies."""
+    """Table of a multi-agent run's policies in the best trial, or the first with results; "" for single-agent runs."""
     found = next((trial for trial in run.trials if best is not None and trial.name == best.trial), None)
     trial = found or next((trial for trial in run.trials if trial.last_result), None)
     last = {} if trial is None else trial.last_result
@@ -138,7 +138,7 @@ def _policies_table(run: RunView, best: BestTrial | None) -> str:
 
 
 def _errors(run: RunView) -> str:
-    """Returns the errors of failed trials, the first and the last line of each; error.txt has the others."""
+    """Errors of failed trials, abbreviated to the first and last line; error.txt has the full text."""
     failed = [trial for trial in run.trials if trial.error and not trial.is_damaged]
     lines = []
     for trial in failed[:MOST_ROWS]:
@@ -149,7 +149,7 @@ def _errors(run: RunView) -> str:
 
 
 def _ended(run: RunView) -> str:
-    """Returns the env and episode of each trial whose process ended without an exception."""
+    """Env and episode of each trial whose process crashed without an exception."""
     return "\n".join([f"{trial.name}: {trial.ended_in}" for trial in run.trials if trial.ended_in][:MOST_ROWS])
 
 

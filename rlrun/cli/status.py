@@ -58,7 +58,7 @@ def status(run: str, watches: bool, runs_dir: Path) -> None:
 
 
 def progress_of(state: RunState) -> RunProgress:
-    """Returns the progress of a run by its files, for the live view; its times are seconds since 1970."""
+    """Loads the progress of a run from its files, for the live view; times are Unix timestamps."""
     from rlrun.cli.run_progress import RunProgress
     from rlrun.cli.trial_progress import STOPPED, TrialProgress
 
@@ -81,7 +81,7 @@ def progress_of(state: RunState) -> RunProgress:
 
 
 def run_data(state: RunState) -> dict[str, Any]:
-    """Returns a run's state as JSON-able data."""
+    """Serializes a run's state to JSON data."""
     run = progress_of(state)
     leader = run.leader()
     return {
@@ -112,7 +112,7 @@ def run_data(state: RunState) -> dict[str, Any]:
 
 
 def _described(state: RunState, text: str) -> str:
-    """Returns a text after the run's name, its driver process and its age."""
+    """Formats one line on a run: name, driver process, time since the last change, and a text."""
     is_over = state.is_over
     ending = [trial.place or trial.name for trial in state.trials if trial.status == "RUNNING"]
     if state.driver is not None:
@@ -126,7 +126,7 @@ def _described(state: RunState, text: str) -> str:
 
 
 def _notes(state: RunState) -> list[str]:
-    """Returns the lines below the table: problems, errors, crashed episodes, and the command to resume."""
+    """Lines below the table: problems, errors, crashed episodes, and the command to resume."""
     lines = list(state.problems)
     wrong = [trial for trial in state.trials if trial.error and (trial.is_damaged or trial.status == "ERROR")]
     lines += _first([f"{trial.name}: {trial.short_error}" for trial in wrong], "has the error of each")
@@ -138,7 +138,7 @@ def _notes(state: RunState) -> list[str]:
 
 
 def _first(lines: list[str], rest: str) -> list[str]:
-    """Returns the first few lines, and one on the others; `rest` completes what `rlrun show` does."""
+    """Truncates lines to the first few, with a footer; `rest` completes the footer's hint at `rlrun show`."""
     more = len(lines) - MOST_ERRORS
     return lines[:MOST_ERRORS] + ([f"and {more} more; `rlrun show` {rest}"] if more > 0 else [])
 
@@ -154,7 +154,7 @@ def _resume_command(state: RunState) -> str | None:
 
 
 def _print(state: RunState) -> None:
-    """Prints the whole table once, coloured and cut to the width of a terminal."""
+    """Prints the full table once, colored and truncated to the terminal's width."""
     from rich.console import Console
 
     from rlrun.cli.trial_progress import shown_first
@@ -177,7 +177,7 @@ def _print(state: RunState) -> None:
 
 
 def _watch(directory: Path) -> None:
-    """Draws a run in place until it has no driver process any more."""
+    """Displays a run in a live view until its driver process ends."""
     from rich.console import Console, RenderableType
     from rich.live import Live
 

@@ -19,7 +19,7 @@ def table(
     width: int | None = None,
     expendable: Sequence[str] = (),
 ) -> str:
-    """Returns rows as a text table.
+    """Formats rows as a text table.
 
     Numbers are aligned to the right. If the table is wider than `width`, expendable columns are left out, and then the
     widest columns are cut with an ellipsis.
@@ -52,7 +52,7 @@ def table(
 
 
 def aligned(columns: Sequence[Sequence[str]], widths: Sequence[int], on_the_right: Sequence[bool]) -> str:
-    """Returns columns of texts next to each other, each cut and padded to its width, on one side or the other."""
+    """Joins columns of texts to lines, each truncated and padded to its width, aligned left or right."""
     lines = []
     for line in zip(*columns, strict=True):
         fields = [
@@ -70,12 +70,12 @@ def listed(
     *,
     drops_empty: bool = False,
 ) -> str:
-    """Returns a text table of items, a row each, that fits the terminal.
+    """Formats items as a text table fitted to the terminal, one row per item.
 
     Args:
         items: The items.
         columns: Heading -> function from an item to its cell.
-        expendable: As `table` takes it.
+        expendable: See `table`.
         drops_empty: Whether a column without any value is left out.
 
     Examples:
@@ -91,7 +91,7 @@ def listed(
 
 
 def metric_words(metric: str) -> str:
-    """Returns the short name of a metric in a table or a sentence.
+    """Short display name of a metric in a table or sentence.
 
     Examples:
         >>> [metric_words(f"{where}episode_return_mean") for where in ("", "evaluation/", "policies/left/")]
@@ -101,7 +101,7 @@ def metric_words(metric: str) -> str:
 
 
 def cell_text(cell: Any) -> str:
-    """Returns a value as text for a table.
+    """Formats a value as a table cell.
 
     Examples:
         >>> cell_text(None), cell_text(1234567), cell_text(487.123), cell_text(0.0003), cell_text(True)
@@ -119,7 +119,7 @@ def cell_text(cell: Any) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns a number with its noun, whose plural ends in s.
+    """Formats a number with a noun, with plural s.
 
     Examples:
         >>> counted(1, "episode"), counted(1_000, "trial")
@@ -129,7 +129,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration in the two units that matter.
+    """Formats a duration in the two largest units.
 
     Examples:
         >>> duration(7.26), duration(41.8), duration(75), duration(3_700), duration(200_000)
@@ -148,7 +148,7 @@ def duration(seconds: float) -> str:
 
 
 def stdout_width() -> int | None:
-    """Returns the width of the terminal, or None if stdout is piped and nothing should be cut."""
+    """Width of the terminal, or None (no truncation) if stdout is piped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -157,7 +157,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _narrowed(widths: list[int], room: int) -> list[int]:
-    """Narrows the widest columns until all fit, or all have the least width."""
+    """Shrinks the widest columns until the table fits, or all columns have the minimum width."""
     widths = list(widths)
     while sum(widths) > room and max(widths) > LEAST_WIDTH:
         widths[widths.index(max(widths))] -= 1

@@ -1,4 +1,4 @@
-"""Resolves CHECKPOINT, RUN and ENV on the command line: paths, or names of runs in the runs folder."""
+"""Resolution of the command-line arguments CHECKPOINT, RUN and ENV: paths, or names in the runs folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOWN_FILES = (RUN_FILE, TRIAL_FILE, "manifest.json")
 
 
 def run_named(target: str, runs_dir: Path) -> Path:
-    """Returns the directory of the run that a user names.
+    """Resolves a path or name to a run's directory.
 
     Args:
         target: A path, or a name in the runs folder.
@@ -43,7 +43,7 @@ def run_named(target: str, runs_dir: Path) -> Path:
 
 
 def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
-    """Returns the directory of the run that a user names, and the name of the trial if it is one of its trials.
+    """Resolves a path or name to a run's directory, and the trial's name for a trial.
 
     Args:
         target: A run or a trial: a path, or a name in the runs folder.
@@ -61,16 +61,16 @@ def run_or_trial_named(target: str, runs_dir: Path) -> tuple[Path, str | None]:
 
 
 def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
-    """Returns the directory of the checkpoint that a user names directly, or by its trial or run.
+    """Resolves the path or name of a checkpoint, trial or run to a checkpoint's directory.
 
     Args:
         target: A checkpoint, a trial or a run: a path, or a name in the runs folder.
         runs_dir: The folder that holds the runs.
-        best: Whether a run or trial means its best checkpoint and not its newest.
+        best: Whether a run or trial resolves to its best checkpoint instead of its newest.
 
     Raises:
-        CheckpointError: If it has no checkpoint that can be used.
-        UsageError: If nothing has that name, or a run has several trials, which the message names.
+        CheckpointError: If the target has no usable checkpoint.
+        UsageError: If there is no such target, or a run has several trials, which the message names.
     """
     found = existing(target, runs_dir)
     if found is None:
@@ -83,14 +83,14 @@ def checkpoint_named(target: str, runs_dir: Path, *, best: bool) -> Path:
 
 
 def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
-    """Returns the training of a checkpoint, to act with its policies; its updates are not compiled.
+    """Restores a training from a checkpoint for inference with its policies; updates are not compiled.
 
-    Import paths in a checkpoint of one's own runs folder are followed; in others only with `trust`.
+    Import paths in a checkpoint of the user's own runs folder are imported; in others only with `trust`.
 
     Args:
-        checkpoint: Its directory.
+        checkpoint: Directory of the checkpoint.
         runs_dir: The folder that holds the user's own runs.
-        trust: Whether to follow its import paths although the run is not the user's own.
+        trust: Whether to import the checkpoint's import paths although the run is not the user's own.
     """
     from rlrun.runs.run_directory import RunDirectory, follow_import_paths
     from rlrun.spec.load import make_importable
@@ -113,7 +113,7 @@ def restored(checkpoint: Path, runs_dir: Path, *, trust: bool) -> Training:
 
 @contextmanager
 def naming_runs_dir(run: Path | None) -> Iterator[None]:
-    """Context manager that adds to a refusal the option with which a run counts as the user's own.
+    """Context manager that adds a hint at ``--runs-dir``, which makes a run the user's own, to `CheckpointRefused`.
 
     Args:
         run: The run's directory, None if a checkpoint belongs to no run.
@@ -133,14 +133,14 @@ def naming_runs_dir(run: Path | None) -> Iterator[None]:
 
 
 def is_own(run: Path, runs_dir: Path) -> bool:
-    """Whether a run is the user's own."""
+    """Whether a run counts as the user's own (trusted)."""
     from rlrun.trust import why_not_own
 
     return not why_not_own(run, runs_dir)
 
 
 def tell_of_owner(run: Path, runs_dir: Path) -> None:
-    """Prints on stderr that a run in the user's runs folder is another user's, if it is."""
+    """Prints a warning on stderr for another user's run in the user's runs folder."""
     from rlrun.trust import why_not_own
 
     if run.resolve().parent == runs_dir.resolve() and (reason := why_not_own(run, runs_dir)):
@@ -148,16 +148,16 @@ def tell_of_owner(run: Path, runs_dir: Path) -> None:
 
 
 def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
-    """Returns the env in which a checkpoint is evaluated: that of `evaluation` in its spec, else the one trained in.
+    """Evaluation env of a checkpoint: that of `evaluation` in the spec, else the training env.
 
-    The one trained in has its `evaluation_kwargs`.
+    The `evaluation_kwargs` apply to the training env.
 
     Args:
         checkpoint: A checkpoint's directory.
         training: The training restored from it.
 
     Raises:
-        CheckpointError: If it is gone: a running training removes older checkpoints.
+        CheckpointError: If the checkpoint was removed, as a running training does with older ones.
     """
     from rlrun.checkpoint.format import SPEC_FILE
     from rlrun.checkpoint.plain_yaml import load_plain_yaml
@@ -174,7 +174,7 @@ def env_written(text: str) -> Any:
     """Parses an env on the command line: an id, or a mapping in YAML such as a world's.
 
     Raises:
-        SpecError: If it begins with { and is no mapping.
+        SpecError: If the text begins with { and is no mapping.
     """
     from rlrun.spec.yaml_source import parse_value
 
@@ -182,7 +182,7 @@ def env_written(text: str) -> Any:
 
 
 def env_named(target: str) -> str:
-    """Returns an env as a spec writes it: a class of worlds or a module of PettingZoo as a mapping, others as named."""
+    """Converts an env's name to the form in a spec: a mapping for worlds and PettingZoo modules, else the name."""
     from rlrun.registry import load_object
     from rlrun.worlds.make import takes_num_worlds
     from rlrun.worlds.world import World
@@ -199,9 +199,9 @@ def env_named(target: str) -> str:
 
 
 def existing(target: str, runs_dir: Path) -> Path | None:
-    """Returns the path of a target in the current directory, or else in the runs folder; None if there is none.
+    """Finds a target in the current directory, or else in the runs folder; None if not found.
 
-    A folder of a run's name that is no run, such as one of the user's code, does not hide the run.
+    A folder in the current directory with a run's name that is no run does not shadow the run.
     """
     found = [path for path in (Path(target), runs_dir / target) if path.exists()]
     return next(
@@ -210,17 +210,17 @@ def existing(target: str, runs_dir: Path) -> Path | None:
 
 
 def run_names(runs_dir: Path) -> list[str]:
-    """Returns the names of the runs in the runs folder, sorted."""
+    """Lists the names of the runs in the runs folder, sorted."""
     return sorted(path.parent.name for path in runs_dir.glob(f"*/{RUN_FILE}"))
 
 
 def trial_directories(run: Path) -> list[Path]:
-    """Returns the directories of a run's trials, sorted by name, which begins with the trial's number."""
+    """Lists the directories of a run's trials, sorted by name (with the trial's number as prefix)."""
     return sorted(path.parent for path in run.glob(f"*/{TRIAL_FILE}"))
 
 
 def _missing(target: str, runs_dir: Path) -> str:
-    """Returns the message about a missing target: the folders that were searched, and the nearest name."""
+    """Message on a missing target, with the searched folders and the most similar name."""
     near = did_you_mean(target, run_names(runs_dir))
     return f"{target} does not exist, neither here ({Path.cwd()}) nor in {runs_dir.absolute()}{near}"
 

@@ -1,4 +1,4 @@
-"""Prints texts that may come from a stranger's files, without control sequences for the terminal."""
+"""Sanitized terminal output: untrusted texts without control sequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONTROLS = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""Returns a text without control sequences and characters that reorder text.
+    r"""Removes control sequences and bidirectional control characters from a text.
 
     Examples:
         >>> plain("a\x1b]0;title\x07b\x9bc\u202ed\n")

@@ -28,11 +28,11 @@ LEAST_FRAGMENT_LENGTH = 32  # shorter fragments are even faster but learn worse:
 
 @dataclass(frozen=True)
 class Timing:
-    """Speed of one setting.
+    """Measured speed of one setting of workers and envs.
 
     Attributes:
         num_workers: Number of rollout workers.
-        num_envs_per_worker: Number of envs of each.
+        num_envs_per_worker: Number of envs of each rollout worker.
         env_steps_per_s: Env steps per second, learning included.
     """
 
@@ -42,7 +42,7 @@ class Timing:
 
 
 def tune(spec: Path) -> None:
-    """Times the first trial of a spec with other settings and prints the fastest settings as YAML.
+    """Benchmarks the first trial of a spec over numbers of workers and envs; prints the fastest settings as YAML.
 
     Args:
         spec: The spec file.
@@ -78,9 +78,9 @@ def tune(spec: Path) -> None:
 
 
 def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]]:
-    """Returns the settings to time as (num_workers, num_envs_per_worker), those without workers first.
+    """Enumerates the settings to benchmark as (num_workers, num_envs_per_worker), those without workers first.
 
-    All of them fill the batch exactly, so that only the speed and the length of fragments differ.
+    Each setting fills the batch exactly, so that only the speed and the length of fragments differ.
 
     Args:
         num_envs: The spec's own number of envs per worker.
@@ -102,7 +102,7 @@ def candidates(num_envs: int, env_steps: int, cpus: int) -> list[tuple[int, int]
 
 
 def _timings(trial: TrialSpec) -> Iterator[Timing]:
-    """Times one setting after the other until the time budget is used up; the first one always."""
+    """Benchmarks settings in order until the time budget is exhausted, at least the first."""
     from rlrun.cluster.ray_session import RaySession
     from rlrun.cluster.resources import machine_cpus
     from rlrun.runs.driver_log import DriverLog
@@ -130,7 +130,7 @@ def _timings(trial: TrialSpec) -> Iterator[Timing]:
 
 
 def _env_steps_per_s(trial: TrialSpec) -> float:
-    """Returns the env steps per second of some seconds of training, without the first iteration."""
+    """Measures env steps per second over some seconds of training, without the first iteration."""
     from rlrun.trial.trial_training import training_of
 
     with training_of(trial) as training:

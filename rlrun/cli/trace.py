@@ -1,4 +1,4 @@
-"""Writes a profile as a trace in Chrome's event format, for Perfetto and chrome://tracing."""
+"""Export of a profile as a trace in Chrome's event format, for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DRIVER, WORKERS = 1, 2
 
 
 def write_trace(profile: Profile, output: Path) -> None:
-    """Writes a trace with a track for each operator of the driver and for each worker.
+    """Exports a profile as a trace with a track for each operator of the driver and each rollout worker.
 
     A worker's track holds its fragments, and in each of them its phases one after another. In reality the phases
     alternate at every step, so only their lengths within a fragment have a meaning.
 
     Args:
         profile: The profile.
-        output: The file.
+        output: The trace file.
     """
     events = [json.dumps(event, separators=(",", ":")) for event in trace_events(profile)]
     text = ",\n".join(events)
@@ -49,7 +49,7 @@ def trace_events(profile: Profile) -> Iterator[dict[str, Any]]:
 
 
 def worker_name(worker: int) -> str:
-    """Returns the name of a worker by its index."""
+    """Display name of a rollout worker by index."""
     return f"worker {worker}" if worker else "local worker"
 
 
@@ -58,7 +58,7 @@ def _fragment_events(fragment: MeasuredFragment, offset: float, zero: float) -> 
 
     Args:
         fragment: The fragment.
-        offset: Seconds to add to its worker's clock to get the driver's.
+        offset: Offset in seconds from the worker's clock to the driver's clock.
         zero: Time 0 of the trace, on the driver's clock.
     """
     track, times = fragment.worker + 1, fragment.times
@@ -72,9 +72,9 @@ def _fragment_events(fragment: MeasuredFragment, offset: float, zero: float) -> 
 
 
 def _clock_offsets(fragments: Sequence[MeasuredFragment]) -> dict[str, float]:
-    """Returns for each clock of fragments the seconds to add to get the driver's time.
+    """Estimates the offset in seconds of each fragment clock to the driver's clock.
 
-    The offset of another machine is estimated by the fragment that arrived fastest, as if it had taken no time.
+    The offset of another machine is estimated from the fastest fragment, with an assumed latency of zero.
     """
     from rlrun.rollout.phases import machine_clock
 

@@ -20,10 +20,10 @@ ENV_STEPS, SGD_STEPS = "env_steps", "sgd_steps"
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
 SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "time_this_iter_s")
-"""Metrics that are kept of a trial's newest result; whole results of many trials would fill the memory."""
+"""Metrics stored of a trial's newest result, a subset to save memory in runs of many trials."""
 
 ITERATIONS_TO_START = 2
-"""Iterations that do not count for the pace, since updates are traced and compiled in them."""
+"""Number of first iterations excluded from the pace, since updates are traced and compiled in them."""
 
 STOPPED = "STOPPED"
 """Status on the terminal of a trial that a scheduler has ended before its own stop."""
@@ -39,16 +39,16 @@ class TrialProgress:
     Attributes:
         name: The trial's name.
         stop: Metric -> the value at which the trial stops.
-        params: The present values of the parameters that vary between trials.
-        seed: Its root seed, or its population's.
+        params: Current values of the parameters that vary between trials.
+        seed: Root seed of the trial; in populations, seed of the population.
         group: Equal for trials that differ only by their seed; None for a member of a population.
-        status: Its status as the run reports it; also KILLED and DAMAGED by its files, and STOPPED if a scheduler has
+        status: Status of the trial in the run; also KILLED and DAMAGED by its files, and STOPPED if a scheduler has
             ended it.
-        place: Its process, as host:pid; "" if unknown.
+        place: Process of the trial, as host:pid; "" if unknown.
         result: The newest result (`SHOWN_METRICS`), or None.
-        best: The best value so far of the metric by which it is judged, or None.
-        judged_by: The metric by which it is judged.
-        ended_at: Time of its end, None before.
+        best: Best value so far of the metric `judged_by`, or None.
+        judged_by: Metric for the comparison with other trials.
+        ended_at: Time of the trial's end, None before.
     """
 
     name: str
@@ -70,13 +70,13 @@ class TrialProgress:
 
     @classmethod
     def of(cls, trial: TrialSpec) -> Self:
-        """Returns the progress of a trial that has not started."""
+        """Creates the progress of a trial that has not started."""
         seed = trial.seed if trial.population is None else trial.population
         group = trial.configuration if trial.population is None else None
         return cls(trial.name, trial.stop, trial.params, seed, group, judged_by=trial.judged_by)
 
     def observe(self, event: TrialEvent, now: float) -> None:
-        """Updates the progress by an event of the trial.
+        """Updates the progress with an event from the trial.
 
         Args:
             event: An event of this trial.
@@ -101,7 +101,7 @@ class TrialProgress:
             self.best = value
 
     def read(self, result: Result | None, changed: float) -> None:
-        """Updates the progress by the trial's files.
+        """Updates the progress from the trial's files.
 
         Args:
             result: The newest result, None before the first.
@@ -113,19 +113,19 @@ class TrialProgress:
 
     @property
     def ended(self) -> bool:
-        """Whether there will be no further results."""
+        """Whether the trial has ended, without further results."""
         return self.status not in ACTIVE
 
     @property
     def share(self) -> float:
-        """Fraction of the way to the trial's stop, 0 to 1; 0 if only a return stops it."""
+        """Completed fraction of the trial, 0 to 1; 0 if a return is the only stop criterion."""
         if self.result is None:
             return 0.0
         steady = [metric for metric in STEADY_METRICS if self.stop.get(metric, 0) > 0]
         return min(1.0, max(((self.result.get(metric) or 0.0) / self.stop[metric] for metric in steady), default=0.0))
 
     def seconds_left(self, now: float) -> float | None:
-        """Returns the seconds until the stop at the trial's own pace, or None while that is unknown.
+        """Estimated remaining seconds of the trial at its current pace, or None while unknown.
 
         Args:
             now: The time.
@@ -136,7 +136,7 @@ class TrialProgress:
         return max(0.0, (1 - self.share) * pace - (now - self._last_time))
 
     def seconds_in_all(self) -> float | None:
-        """Returns the duration of the trial, if it has not ended at its present pace; None while that is unknown."""
+        """Total duration of the trial in seconds, before its end extrapolated at the current pace; None if unknown."""
         if not self.ended:
             return self._pace()
         here = 0.0 if self._began is None or self.ended_at is None else self.ended_at - self._began
@@ -144,7 +144,7 @@ class TrialProgress:
         return max(here, reported) or None
 
     def seconds_since_start(self, now: float) -> float:
-        """Returns the seconds since the trial has started; 0 before.
+        """Elapsed seconds since the trial's start; 0 before.
 
         Args:
             now: The time.
@@ -152,7 +152,7 @@ class TrialProgress:
         return 0.0 if self._began is None else now - self._began
 
     def line(self, now: float) -> str:
-        """Returns the progress as one line of text.
+        """Formats the progress as one line of text.
 
         Args:
             now: The time.
@@ -166,22 +166,22 @@ class TrialProgress:
 
     @property
     def metric(self) -> str:
-        """The metric in which its steps are counted (`counted_metric`)."""
+        """Metric that counts the trial's steps (see `counted_metric`)."""
         return counted_metric([self.result or {}])
 
     def steps_text(self) -> str:
-        """Returns the number of steps, and their number at the stop if there is one."""
+        """Text with the number of steps, and the stop criterion if there is one."""
         steps, words = cell_text(self.result.get(self.metric) if self.result else 0), self.metric.replace("_", " ")
         limit = self.stop.get(self.metric)
         return f"{steps} {words}" if limit is None else f"{steps} of {int(limit):,} {words}"
 
     def return_text(self) -> str:
-        """Returns the mean return, with a fixed number of decimals."""
+        """Text with the mean return, with a fixed number of decimals."""
         mean = self.result.get("episode_return_mean") if self.result else None
         return "-" if mean is None else f"{mean:,.1f}" if abs(mean) >= 1 else f"{mean:.3f}"
 
     def rate_text(self) -> str:
-        """Returns the env steps per second, or where no env is stepped the mean SGD steps per second; "" if unknown."""
+        """Text with env steps per second, or in offline training mean SGD steps per second; "" if unknown."""
         result = self.result or {}
         rate = result.get("env_steps_per_s")
         if self.metric == SGD_STEPS:
@@ -189,7 +189,7 @@ class TrialProgress:
         return "" if rate is None else f"{rate:,.0f} steps/s"
 
     def left_text(self, now: float) -> str:
-        """Returns the time left, "" while it is unknown. A return as stop criterion may end the trial sooner.
+        """Text with the remaining time, "" while unknown. A return as stop criterion may end the trial earlier.
 
         Args:
             now: The time.
@@ -198,7 +198,7 @@ class TrialProgress:
         return "" if left is None else f"{whole_seconds(left)} left"
 
     def _pace(self) -> float | None:
-        """Returns the seconds for the whole way to the stop: by results seen so far, else by the trial's own time."""
+        """Estimated total seconds until the stop criterion: from observed results, else from the trial's own time."""
         gone, took = self.share - self._base_share, self._last_time - self._base_time
         if gone > 0 and took > 0:
             return took / gone
@@ -209,7 +209,7 @@ class TrialProgress:
 
 
 def counted_metric(results: Iterable[Result]) -> str:
-    """Returns the metric in which the steps of results are counted: env steps, or SGD steps if no env is stepped.
+    """Metric that counts the steps of results: env steps, or SGD steps in training without env steps.
 
     Examples:
         >>> counted_metric([{"env_steps": 0, "sgd_steps": 30}])
@@ -223,18 +223,18 @@ def counted_metric(results: Iterable[Result]) -> str:
 
 
 def training_time(last: Result) -> str | None:
-    """Returns the duration of a training by its last result, None before the first."""
+    """Duration of a training from the last result, None before the first."""
     seconds = last.get("time_total_s")
     return None if seconds is None else duration(seconds)
 
 
 def whole_seconds(seconds: float) -> str:
-    """Returns a duration without fractions, which would flicker in a view that is redrawn."""
+    """Formats a duration in whole seconds, to avoid flicker in live views."""
     return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
 
 
 def shown_first(trials: Iterable[TrialProgress]) -> list[TrialProgress]:
-    """Returns the trials in the order of a view: running, paused, then ended ones, the last first; not pending ones."""
+    """Trials in display order: running, paused, then ended (latest first), without pending ones."""
     trials = list(trials)
     running = [trial for trial in trials if trial.status == "RUNNING"]
     paused = [trial for trial in trials if trial.status == "PAUSED"]

@@ -1,4 +1,4 @@
-"""Table of a run's trials, with the columns that fit into a terminal."""
+"""Table of a run's trials, with columns selected by the terminal's width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlrun.cli.trial_progress import TrialProgress, counted_metric, shown_first,
 BAR_WIDTH = 12
 LONGEST_SETTING = 24
 OTHER_LINES = 5
-"""Lines of a view besides trials: heading, names of columns, counts, the best value, and the cursor."""
+"""Number of lines of a view without trials: heading, column names, counts, best value, and cursor."""
 
 STYLES = {"RUNNING": "green", "ERROR": "red", "KILLED": "red", "DAMAGED": "red", "INTERRUPTED": "yellow"}
 """Colours of statuses; the others have none."""
@@ -25,13 +25,13 @@ STYLES = {"RUNNING": "green", "ERROR": "red", "KILLED": "red", "DAMAGED": "red",
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table.
+    """Column of the table of trials.
 
     Attributes:
-        heading: Its name.
-        cells: A text for each trial.
-        rank: In a narrow terminal the column of the highest rank is left out first; a column of rank 0 never is.
-        on_the_right: Whether its cells are aligned to the right, as numbers are.
+        heading: Name of the column.
+        cells: Cell text of each trial.
+        rank: Order of omission in a narrow terminal, highest first; rank 0 is always shown.
+        on_the_right: Whether cells are right-aligned, as numbers.
     """
 
     heading: str
@@ -41,12 +41,12 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Its width in characters."""
+        """Width of the column in characters."""
         return max(map(len, (self.heading, *self.cells)))
 
 
 def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, bar: str = "") -> list[Column]:
-    """Returns all columns that are not empty.
+    """Creates all non-empty columns of the table.
 
     Args:
         run: The run.
@@ -84,7 +84,7 @@ def columns_of(run: RunProgress, trials: Sequence[TrialProgress], now: float, ba
 
 
 def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """Returns the columns that fit into a width; those of the highest rank are left out."""
+    """Selects the columns that fit a width; columns of the highest rank are omitted."""
     kept = list(columns)
     while sum(column.width for column in kept) + len(GAP) * (len(kept) - 1) > width:
         least = max(kept, key=lambda column: column.rank)
@@ -95,13 +95,13 @@ def that_fit(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def text_table(columns: Sequence[Column]) -> str:
-    """Returns columns as plain lines, without a limit of their width."""
+    """Formats columns as plain text lines of unlimited width."""
     texts = [(column.heading, *column.cells) for column in columns]
     return aligned(texts, [column.width for column in columns], [column.on_the_right for column in columns])
 
 
 def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
-    """Returns columns as a table for a terminal.
+    """Renders columns as a table for a terminal.
 
     Args:
         columns: The columns.
@@ -121,14 +121,14 @@ def drawn_table(columns: Sequence[Column], statuses: Sequence[str]) -> Table:
 
 
 def drawn_run(run: RunProgress, title: str, directory: str, now: float, console: Console) -> RenderableType:
-    """Returns the whole view of a run: heading, as many trials as fit, counts, and the best value.
+    """Renders the view of a run: heading, trials up to the terminal's height, counts, and the best value.
 
     Args:
         run: The run.
         title: Name of the run, in a few words.
-        directory: Its directory.
+        directory: The run's directory.
         now: The time.
-        console: The terminal that it has to fit.
+        console: The terminal, whose size limits the view.
     """
     heading = ", ".join(filter(None, [title, run.left_text(now), f"in {directory}"]))
     parts: list[RenderableType] = [_line(heading, "bold")]

@@ -16,12 +16,12 @@ from rlrun.league.scripted_opponent import BUILT_IN, names_script
 
 @dataclass(frozen=True)
 class Versus:
-    """Outcomes of games between a policy and an opponent.
+    """Match results (wins, draws, losses) of a policy against an opponent.
 
     Attributes:
         checkpoint: Checkpoint of the policy.
         against: The opponent: a checkpoint or a script.
-        sides: Wins, draws and losses of the policy, by the side that it played.
+        sides: Wins, draws and losses of the policy, by the side it played.
     """
 
     checkpoint: str
@@ -29,7 +29,7 @@ class Versus:
     sides: Mapping[str, Outcomes]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the outcomes as plain data."""
+        """Serializes the match results to plain data."""
         return {
             "checkpoint": self.checkpoint,
             "against": self.against,
@@ -38,7 +38,7 @@ class Versus:
         }
 
     def text(self) -> str:
-        """Returns the outcomes as a few lines of text."""
+        """Formats the match results as lines of text."""
         both = total(self.sides.values())
         parts = [counted(both.games, "game"), *_lines(both)]
         for side, own in self.sides.items():
@@ -47,7 +47,7 @@ class Versus:
 
 
 def _parts(own: Outcomes) -> dict[str, tuple[int, float, float]]:
-    """Returns for each outcome its number of games, and the 95 % interval of its share."""
+    """Number of games and 95 % confidence interval of the rate, for each outcome (win, draw, loss)."""
     numbers = {"wins": own.wins, "draws": own.draws, "losses": own.losses}
     return {ending: (number, *wilson_interval(number / own.games, own.games)) for ending, number in numbers.items()}
 
@@ -70,12 +70,12 @@ def _lines(own: Outcomes) -> list[str]:
 
 
 def opponent_named(against: str, runs_dir: Path, *, best: bool) -> str | Path:
-    """Returns the opponent that a user names: a scripted one, or the directory of a checkpoint.
+    """Resolves a name to an opponent: a scripted one, or the directory of a checkpoint.
 
     Args:
         against: A checkpoint, a run or a scripted opponent. A run with the name of a script is written as a path.
         runs_dir: The folder that holds the runs.
-        best: Whether a run means its best checkpoint and not its newest.
+        best: Whether a run resolves to its best checkpoint instead of its newest.
     """
     if names_script(against) and not Path(against).exists():
         return against

@@ -1,4 +1,4 @@
-"""Shows a run while it runs: a live view on a terminal, lines elsewhere; always on stderr."""
+"""Progress display of a running run on stderr: a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """A display of the progress of a run."""
+    """Interface of progress displays of a run."""
 
     def show(self, trial: TrialProgress) -> None:
         """Updates the display after a trial has changed."""
@@ -44,7 +44,7 @@ class View(Protocol):
 
 
 class RunWatcher:
-    """Watcher that shows the events of a run on stderr.
+    """Observer of a run that displays its events on stderr.
 
     The stream is a copy of stderr made at the start, because a run under Ray redirects the process's own stderr to a
     log. As a context manager it restores the terminal however the run ends.
@@ -60,20 +60,20 @@ class RunWatcher:
         self._run = RunProgress("", {})
 
     def __enter__(self) -> RunWatcher:
-        """Returns itself."""
+        """Enters the context; returns this watcher."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the view, and the stream if it is a copy."""
+        """Closes the view, and the copy of stderr if there is one."""
         self._close_view()
         if self._stream is not sys.stderr:
             with suppress(BrokenPipeError):
                 self._stream.close()
 
     def __call__(self, event: RunEvent) -> None:
-        """Shows one event."""
+        """Displays one event."""
         match event:
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}
@@ -125,7 +125,7 @@ class RunWatcher:
 
 
 def copy_of_stderr() -> TextIO:
-    """Returns a stream that still leads to the terminal after the process's stderr has been redirected."""
+    """Duplicates stderr as a stream to the terminal that is unaffected by later redirection of stderr."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, ValueError, io.UnsupportedOperation):  # a stream in memory has no descriptor to copy

@@ -1,1 +1,1 @@
-"""Ray on one machine or many: what trials need, and the code and files that travel between machines."""
+"""Ray on one or several machines: sessions, resources of trials, and transfer of code and files."""

@@ -1,8 +1,8 @@
-"""File server on the driver's node, for trials on machines that cannot see the run's directory.
+"""File server on the driver's node, for trials on machines without access to the run's directory.
 
 A small actor without CPUs writes the files of such trials into the run's directory, and reads the files from which they
-resume. A trial sends a list of operations, which are carried out in order. A checkpoint is collected under a temporary
-name and renamed, so it is there whole or not at all, as if the trial had written it itself.
+resume. A trial sends a list of operations, which are carried out in order. A checkpoint is assembled under a temporary
+name and renamed, so that the write is atomic, as for a local trial.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Operation:
     """One operation on a file or checkpoint in a trial's directory.
 
     Attributes:
-        kind: "replace" a file by `data`; "append" `data` to a file of which `offset` bytes are there; "part" adds
+        kind: "replace" a file by `data`; "append" `data` to a file of `offset` bytes; "part" adds
             `data` to a file in an unfinished copy; "commit" renames the unfinished copy `source` to `name`; "sync"
             flushes a file to disk (fsync); "remove" a file or a checkpoint, if it exists.
         name: Path of the file or checkpoint inside the trial's directory.
@@ -53,7 +53,7 @@ class Operation:
 
 
 class DriverFiles:
-    """Actor that reads and writes a run's directory for trials that cannot see it."""
+    """Ray actor that reads and writes a run's directory for trials on machines without access to it."""
 
     def __init__(self, run: str) -> None:
         self._run = Path(run)
@@ -61,21 +61,21 @@ class DriverFiles:
         self._lock = threading.Lock()
 
     def ready(self) -> None:
-        """Returns once the actor is constructed."""
+        """Readiness check: returns once the actor is constructed."""
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
-        """Makes the caller the only process whose writes to a trial are accepted.
+        """Grants the caller exclusive write access to a trial's directory.
 
         Args:
             trial: The trial's name.
-            by_force: Whether to take the trial from another claimant. A machine that counts as lost may still be
-                running the trial; its writes must be refused.
+            by_force: Whether to revoke another process's claim. A machine that counts as lost may still be
+                running the trial; its writes must be rejected.
 
         Returns:
-            A token that the caller passes with each write; None while another process has the trial.
+            A token that the caller passes with each write; None while another process holds the claim.
 
         Raises:
-            UsageError: If it would be taken by force from a living process that sees the directory.
+            UsageError: If the holder is a living process with access to the directory.
         """
         with self._lock:
             directory = self._claims[trial][1] if trial in self._claims else TrialDirectory(self._run / trial)
@@ -95,18 +95,18 @@ class DriverFiles:
             return claim
 
     def release(self, trial: str, claim: str | None = None) -> None:
-        """Lets others claim a trial.
+        """Releases the claim of a trial, for other processes.
 
         Args:
             trial: The trial's name.
-            claim: The token of the claim to release; another process's claim is left. None for any claim.
+            claim: Token of the claim; other claims are not released. None for any claim.
         """
         with self._lock:
             if trial in self._claims and claim in (None, self._claims[trial][0]):
                 self._claims.pop(trial)[1].release()
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
-        """Carries out operations in a trial's directory, in order.
+        """Applies file operations to a trial's directory, in order.
 
         Raises:
             TrainingFailed: If another process has claimed the trial since.
@@ -119,9 +119,9 @@ class DriverFiles:
             _carry_out(self._run / trial, operation)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
-        """Returns the files that a trial resumes from: (path inside its directory, size in bytes).
+        """Lists the files required to resume a trial: (path inside the trial's directory, size in bytes).
 
-        They hold all files of the newest valid checkpoint and of newer, damaged ones. Of older checkpoints they hold
+        The list has all files of the newest valid checkpoint and of newer, damaged ones. Of older checkpoints it has
         only the manifest, by which the store decides which checkpoints to keep.
         """
         directory = self._run / trial
@@ -137,7 +137,7 @@ class DriverFiles:
         return [(name, (directory / name).stat().st_size) for name in files]
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """Returns the files of a checkpoint: (path inside it, size in bytes); [] if there is no checkpoint.
+        """Lists the files of a checkpoint: (path inside the checkpoint, size in bytes); [] if there is no checkpoint.
 
         Args:
             path: The checkpoint's directory, absolute or inside the run's directory.
@@ -148,12 +148,12 @@ class DriverFiles:
         return [(name, (directory / name).stat().st_size) for name in files_of_checkpoint(directory)]
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Returns a piece of a file, which is shorter at the file's end.
+        """Reads a chunk of a file; the last chunk may be shorter.
 
         Args:
             path: The file, absolute or inside the run's directory.
-            offset: Position of the piece in the file.
-            size: Its length in bytes.
+            offset: Offset of the chunk in the file, in bytes.
+            size: Length of the chunk in bytes.
         """
         with (self._run / path).open("rb") as file:
             file.seek(offset)
@@ -167,7 +167,7 @@ class RemoteFiles:
         name: The actor's name, as `start_driver_files` returned it.
 
     Raises:
-        TrainingFailed: If the actor is gone, and the driver with it.
+        TrainingFailed: If the actor, and so the driver, has died.
     """
 
     def __init__(self, name: str) -> None:
@@ -221,7 +221,7 @@ class RemoteFiles:
 
 
 RunFiles = DriverFiles | RemoteFiles
-"""Access to a run's directory: in this process, or through the actor."""
+"""Access to a run's directory: local in this process, or remote through the actor."""
 
 
 def start_driver_files(run: Path) -> tuple[str, Any]:
@@ -231,10 +231,10 @@ def start_driver_files(run: Path) -> tuple[str, Any]:
         run: The run's directory.
 
     Returns:
-        Its name, by which trials find it, and Ray's handle.
+        Name of the actor, by which trials find it, and Ray's handle.
 
     Raises:
-        UsageError: If the cluster cannot start it. A cluster without a token cannot: this process refuses its calls.
+        UsageError: If the cluster cannot start the actor, as a cluster without a token, whose calls are rejected here.
     """
     import ray
     from ray.exceptions import RayError
@@ -288,7 +288,7 @@ def _carry_out(directory: Path, operation: Operation) -> None:
 
 
 def _write_at(path: Path, offset: int, data: bytes) -> None:
-    """Writes a piece at its position; a piece that is sent twice, because the answer got lost, changes nothing."""
+    """Idempotent write of a chunk at an offset; a chunk sent twice after a lost reply has no further effect."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         there = file.seek(0, os.SEEK_END)

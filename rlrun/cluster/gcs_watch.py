@@ -1,4 +1,4 @@
-"""Watch of the gcs_server of a Ray that this process has started; without that server calls to Ray hang."""
+"""Watchdog for the gcs_server of a Ray started by this process; without this server calls to Ray hang."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LOOK_EVERY_S = 0.5
 
 
 class GcsWatch:
-    """Thread that calls a function once the gcs_server has died.
+    """Watchdog thread: calls a function when the gcs_server has died.
 
     Most calls to Ray then hang and ignore signals. After `RAY_gcs_rpc_server_reconnect_timeout_s` (60 s) Ray ends this
     process without a message.
 
     Args:
-        lost: The function to call.
+        lost: Callback for the death of the server.
     """
 
     def __init__(self, lost: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ class GcsWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the watch; to be called before Ray is stopped, so that the stop is not taken for a crash."""
+        """Stops the watchdog; to be called before Ray's shutdown, which would count as a crash."""
         self._closed.set()
         self._thread.join()
 
@@ -43,7 +43,7 @@ class GcsWatch:
 
 
 def end_processes() -> None:
-    """Kills the processes of the Ray that this process started, without a call to it, and removes its folder."""
+    """Kills the processes of the Ray started by this process, without calls to Ray, and removes the session folder."""
     from ray._private import worker
 
     worker._global_node.kill_all_processes(check_alive=False)

@@ -1,4 +1,4 @@
-"""Starts, joins and stops Ray: with its own output off and its token on, so that no process outlives the run."""
+"""Lifecycle of Ray: start, join and stop, without Ray's output and with its auth token; no process outlives the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OBJECT_STORE_MAX_BYTES = 2 * 2**30
 OBJECT_STORE_MIN_BYTES = 100 * 2**20
 
 CONNECT_TIMEOUT_S = 10.0
-"""Seconds that a cluster may take to accept a connection."""
+"""Timeout in seconds for the connection to a cluster."""
 
 # Environment variables that Ray and Tune read; those that the user has set are kept.
 SWITCHES = {
@@ -42,7 +42,7 @@ SWITCHES = {
 
 
 class RaySession:
-    """Context manager for Ray, which is started or joined by `start` and stopped or left at the end.
+    """Context manager for Ray: `start` starts or joins Ray, the exit stops or leaves Ray.
 
     A Ray that the process has already started or joined is used and left running. With an address the cluster there is
     joined, and the user's own modules are shipped to its machines. Otherwise a private Ray is started on this machine.
@@ -53,7 +53,7 @@ class RaySession:
         trials: The trials.
         address: A Ray cluster's address, or None.
         experiments: The experiments of the trials, whose modules are shipped to a cluster.
-        lost: Called from another thread if the gcs_server of a Ray that was started here dies.
+        lost: Callback, in another thread, for the death of the gcs_server of a Ray started here.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RaySession:
         self._code: dict[str, Any] = {}
 
     def __enter__(self) -> RaySession:
-        """Finds the modules that will be shipped; starts nothing yet."""
+        """Collects the modules to ship; does not start Ray yet."""
         if self._address is not None:
             self._code = code_environment(self._experiments)
         return self
@@ -81,18 +81,18 @@ class RaySession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops or leaves Ray, as `close` does."""
+        """Stops or leaves Ray by `close`."""
         self.close()
 
     def start(self, say: Callable[[str], object] = warnings.warn) -> None:
-        """Starts or joins Ray, unless this session has done so.
+        """Starts or joins Ray; no effect in a session that has already done so.
 
         Args:
-            say: Called with a sentence if the start takes unusually long.
+            say: Callback with a message if the start is unusually slow.
 
         Raises:
             EnvironmentUnusable: If Ray does not start.
-            UsageError: If a trial can never get its resources here, or there is no cluster at the address.
+            UsageError: If a trial's resources can never be provided, or there is no cluster at the address.
         """
         if self._started:
             return
@@ -119,7 +119,7 @@ class RaySession:
 
     @property
     def spans_machines(self) -> bool:
-        """Whether trials may run on other machines than this one; on a joined cluster always, since it may grow."""
+        """Whether trials may run on other machines; always True on a joined cluster, which may grow."""
         return self._address is not None or len(cluster_capacity("").cpus) > 1
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class RaySession:
 
 
 def has_ended() -> bool:
-    """Whether this machine's node of the Ray that this process belongs to is dead; calls to Ray do not fail then."""
+    """Whether the node of this process's Ray on this machine is dead, a state in which calls to Ray raise no error."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -140,12 +140,12 @@ def has_ended() -> bool:
 
 
 def end_of_ray(server: str) -> RayEnded:
-    """Returns the error of a run whose Ray has lost one of its servers on this machine."""
+    """Error for a run after the death of a Ray server on this machine."""
     return RayEnded(f"Ray has ended on this machine while trials ran: its {server} was killed or has crashed")
 
 
 def belongs_to_ray() -> bool:
-    """Whether this process has started or joined a Ray; does not import it."""
+    """Whether this process has started or joined Ray; does not import ray."""
     if "ray" not in sys.modules:
         return False
     import ray
@@ -154,7 +154,7 @@ def belongs_to_ray() -> bool:
 
 
 def warn_if_open_to_everyone() -> None:
-    """Warns where the user has turned Ray's token off."""
+    """Warns if the user has disabled Ray's token authentication."""
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         warnings.warn(
             "RAY_AUTH_MODE=disabled: anyone who can reach this machine's ports can run code in this run", stacklevel=2
@@ -162,10 +162,10 @@ def warn_if_open_to_everyone() -> None:
 
 
 def cluster_capacity(place: str) -> Capacity:
-    """Returns the CPUs and GPUs of the living nodes of the Ray that this process belongs to.
+    """CPUs and GPUs of the living nodes of this process's Ray cluster.
 
     Args:
-        place: Name of that Ray in a message.
+        place: Name of the cluster in messages.
     """
     import ray
 
@@ -179,10 +179,10 @@ def cluster_capacity(place: str) -> Capacity:
 
 
 def _join(address: str, code: dict[str, Any]) -> None:
-    """Joins a cluster, and ships code to its machines.
+    """Joins a Ray cluster, and ships the user's modules to all machines.
 
     Raises:
-        UsageError: If there is none, or it refuses us.
+        UsageError: If there is no cluster, or the connection is rejected.
     """
     import ray
     from ray.exceptions import RayError
@@ -197,10 +197,10 @@ def _join(address: str, code: dict[str, Any]) -> None:
 
 
 def demand_cluster(address: str) -> None:
-    """Refuses an address that certainly cannot be joined; Ray itself would keep trying for a long time.
+    """Raises an error early for an unreachable cluster address, which Ray itself would retry for a long time.
 
     Raises:
-        UsageError: If nothing listens there, this process has no token, or it is an address of Ray Client.
+        UsageError: If no server listens there, this process has no token, or the address is of Ray Client.
     """
     if address.startswith("ray://"):
         raise UsageError(
@@ -230,7 +230,7 @@ def demand_cluster(address: str) -> None:
 
 
 def _object_store_bytes() -> int:
-    """Returns the size of the object store: a share of the memory, limited by the free space of /dev/shm."""
+    """Size of Ray's object store in bytes: a fraction of the memory, limited by the free space of /dev/shm."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     shared = Path("/dev/shm")
     room = shutil.disk_usage(shared).free if shared.is_dir() else memory

@@ -1,4 +1,4 @@
-"""CPUs and GPUs of a trial, and whether a machine or cluster can ever provide them."""
+"""Resource requirements (CPUs, GPUs) of trials, and feasibility on a machine or cluster."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rlrun.spec.experiment import TrialSpec
 
 @dataclass(frozen=True)
 class TrialResources:
-    """CPUs and GPUs that a trial holds while it runs.
+    """CPUs and GPUs allocated to a running trial.
 
     Attributes:
-        cpus: CPUs of the trial's own process, which learns and samples unless learners and workers do.
+        cpus: CPUs of the trial's own process, which learns and samples without remote learners and workers.
         gpus: GPUs of the trial's own process.
-        num_workers: Number of rollout workers in processes of their own.
-        cpus_per_worker: CPUs of each of them.
-        num_learners: Number of learners in processes of their own, of all policies.
-        cpus_per_learner: CPUs of each of them; where policies differ, of the largest.
-        gpus_per_learner: GPUs of each of them; where policies differ, of the largest.
+        num_workers: Number of remote rollout workers.
+        cpus_per_worker: CPUs of each rollout worker.
+        num_learners: Number of remote learners of all policies.
+        cpus_per_learner: CPUs of each learner; the maximum over policies.
+        gpus_per_learner: GPUs of each learner; the maximum over policies.
     """
 
     cpus: float
@@ -38,7 +38,7 @@ class TrialResources:
 
     @classmethod
     def of(cls, trial: TrialSpec) -> TrialResources:
-        """Returns the resources of a trial."""
+        """Computes the resource requirements of a trial."""
         sampling, settings = trial.config, list(trial.settings.values())
         elsewhere = [config for config in settings if config.num_learners]
         return cls(
@@ -53,16 +53,16 @@ class TrialResources:
 
     @property
     def total_cpus(self) -> float:
-        """CPUs of the trial's process, its workers and its learners."""
+        """Total CPUs of the trial's process, rollout workers and learners."""
         return self.cpus + self.num_workers * self.cpus_per_worker + self.num_learners * self.cpus_per_learner
 
     @property
     def total_gpus(self) -> float:
-        """GPUs of the trial's process and its learners."""
+        """Total GPUs of the trial's process and learners."""
         return self.gpus + self.num_learners * self.gpus_per_learner
 
     def bundles(self) -> list[dict[str, float]]:
-        """Returns the bundles of Ray's placement group: the trial's process, then each learner, then each worker."""
+        """Bundles of Ray's placement group: the trial's process, then each learner, then each rollout worker."""
         return [
             _bundle(self.cpus, self.gpus),
             *([_bundle(self.cpus_per_learner, self.gpus_per_learner)] * self.num_learners),
@@ -82,14 +82,14 @@ class TrialResources:
 
 @dataclass(frozen=True)
 class Capacity:
-    """CPUs and GPUs of a machine or cluster.
+    """Capacity of a machine or cluster: CPUs and GPUs of each node.
 
     Attributes:
         cpus: CPUs of each node.
         gpus: GPUs of each node.
-        place: Its name in a message: "this machine" or "the cluster at 10.0.0.1:6379".
-        shares_trial_cpu: Whether a trial's own process may run on the CPUs of its workers and learners. On one's own
-            machine it does, as it mostly waits for them; on a cluster, which others use too, it does not.
+        place: Name of the machine or cluster in messages: "this machine" or "the cluster at 10.0.0.1:6379".
+        shares_trial_cpu: Whether a trial's own process may share the CPUs of its workers and learners. True on a
+            single machine, where the process is mostly idle; False on a cluster, which other users share.
     """
 
     cpus: tuple[float, ...]
@@ -104,15 +104,15 @@ class Capacity:
         return f"{has} on {nodes}" if len(self.cpus) > 1 else has
 
     def fits(self, needs: TrialResources) -> bool:
-        """Whether a trial can run here when nothing else does.
+        """Whether a trial fits the total capacity, without other load.
 
-        On one's own machine the workers and learners together must fit its CPUs, and the trial's own process by
-        itself. On a cluster all processes must fit together, each of them on one node.
+        On a single machine the workers and learners together must fit its CPUs, and separately the trial's own
+        process. On a cluster all processes must fit together, each of them on one node.
         """
         return needs.num_workers <= self.room_for_workers(needs)
 
     def room_for_workers(self, needs: TrialResources) -> float:
-        """Returns the number of a trial's workers that fit with its own process and learners; -1 if those do not."""
+        """Maximum number of rollout workers next to a trial's process and learners; -1 if these alone do not fit."""
         room = -1.0
         each = needs.cpus_per_worker
         for left in self._cpus_left(needs, needs.num_learners):
@@ -120,12 +120,12 @@ class Capacity:
         return room
 
     def room_for_learners(self, needs: TrialResources) -> int:
-        """Returns the number of a trial's learners that fit with its own process; -1 if that does not fit."""
+        """Maximum number of learners next to a trial's own process; -1 if the process alone does not fit."""
         fitting = [number for number in range(needs.num_learners + 1) if any(self._cpus_left(needs, number))]
         return max(fitting, default=-1)
 
     def _cpus_left(self, needs: TrialResources, num_learners: int) -> Iterator[list[float]]:
-        """Yields the CPUs that each node has left for workers, once for each possible node of the trial's process."""
+        """Yields the remaining CPUs of each node for workers, for each possible node of the trial's process."""
         for node, (cpus, gpus) in enumerate(zip(self.cpus, self.gpus, strict=True)):
             if needs.cpus > cpus or needs.gpus > gpus:
                 continue
@@ -137,7 +137,7 @@ class Capacity:
 
 
 def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> bool:
-    """Takes the resources of one learner from the node with most free CPUs that has room; returns whether one had."""
+    """Allocates one learner on the feasible node with most free CPUs; returns False without such a node."""
     fitting = [
         node
         for node, (free, free_gpus) in enumerate(zip(cpus, gpus, strict=True))
@@ -152,14 +152,14 @@ def _take_place(needs: TrialResources, cpus: list[float], gpus: list[float]) -> 
 
 
 def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
-    """Refuses trials whose resources can never be provided, and which would wait for ever.
+    """Raises an error for a trial with infeasible resources, which would be pending for ever.
 
     Args:
         trials: The trials about to run.
         capacity: The machine or cluster.
 
     Raises:
-        UsageError: With the first such trial and the numbers.
+        UsageError: If a trial is infeasible; the message has the first such trial and the numbers.
     """
     unfit = [trial for trial in trials if not capacity.fits(TrialResources.of(trial))]
     if not unfit:
@@ -170,7 +170,7 @@ def check_fits(trials: Iterable[TrialSpec], capacity: Capacity) -> None:
 
 
 def machine_capacity(needs_gpus: bool) -> Capacity:
-    """Returns the CPUs and GPUs of this machine that this process may use.
+    """Capacity of this machine: CPUs and GPUs available to this process.
 
     Args:
         needs_gpus: Whether a trial needs a GPU; torch is imported to count them only then.
@@ -184,7 +184,7 @@ def machine_capacity(needs_gpus: bool) -> Capacity:
 
 
 def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
-    """Returns the number of CPUs to start a private Ray with: the cores, or those of the largest trial.
+    """Number of CPUs for a private Ray: the maximum of the machine's cores and the largest trial's CPUs.
 
     Args:
         trials: The trials that will run; each fits the machine.
@@ -194,7 +194,7 @@ def ray_cpus(trials: Sequence[TrialSpec], cores: int) -> float:
 
 
 def machine_cpus() -> int:
-    """Returns the cores that this process may use, by its affinity and its container's quota."""
+    """Number of cores available to this process, by CPU affinity and the container's quota."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no affinity
@@ -204,7 +204,7 @@ def machine_cpus() -> int:
 
 
 def container_quota(cpu_max: Path) -> float | None:
-    """Returns the number of CPUs in cgroup v2's "QUOTA PERIOD" (microseconds) of a container; None for no limit."""
+    """Parses the CPU limit of a container in cgroup v2's "QUOTA PERIOD" (microseconds); None for no limit."""
     try:
         quota, period = cpu_max.read_text().split()
     except (OSError, ValueError):
@@ -213,7 +213,7 @@ def container_quota(cpu_max: Path) -> float | None:
 
 
 def _advice(needs: TrialResources, capacity: Capacity) -> str:
-    """Returns which settings to lower, and to what."""
+    """Advice on the settings to lower, with feasible values."""
     if needs.gpus > max(capacity.gpus, default=0) or needs.total_gpus > sum(capacity.gpus):
         return "; lower num_gpus"
     room = capacity.room_for_workers(needs)

@@ -1,6 +1,6 @@
-"""Ships the user's own modules to the machines of a cluster.
+"""Code shipping: the user's own modules for the machines of a Ray cluster.
 
-Shipped are the modules that experiments name (``env: my_lab.room:Room``) and those that they import, directly or not,
+The shipped modules are those that experiments name (``env: my_lab.room:Room``) and all their transitive imports,
 also inside functions. They are shipped as whole packages with the data in them, or as single modules. Installed
 packages, rlrun among them, are not shipped and must be installed on all machines.
 """
@@ -23,7 +23,7 @@ from rlrun.registry import algorithm_class
 from rlrun.spec.experiment import Experiment
 
 MAX_BYTES = 100 * 2**20
-"""Largest size of a package in bytes; a larger one holds data sets besides its code."""
+"""Maximum size of a shipped package in bytes; a larger package must contain data sets."""
 
 LEFT_OUT = ("__pycache__", ".?*")
 """Patterns of files that are not shipped: caches and hidden files. ``.*`` would match the package's own folder."""
@@ -32,13 +32,13 @@ _IMPORT_PATH = re.compile(r"([A-Za-z_]\w*)(\.\w+)*:[A-Za-z_]")
 
 
 def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
-    """Returns Ray's ``runtime_env`` that ships the user's own modules to every machine; {} if all are installed.
+    """Builds Ray's ``runtime_env`` that ships the user's own modules to every machine; {} if all are installed.
 
     Args:
         experiments: The experiments that will run.
 
     Raises:
-        UsageError: If a package is too large to be code only.
+        UsageError: If a package exceeds the maximum size.
     """
     modules = user_modules(experiments)
     for name, path in modules.items():
@@ -52,7 +52,7 @@ def code_environment(experiments: Iterable[Experiment]) -> dict[str, Any]:
 
 
 def user_modules(experiments: Iterable[Experiment]) -> dict[str, Path]:
-    """Returns the top-level modules that experiments need and that are not installed: name -> folder or file."""
+    """Finds the top-level modules that experiments import and that are not installed: name -> folder or file."""
     found: dict[str, Path] = {}
     wanted = sorted({name for experiment in experiments for name in _named(experiment)})
     seen = set(wanted)
@@ -90,7 +90,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def _path_of(name: str) -> Path | None:
-    """Returns the folder or file of a top-level module, None if it has none or is no Python file."""
+    """Folder or file of a top-level module, None without a Python source."""
     if name in sys.builtin_module_names or name == "__main__":
         return None
     try:
@@ -111,7 +111,7 @@ def _is_installed(path: Path) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    """Returns the files of a module: the file itself, or those in its folder without caches and hidden files."""
+    """Lists the files of a module: a single file, or a package's files without caches and hidden files."""
     if path.is_file():
         return [path]
     left_out = ("__pycache__", ".")
@@ -123,7 +123,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _imported(file: Path) -> set[str]:
-    """Returns the names of the top-level modules that a file imports anywhere; none if it cannot be parsed."""
+    """Parses a file for the names of imported top-level modules; none after a syntax error."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

@@ -1,8 +1,8 @@
-"""Working directory of a trial's process: inside the run's directory, or a mirror of it on another machine.
+"""Working directory of a trial's process: local inside the run's directory, or a mirror on another machine.
 
 On one machine, and on a file system that all machines share, trials write into the run's directory (`TrialPlace`). On
-another machine a trial works in a folder of its own (`TrialMirror`), which is filled with the files that it resumes
-from. After each step its changes are sent to the run's directory on the driver's disk, which is always complete.
+another machine a trial works in a mirror (`TrialMirror`), initialized with the files required for a resume. After each
+step the changes are sent to the run's directory on the driver's disk, which is always complete.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from rlrun.trial.results import CSV_FILE, RESULT_FILE
 from rlrun.trial.trial_directory import CLAIM_TIMEOUT_S, ERROR_FILE, TRIAL_FILE
 
 SCRATCH_VARIABLE = "RLRUN_SCRATCH"
-"""Environment variable with a folder on a node in which its trials work, even if they see the run's directory."""
+"""Environment variable for a scratch folder on a node; forces mirrors even if the run's directory is accessible."""
 
 PIECE_BYTES = 4 * 2**20
-"""Size of the pieces in which files are sent, so that one trial's large checkpoint does not block the others."""
+"""Chunk size of file transfers; chunks prevent that a trial's large checkpoint blocks other trials."""
 
 _TOKEN_FILE = ".token"
 _PREFIX = "rlrun-trial-"
@@ -42,7 +42,7 @@ _LOCK_FILE = ".lock"
 
 
 class TrialPlace:
-    """Working directory of one trial: its own in the run's, which this process sees, so that nothing is copied.
+    """Working directory of one trial inside the accessible run's directory, without copies.
 
     Attributes:
         directory: The trial's directory for the process that runs it.
@@ -58,15 +58,15 @@ class TrialPlace:
         """Copies the trial's changes since the last push into the run's directory."""
 
     def fetch(self, checkpoint: Path) -> Path:
-        """Returns this machine's path of a checkpoint, which is copied here if need be.
+        """Local path of a checkpoint, which is copied to this machine if necessary.
 
         Args:
-            checkpoint: Its path on the driver's machine.
+            checkpoint: Path of the checkpoint on the driver's machine.
         """
         return checkpoint
 
     def with_driver_paths(self, text: str) -> str:
-        """Returns a text in which paths of this machine are replaced by those of the driver's."""
+        """Replaces this machine's paths in a text by the driver's paths."""
         return text
 
     def close(self) -> None:
@@ -74,10 +74,10 @@ class TrialPlace:
 
 
 def leave_token(run: Path) -> str:
-    """Writes a random text into a run's directory, by which any process can check whether it sees the directory.
+    """Writes a random token into a run's directory, by which other processes check their access to the directory.
 
     Returns:
-        The text.
+        The token.
     """
     token = secrets.token_hex(16)
     write_file(run / _TOKEN_FILE, token.encode())
@@ -85,7 +85,7 @@ def leave_token(run: Path) -> str:
 
 
 def sees(run: Path, token: str) -> bool:
-    """Whether this process sees a run's directory, and not another directory of the same path."""
+    """Whether this process has access to a run's directory, verified by the token."""
     try:
         return (run / _TOKEN_FILE).read_text() == token
     except OSError:
@@ -93,16 +93,16 @@ def sees(run: Path, token: str) -> bool:
 
 
 def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
-    """Returns the working directory in which this process is to run a trial.
+    """Opens the working directory of a trial: local if the run's directory is accessible, else a mirror.
 
     Args:
         run: Path of the run's directory on the driver's machine.
         trial: The trial's name.
-        token: The text that `leave_token` wrote there.
+        token: The token that `leave_token` wrote there.
         disk: Name of the actor of `start_driver_files`; "" if there is none.
 
     Raises:
-        UsageError: If this process does not see the run's directory and there is no actor.
+        UsageError: If this process has no access to the run's directory and there is no actor.
     """
     remote = RemoteFiles(disk) if disk else None
     scratch = os.environ.get(SCRATCH_VARIABLE)
@@ -117,16 +117,16 @@ def open_place(run: Path, trial: str, token: str, disk: str) -> TrialPlace:
 
 
 class TrialMirror(TrialPlace):
-    """Mirror of a trial's directory on a machine that does not see the run's; claims the trial when it is made.
+    """Mirror of a trial's directory on a machine without access to the run's directory; claims the trial.
 
-    Its root folder holds each file under the absolute path that it has on the driver's disk. So a path here is one of
-    the driver's below the root.
+    The root folder contains each file under its absolute path on the driver's disk. So a local path is a driver's path
+    below the root.
 
     Args:
         disk: Access to the run's directory.
         run: Path of the run's directory on the driver's machine.
         trial: The trial's name.
-        scratch: Folder on this machine in which the mirror is made.
+        scratch: Folder on this machine in which the mirror is created.
     """
 
     is_copied = True
@@ -154,11 +154,11 @@ class TrialMirror(TrialPlace):
         """Copies the trial's changes since the last push into the run's directory.
 
         Result rows are sent before the checkpoint that follows them, checkpoints before the trial's record that names
-        them, and removals last. So a kill at any moment leaves there what a kill of the trial itself would have left.
+        them, and removals last. So a kill at any time has the effect of a kill of a local trial.
 
         Raises:
             OutOfResources: If the driver's disk is full.
-            TrainingFailed: If the driver is gone, or the trial was restarted elsewhere.
+            TrainingFailed: If the driver has died, or the trial was restarted elsewhere.
         """
         now = items_of(self.directory)
         changed = [name for name, item in now.items() if self._sent.get(name) != item]
@@ -179,13 +179,13 @@ class TrialMirror(TrialPlace):
 
     @override
     def fetch(self, checkpoint: Path) -> Path:
-        """Copies a checkpoint from the driver's disk, and removes the one of another trial that was fetched before.
+        """Copies a checkpoint from the driver's disk, and removes the previously fetched one of another trial.
 
         Args:
-            checkpoint: Its path on the driver's machine.
+            checkpoint: Path of the checkpoint on the driver's machine.
 
         Returns:
-            Its path here. If the driver has removed the checkpoint, nothing is there, and reading it raises.
+            Local path. If the driver has removed the checkpoint, the path is empty and loading raises an error.
         """
         here, there = self._here(checkpoint), self._there(checkpoint)
         files = self._disk.checkpoint(there)
@@ -219,7 +219,7 @@ class TrialMirror(TrialPlace):
         return self._root / str(path.absolute()).lstrip("/")
 
     def _there(self, path: Path) -> str:
-        """Returns a path of the driver's as `RunFiles` takes it: relative to the run's directory if it is inside."""
+        """Converts a driver's path for `RunFiles`: relative to the run's directory if inside."""
         return str(path.relative_to(self._run) if path.is_relative_to(self._run) else path.absolute())
 
     def _pull(self) -> None:
@@ -237,7 +237,7 @@ class TrialMirror(TrialPlace):
                 file.write(self._disk.read(self._there(path), offset, min(PIECE_BYTES, size - offset)))
 
     def _fetch_beginning(self) -> None:
-        """Fetches the checkpoint of another run whose weights the trial starts from, unless it has one of its own."""
+        """Fetches the initial checkpoint from another run (warm start), unless the trial has a checkpoint."""
         record = self.directory / TRIAL_FILE
         data = json.loads(record.read_bytes()) if record.exists() else {}
         start = data.get("from_checkpoint")
@@ -263,7 +263,7 @@ class TrialMirror(TrialPlace):
             yield Operation("remove", name)
 
     def _copy(self, name: str, files: list[str]) -> Iterator[Operation]:
-        """Yields operations that collect a file or directory under a temporary name and then rename it."""
+        """Yields operations for an atomic copy of a file or directory: chunks under a temporary name, then a rename."""
         partial = str(partial_name(Path(name)))
         for file in files:
             inside = f"{partial}/{file}" if file else partial
@@ -274,9 +274,9 @@ class TrialMirror(TrialPlace):
         yield Operation("commit", name, source=partial)
 
     def _append(self, name: str, item: Item) -> Iterator[Operation]:
-        """Yields operations with the bytes added to a growing file, or with all of it if it is a new file.
+        """Yields operations with the appended bytes of a growing file, or with all bytes of a new file.
 
-        The inode number of a file that is held open is not reused, so the same number means the same file.
+        The inode number of an open file is not reused, so equal numbers identify one file.
         """
         before = self._sent.get(name)
         descriptor = self._appended.get(name)
@@ -294,7 +294,7 @@ class TrialMirror(TrialPlace):
             offset += len(piece)
 
     def _for_driver(self, name: str, data: bytes) -> bytes:
-        """Returns the contents of a small file, with the driver's paths in the files that hold paths."""
+        """Content of a small file, with local paths replaced by the driver's paths."""
         if name not in (TRIAL_FILE, ERROR_FILE):
             return data
         return with_new_digest(data.replace(str(self._root).encode(), b""))
@@ -305,7 +305,7 @@ def _is_appended(name: str) -> bool:
 
 
 def _claimed(disk: RunFiles, trial: str) -> str:
-    """Claims a trial, by force once another process has not released it for `CLAIM_TIMEOUT_S`."""
+    """Claims a trial; revokes another process's claim after `CLAIM_TIMEOUT_S`."""
     deadline = time.monotonic() + CLAIM_TIMEOUT_S
     while True:
         claim = disk.claim(trial, by_force=time.monotonic() >= deadline)
@@ -315,10 +315,10 @@ def _claimed(disk: RunFiles, trial: str) -> str:
 
 
 def _new_root(scratch: Path) -> tuple[Path, int]:
-    """Makes a trial's folder, locked for as long as this process lives.
+    """Creates a trial's scratch folder, locked during the lifetime of this process.
 
     Returns:
-        The folder, and the lock's descriptor.
+        The folder, and the file descriptor of the lock.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     unlocked = Path(tempfile.mkdtemp(prefix=".rlrun-", dir=scratch.resolve()))
@@ -328,7 +328,7 @@ def _new_root(scratch: Path) -> tuple[Path, int]:
 
 
 def _remove_abandoned(scratch: Path) -> None:
-    """Removes the folders of trials whose processes were killed on this machine."""
+    """Removes scratch folders of killed trial processes on this machine."""
     for folder in scratch.glob(f"{_PREFIX}*"):
         try:
             os.close(_lock(folder))

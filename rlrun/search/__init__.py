@@ -1,1 +1,1 @@
-"""Searchers and scheduling rules, and their records in a run's directory."""
+"""Hyperparameter search: searchers, scheduling rules, and records of both in a run's directory."""

@@ -1,7 +1,7 @@
-"""A scheduler's decisions to stop trials, recorded before they are carried out.
+"""Write-ahead log of a scheduler's early-stopping decisions.
 
-They are in ``decisions.jsonl`` in the run's directory: a trial there is over, even if its own trial.json has
-another status after a kill.
+The log is ``decisions.jsonl`` in the run's directory. A trial in the log has ended, even if trial.json has another
+status after a kill.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ DECISIONS_FILE = "decisions.jsonl"
 
 @dataclass(frozen=True)
 class StopDecision:
-    """A scheduler's decision to stop a trial.
+    """Early-stopping decision of a scheduler on one trial.
 
     Attributes:
         trial: Name of the trial.
-        time: Its progress, in the scheduler's time attribute.
+        time: Progress of the trial, in the scheduler's time attribute.
         score: The scheduler's metric at that time, as reported; None if there was none.
-        reason: The reason for users.
+        reason: Reason for the decision, as a message to users.
     """
 
     trial: str
@@ -39,7 +39,7 @@ _DECISION = TypeAdapter(StopDecision)
 
 
 def append_stop(run: Path, decision: StopDecision) -> None:
-    """Appends a decision durably.
+    """Appends an early-stopping decision to the log, synced to disk.
 
     Raises:
         OutOfResources: The disk is full.
@@ -48,5 +48,5 @@ def append_stop(run: Path, decision: StopDecision) -> None:
 
 
 def read_stops(run: Path) -> dict[str, StopDecision]:
-    """Reads the decisions by trial; a line that a kill has truncated is skipped."""
+    """Loads the early-stopping decisions by trial; a line truncated by a kill is skipped."""
     return {decision.trial: decision for decision in read_lines(Path(run) / DECISIONS_FILE, _DECISION)}

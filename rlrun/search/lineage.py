@@ -1,8 +1,7 @@
-"""The lineage of populations: who copied whom at which generation, with which settings, and the checkpoints for it.
+"""Lineage of populations (PBT): parents and hyperparameters of members by generation, and the checkpoints to copy.
 
-``lineage.jsonl`` has a line for each decision, appended and synced before it is carried out: after a kill the same
-decision is carried out again. ``generations/<trial>/<generation>`` is the checkpoint with which a member reached a
-generation, for as long as another member may have to copy it.
+``lineage.jsonl`` is a write-ahead log with a line for each decision: after a kill the logged decision is carried out.
+``generations/<trial>/<generation>`` is a member's checkpoint at a generation, kept while another member may copy it.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ How = Literal["initial", "kept", "perturbed", "resampled", "mixed", "modelled"]
 
 @dataclass(frozen=True)
 class MemberRecord:
-    """One member of a population at one generation.
+    """State of one population member at one generation.
 
     Attributes:
         trial: Name of the trial.
         score: The metric at the generation, as reported; None if it had none or had diverged.
         env_steps: Env steps at the generation.
-        how: How its settings changed: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
+        how: Change of the hyperparameters: kept, perturbed, resampled, mixed (some perturbed, others resampled), or
             modelled (chosen by a model); initial at generation 0.
-        parent: The trial whose weights it copies, None if it keeps its own.
+        parent: The trial whose weights are copied, None for the member's own weights.
         parent_generation: The generation of the parent's checkpoint, None without a parent.
-        params: Its settings after the generation, by path below `config`.
+        params: Hyperparameters of the member after the generation, by path below `config`.
     """
 
     trial: str
@@ -54,11 +53,11 @@ class MemberRecord:
 
 @dataclass(frozen=True)
 class Generation:
-    """One decision: on all members of a population, or on a single one in an asynchronous population.
+    """Exploit-and-explore decision on all members of a population, or on one member if asynchronous.
 
     Attributes:
         population: The population's seed.
-        generation: Its number, from 0 for the start; generation g is after g intervals of env steps.
+        generation: Number of the generation, 0 at the start; generation g is after g intervals of env steps.
         members: The members, in the order of the trials.
     """
 
@@ -71,18 +70,18 @@ _GENERATION = TypeAdapter(Generation)
 
 
 class Lineage:
-    """Reads and writes the lineage of a run's populations.
+    """Log and checkpoint store for the lineage of a run's populations.
 
     Attributes:
         run: The run's directory.
     """
 
     def __init__(self, run: Path) -> None:
-        """Refers to a run's directory, which may be empty."""
+        """Initializes from a run's directory, which may be empty."""
         self.run = Path(run)
 
     def append(self, generation: Generation) -> None:
-        """Appends a decision durably.
+        """Appends a decision to the log, synced to disk.
 
         Raises:
             OutOfResources: The disk is full.
@@ -90,7 +89,7 @@ class Lineage:
         append_line(self.run / LINEAGE_FILE, json.dumps(asdict(generation), allow_nan=False).encode())
 
     def keep_checkpoint(self, trial: str, generation: int, checkpoint: Path) -> None:
-        """Keeps the checkpoint with which a member has reached a generation, by hard links to its files."""
+        """Preserves a member's checkpoint at a generation, by hard links to its files."""
         kept = self.checkpoint(trial, generation)
         if kept.is_dir():
             return
@@ -108,14 +107,14 @@ class Lineage:
             put_directory(partial, kept)
 
     def checkpoint(self, trial: str, generation: int) -> Path:
-        """Path of the kept checkpoint with which a member has reached a generation."""
+        """Path of a member's preserved checkpoint at a generation."""
         return self.run / GENERATIONS_DIRECTORY / trial / f"{generation:06d}"
 
     def forget_checkpoints(self, needed: Iterable[tuple[str, int]]) -> None:
-        """Removes all kept checkpoints but the needed ones.
+        """Removes all preserved checkpoints except the needed ones.
 
         Args:
-            needed: (trial, generation) of each needed one.
+            needed: (trial, generation) of each needed checkpoint.
         """
         kept = {self.checkpoint(trial, generation) for trial, generation in needed}
         for path in (self.run / GENERATIONS_DIRECTORY).glob("*/*"):
@@ -123,17 +122,17 @@ class Lineage:
                 shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
-        """Removes all kept checkpoints, once all members are over."""
+        """Removes all preserved checkpoints, after all members have ended."""
         shutil.rmtree(self.run / GENERATIONS_DIRECTORY, ignore_errors=True)
 
 
 def read_generations(run: Path) -> list[Generation]:
-    """Reads the lineage of a run, oldest first; [] without populations. Lines that a kill has truncated are skipped."""
+    """Loads the lineage of a run, oldest first; [] without populations. Lines truncated by a kill are skipped."""
     return read_lines(Path(run) / LINEAGE_FILE, _GENERATION)
 
 
 def newest_records(generations: Iterable[Generation]) -> Mapping[str, tuple[int, MemberRecord]]:
-    """The last generation of each trial, and its record there."""
+    """Last generation of each trial, with the member's record at that generation."""
     return {member.trial: (line.generation, member) for line in generations for member in line.members}
 
 
@@ -145,10 +144,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def newest_checkpoint_of(checkpoints: Path) -> Path:
-    """The newest valid checkpoint of a member that has just reached a generation.
+    """Newest valid checkpoint of a population member that has just reached a generation.
 
     Raises:
-        CheckpointError: There is none.
+        CheckpointError: The member has no valid checkpoint.
     """
     newest = CheckpointStore(checkpoints).newest_valid()
     if newest is None:

@@ -1,4 +1,4 @@
-"""The scheduling rule of a run, restored from the run's records."""
+"""Restoring of a run's scheduling rule (ASHA, HyperBand, ...) from the run's records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlrun.spec.settings import settings_of, with_settings
 from rlrun.trial.results import read_results
 
 Standing = tuple[str, float, float]
-"""A trial, a rung that it has reached, and its metric there."""
+"""Triple of a trial, a reached rung, and the trial's metric at that rung."""
 
 
 def rule_of(run: ActiveRun) -> tuple[Rule | None, list[Standing]]:
-    """The scheduling rule of a run, None if it has none, and the trials' metrics at its rungs.
+    """Restores the scheduling rule of a run (None without a scheduler) and the trials' metrics at the rungs.
 
-    Trials that it has decided to stop, or would stop next, are recorded as over and removed from the run.
+    Trials that the rule has stopped, or would stop next, are recorded as ended and removed from the run.
     """
     scheduler = run.experiment.scheduler
     if scheduler is None:
@@ -64,7 +64,7 @@ def _replay(rule: Rule, run: ActiveRun) -> list[Standing]:
 
 
 def _leave_out(run: ActiveRun, over: set[str]) -> None:
-    """Removes trials that are over from a run, and sends their final status."""
+    """Removes ended trials from a run, and emits the final status of each."""
     for trial in run.trials:
         if trial.name in over:
             run.ended(trial.name)

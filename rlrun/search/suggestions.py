@@ -1,6 +1,6 @@
-"""Trials from a searcher's suggestions, and the searcher's feedback from their results.
+"""Interface between a searcher and a run: trials from suggested configurations, and scores as feedback.
 
-A configuration is run with every seed of the experiment; its score is the mean over the seeds.
+Each configuration runs with every seed of the experiment; its score is the mean over the seeds.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rlrun.trial.results import read_results
 
 
 class Suggestions:
-    """The trials of a run that a searcher suggests, one configuration after another.
+    """Sequence of trials from a searcher's suggested configurations.
 
     Attributes:
         max_concurrent: Maximum number of configurations that run at once, None for no limit.
     """
 
     def __init__(self, experiment: Experiment, directory: RunDirectory) -> None:
-        """Starts a search, or restores it from the run's directory.
+        """Starts a new search, or restores one from the run's directory.
 
         Raises:
-            UsageError: A package is missing.
+            UsageError: The searcher's package is not installed.
         """
         assert experiment.searcher is not None
         settings = experiment.searcher.settings
@@ -48,7 +48,7 @@ class Suggestions:
             self._complete_if_over(configuration)
 
     def notes(self) -> list[str]:
-        """The searcher's messages to the user since the last call."""
+        """New messages of the searcher to the user, since the last call."""
         return self._searcher.notes()
 
     @property
@@ -57,15 +57,15 @@ class Suggestions:
         return len(set(self._configuration.values())) >= self._experiment.num_samples
 
     def running(self) -> int:
-        """Number of configurations with trials that neither have ended nor wait.
+        """Number of configurations with at least one trial that neither has ended nor is waiting.
 
-        Waiting trials may wait for configurations that are not suggested yet.
+        Waiting trials are excluded, since they may wait for configurations that are not suggested yet.
         """
         idle = self._over | self._waiting
         return len({number for name, number in self._configuration.items() if name not in idle})
 
     def waits(self, trial: str) -> None:
-        """Marks a trial as waiting for others."""
+        """Marks a trial as waiting at a rung for other trials."""
         self._waiting.add(trial)
 
     def goes_on(self, trial: str) -> None:
@@ -85,12 +85,12 @@ class Suggestions:
         return trials
 
     def observe(self, trial: str, budget: float, score: float) -> None:
-        """Records a trial's metric at a rung, and passes the mean to the searcher once all seeds have reached it.
+        """Records a trial's metric at a rung; reports the mean to the searcher when all seeds have reached the rung.
 
         Args:
             trial: Name of the trial.
-            budget: The rung, in the scheduler's time.
-            score: The searcher's metric there.
+            budget: The rung, in the scheduler's time attribute.
+            score: The searcher's metric at the rung.
         """
         number = self._configuration[trial]
         seen = self._seen[number, budget]
@@ -99,11 +99,11 @@ class Suggestions:
             self._searcher.observe(number, budget, fmean(seen.values()))
 
     def ended(self, trial: str, *, failed: bool) -> None:
-        """Records the end of a trial, and completes its configuration if it was the last.
+        """Records the end of a trial; the last trial of a configuration completes the configuration.
 
         Args:
             trial: Name of the trial.
-            failed: Whether it failed; a configuration with a failed trial has no score.
+            failed: Whether the trial failed; a configuration with a failed trial has no score.
         """
         self._over.add(trial)
         if failed:

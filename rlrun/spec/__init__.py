@@ -1,1 +1,1 @@
-"""Spec files: YAML with source positions, search spaces, experiments."""
+"""Parsing and validation of spec files: YAML with source positions, search spaces and experiments."""

@@ -1,4 +1,4 @@
-"""Validation of one entry of a spec file: from data to an Experiment, or to all its mistakes."""
+"""Validation of one entry of a spec file: the result is an Experiment, or all mistakes in the entry."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from rlrun.training.policies import Policies
 from rlrun.worlds.make import check_world
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
-"""Required keys of an entry; a misspelt one is reported, and also read under its right name."""
+"""Required keys of an entry; a misspelt key is reported, and its value is validated under the correct name."""
 
 MAX_TOLD = 5
-"""Bound of the reported mistakes in drawn values."""
+"""Maximum number of reported mistakes in sampled values."""
 
 MAX_REFUSED = 100
-"""Number of refused draws after which a searcher's spaces are taken to have no valid value."""
+"""Number of rejected samples after which the search spaces of a searcher count as having no valid value."""
 
 
 def check_entry(
@@ -46,8 +46,8 @@ def check_entry(
     Args:
         name: The experiment's name.
         data: The value of the entry.
-        origin: Its source, for messages.
-        max_trials: Bound of the number of its trials.
+        origin: Source of the entry (a file, or defaults), for messages.
+        max_trials: Maximum number of trials of the experiment.
 
     Returns:
         The experiment, None if it is not valid, and all mistakes, with their locations in the entry.
@@ -74,7 +74,7 @@ def check_entry(
 def _check(
     name: str, data: Mapping[str, Any], origin: str, max_trials: int
 ) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
-    """Validates an entry, apart from its unknown keys."""
+    """Validates all known keys of an entry."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
     mistakes = [*wrong, *learning.mistakes]
@@ -120,7 +120,7 @@ def _check(
 
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
-    """Checks that an env, its arguments and its wrappers exist and can be used here, without creating the env."""
+    """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
     named = next((name,) for name in ("world", "pettingzoo", "id") if getattr(config, name) is not None)
     bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
     mistakes = _mistakes_at(named, bare)
@@ -154,7 +154,7 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
 
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
-    """Mistakes for unknown keys, which name the right place of a key if it exists elsewhere."""
+    """Mistakes for unknown keys of an entry; the message names the correct section if the key exists elsewhere."""
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     known = [key for key in ENTRY_KEYS if key not in of_policies]
     models: dict[str, Sequence[type[ConfigModel]]] = {
@@ -172,7 +172,7 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
 
 
 def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
-    """Mistakes for settings that are null and without which training is impossible."""
+    """Mistakes for null settings that training requires."""
     return [
         Mistake((*location, name), message)
         for location, config in configs.items()
@@ -183,7 +183,7 @@ def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
-    """Validates all keys of an entry but those of what learns."""
+    """Validates all keys of an entry except those of algorithms, policies and env."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
     spaces, wrong_spaces = find_spaces(written)
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
@@ -208,7 +208,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
 
 
 def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:
-    """Replaces type errors at search spaces in unsupported places by a message on search spaces.
+    """Replaces a type error by a message on search spaces, where an entry has a search space in an unsupported place.
 
     Search spaces under an unknown key are not reported.
     """
@@ -223,7 +223,7 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
 def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Sets the metric of the best checkpoint, whose default depends on the rest of the entry.
 
-    So resolved specs contain it, and a run keeps the metric that it was started with.
+    Resolved specs therefore contain the metric, and a resumed run keeps the metric of its start.
     """
     checkpoint = written.get("checkpoint", {})
     if not isinstance(checkpoint, Mapping) or "best" in checkpoint:
@@ -232,7 +232,7 @@ def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, An
 
 
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
-    """Settings with a typed evaluation env, and its mistakes."""
+    """Settings whose evaluation env is parsed into its config class, and the mistakes in that env."""
     evaluation = written.get("evaluation")
     if not isinstance(evaluation, Mapping) or evaluation.get("env") is None:
         return written, []
@@ -241,7 +241,7 @@ def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[
 
 
 def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
-    """Mistakes of the opponent of evaluations."""
+    """Mistakes in `evaluation.against`, the scripted opponent of evaluations."""
     where: Location = ("evaluation", "against")
     if not names_world(env):
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
@@ -264,7 +264,7 @@ def _is_mutation(location: Location) -> bool:
 
 
 def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace], max_trials: int) -> list[Mistake]:
-    """Checks that the trials are neither too many nor repeated."""
+    """Validates the number of trials (bounded), and that no two trials are equal."""
     trials = settings.configurations_in(spaces) * len(settings.seeds)
     if trials > max_trials:
         message = f"has {trials:,} trials, more than {max_trials:,}; --max-trials {trials} allows them"
@@ -279,7 +279,7 @@ def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace],
 
 
 def _check_trials(experiment: Experiment, settings: Mapping[Location, type[ConfigModel]]) -> list[Mistake]:
-    """Validates the drawn values of each trial, including rules across fields."""
+    """Validates the sampled hyperparameters of each trial, including constraints across fields."""
     mistakes: list[Mistake] = []
     # The suggestions of a searcher are not known yet, but come from the same spaces. It repeats suggestions that the
     # config refuses, so it is enough that one is valid.

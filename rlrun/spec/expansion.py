@@ -1,7 +1,7 @@
-"""Expansion of search spaces into configurations, trials and members of populations.
+"""Expansion of search spaces into configurations, trials and population members (grid and random search).
 
-Each draw has its own generator, seeded by a seed, the location of the space and the number of the draw. So a spec
-always gives the same trials, and a further space or a larger ``num_samples`` does not change the other draws.
+Each sample has its own generator, seeded by a seed, the location of the search space and the number of the sample. So a
+spec always expands to equal trials, and a further space or a larger ``num_samples`` does not change other samples.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Spaces = Mapping[Location, SearchSpace]
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """Identity of a trial: its number, seed and varying settings.
+    """Identity of a trial: number, seed and varying hyperparameters.
 
     Attributes:
-        index: Its number within the experiment.
-        configuration: Number of its configuration, or of the member in its population.
-        seed: Its seed, or its population's.
-        values: Values of the settings that vary, by location in the entry.
+        index: Number of the trial within the experiment, from 0.
+        configuration: Number of the hyperparameter configuration; in populations, number of the member.
+        seed: Seed of the trial; in populations, seed of the population.
+        values: Values of the varying settings, by location in the entry.
     """
 
     index: int
@@ -40,7 +40,7 @@ class PlannedTrial:
 
 
 def planned_trials(configurations: Sequence[dict[Location, Any]], seeds: Sequence[int]) -> Iterator[PlannedTrial]:
-    """Yields the trials of a sweep: each configuration with every seed.
+    """Yields the trials of a sweep: the product of configurations and seeds.
 
     Args:
         configurations: Result of `expand`.
@@ -57,14 +57,14 @@ def planned_members(
     mutated: Spaces,
     seeds: Sequence[int],
 ) -> Iterator[PlannedTrial]:
-    """Yields the members of populations: for each seed a population with one member for each configuration.
+    """Yields the members of populations (PBT): one population per seed, one member per configuration.
 
-    The initial value of a setting that the population changes is drawn if the template does not state it.
+    A mutated setting without a value in the template gets an initial value sampled from its search space.
 
     Args:
         template: The entry's env and config as written.
         configurations: Result of `expand` for it.
-        mutated: Search spaces of the settings that the population changes, by location.
+        mutated: Search spaces of the settings that the population mutates, by location.
         seeds: Seeds of the populations.
     """
     for place, seed in enumerate(seeds):
@@ -76,7 +76,7 @@ def planned_members(
 
 
 def member_seed(population: int, member: int) -> int:
-    """Root seed of a member of a population, below 2**31.
+    """Root seed of a population member, derived from the population's seed; below 2**31.
 
     Args:
         population: The population's seed.
@@ -86,7 +86,7 @@ def member_seed(population: int, member: int) -> int:
 
 
 def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> Any:
-    """A copy of data with the values at some locations replaced."""
+    """Copy of nested data with the values at existing locations replaced."""
     if location in values:
         return values[location]
     if isinstance(data, Mapping):
@@ -97,7 +97,7 @@ def fill(data: Any, values: Mapping[Location, Any], location: Location = ()) -> 
 
 
 def is_stated(data: Any, location: Location) -> bool:
-    """Whether data has a value at a location."""
+    """Whether nested data contains a value at a location."""
     for step in location:
         if not (isinstance(data, Mapping) and step in data):
             return False
@@ -106,14 +106,14 @@ def is_stated(data: Any, location: Location) -> bool:
 
 
 def value_at(data: Any, location: Location) -> Any:
-    """The value of data at a location, which must exist."""
+    """Value at an existing location of nested data."""
     for step in location:
         data = data[step]
     return data
 
 
 def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str, Any]:
-    """A copy of data with values set at some locations, which need not exist before."""
+    """Copy of nested data with values set at locations; missing mappings are created."""
     result: dict[str, Any] = fill(data, values)
     for location, value in values.items():
         place: Any = result
@@ -124,17 +124,17 @@ def filled(data: Mapping[str, Any], values: Mapping[Location, Any]) -> dict[str,
 
 
 def count(spaces: Mapping[Location, SearchSpace], num_samples: int) -> int:
-    """Number of configurations from `expand`."""
+    """Number of configurations that `expand` returns."""
     return num_samples * math.prod(len(space.arguments) for space in spaces.values() if space.is_grid)
 
 
 def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) -> list[dict[Location, Any]]:
-    """Expands search spaces into configurations: each point of the grid, ``num_samples`` times, with new draws.
+    """Expands search spaces into configurations: the grid ``num_samples`` times, random spaces sampled at each point.
 
     Args:
         spaces: The spaces by their locations in the spec.
         num_samples: Number of passes over the grid.
-        seed: Seed of all draws.
+        seed: Seed of all samples.
 
     Returns:
         The value at each space's location, for each configuration.
@@ -153,13 +153,13 @@ def expand(spaces: Mapping[Location, SearchSpace], num_samples: int, seed: int) 
 
 
 def draw(space: SearchSpace, location: Location, seed: int, index: int) -> Any:
-    """Draws a value for a location, deterministically.
+    """Samples a value from a search space, deterministically by seed, location and index.
 
     Args:
         space: The search space.
         location: Location of the value in the entry.
-        seed: Seed of all draws.
-        index: Number of the draw.
+        seed: Seed of all samples.
+        index: Number of the sample.
     """
     sequence = np.random.SeedSequence([seed, zlib.crc32(dotted(location).encode()), index])
     return space.draw(np.random.default_rng(sequence))

@@ -84,13 +84,13 @@ EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EV
 
 
 def judged_by(spec: Mapping[str, Any]) -> str:
-    """The metric by which checkpoints, trials and configurations are compared.
+    """Metric for the comparison of checkpoints, trials and configurations.
 
-    It is ``checkpoint.best`` if that is a metric, else one of the evaluation if there is any. In games the mean return
-    sums over both sides, so there it is the fraction of games not lost, or the Elo rating in the league.
+    The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games,
+    whose mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
 
     Args:
-        spec: An entry of a spec file or a trial, as plain data; it need not be valid.
+        spec: An entry of a spec file or a trial, as plain data, possibly invalid.
 
     Examples:
         >>> judged_by({}), judged_by({"evaluation": {"every": 10}})
@@ -117,7 +117,7 @@ def judged_by(spec: Mapping[str, Any]) -> str:
 
 
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
-    """Further metrics of evaluations in a world, for each of its policies."""
+    """Names of the per-policy evaluation metrics of a world."""
     return tuple(
         replace(
             metric,
@@ -130,7 +130,7 @@ def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
 
 
 def _is_evaluated(metric: str) -> bool:
-    """Whether evaluations report a metric, under the same name as in training or of games against an opponent."""
+    """Whether evaluations report a metric: one that training also reports, or one of games against an opponent."""
     if any(metric == each.name for each in AGAINST_METRICS):
         return True
     policy = re.fullmatch(r"policies/[^/]+/(.+)", metric)
@@ -138,7 +138,7 @@ def _is_evaluated(metric: str) -> bool:
 
 
 def _counted(seeds: Any) -> Any:
-    """Turns a number n into the seeds 0 to n - 1."""
+    """Converts a number n to the list of seeds 0 to n - 1."""
     if isinstance(seeds, list | tuple):
         return seeds
     is_number = isinstance(seeds, int | float) and not isinstance(seeds, bool)
@@ -238,12 +238,12 @@ class ExpectConfig(ConfigModel):
         return self
 
     def needed_passes(self, seeds: int) -> int:
-        """The number of seeds that must reach the metrics."""
+        """Minimum number of seeds that must reach the expected metrics."""
         return -(-2 * seeds // 3) if self.passes is None else self.passes
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Lower bound of each metric."""
+        """Lower bound of each expected metric, by name."""
         return dict(self.__pydantic_extra__)
 
 
@@ -277,16 +277,16 @@ class RunSettings(ConfigModel):
 
     @property
     def searches(self) -> bool:
-        """Whether a searcher creates the trials one after another, so that they are not known beforehand."""
+        """Whether a searcher suggests the trials sequentially, so that they cannot be planned in advance."""
         return self.searcher is not None and self.searcher.settings is not None
 
     @property
     def population(self) -> PbtConfig | Pb2Config | None:
-        """Settings of the scheduler's populations; None if it has none."""
+        """Population settings of the scheduler (pbt, pb2); None for other schedulers."""
         return None if self.scheduler is None else self.scheduler.population
 
     def configurations_in(self, spaces: Spaces) -> int:
-        """Number of configurations from search spaces."""
+        """Number of configurations that search spaces expand to."""
         return self.num_samples if self.searches else count(spaces, self.num_samples)
 
     @model_validator(mode="after")
@@ -325,7 +325,7 @@ class Learning(ConfigModel):
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
-        """Settings of algorithms, by location in the entry."""
+        """Algorithm settings by location in the entry."""
         if not self.policies:
             return {("config",): self.config}
         return {("policies", name, "config"): policy.config for name, policy in self.policies.items()}
@@ -337,12 +337,12 @@ class Learning(ConfigModel):
 
     @property
     def needs_ray(self) -> bool:
-        """Whether parts of a trial run in other processes, by Ray."""
+        """Whether a trial has rollout workers or learners in other processes, which Ray runs."""
         return bool(self.config.num_workers) or any(config.num_learners for config in self.settings.values())
 
     @property
     def learns(self) -> Policies:
-        """The policies with their algorithms and settings."""
+        """Policies of the trial with their algorithms and settings."""
         if not self.policies:
             return Policies.alone(algorithm_class(self.algorithm)(self.config))
         league = self.league or LeagueSettings()
@@ -386,12 +386,12 @@ class TrialSpec(Learning):
 
     @property
     def judged_by(self) -> str:
-        """The metric by which it, and its checkpoints, are compared."""
+        """Metric for the comparison of this trial with others, and of its checkpoints."""
         return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Restores a trial from `to_data()`, also of earlier versions, with its config typed by its algorithm.
+        """Restores a trial from `to_data()`, also of earlier versions; the algorithm determines the config class.
 
         Raises:
             SpecError: The data is not valid.
@@ -407,10 +407,10 @@ class TrialSpec(Learning):
         return cls.parse({**data, "config": sampling, "policies": policies})
 
     def with_learning(self, learns: Policies) -> Self:
-        """This trial with other policies and settings.
+        """Copy of this trial with other policies and settings.
 
         Raises:
-            SpecError: They are not valid.
+            SpecError: The policies or settings are not valid.
             UsageError: There is no such algorithm.
         """
         return self.from_data({**self.to_data(), **learns.to_data()})
@@ -429,42 +429,42 @@ class Experiment(RunSettings, Learning):
 
     @property
     def num_configurations(self) -> int:
-        """Number of configurations, each for every seed; for populations, the number of their members."""
+        """Number of configurations, each of which runs with every seed; for populations, the population size."""
         return self.configurations_in(self.spaces())
 
     @property
     def num_trials(self) -> int:
-        """Number of trials in all."""
+        """Total number of trials."""
         return self.num_configurations * len(self.seeds)
 
     def spaces(self) -> dict[Location, SearchSpace]:
-        """The search spaces by location in the entry, such as ``("config", "lr")``."""
+        """Search spaces by location in the entry, such as ``("config", "lr")``."""
         return find_spaces(self.template)[0]
 
     def mutated(self) -> dict[Location, SearchSpace]:
-        """The search spaces of the settings that a population changes (pbt, pb2), by location in the entry."""
+        """Search spaces of the mutated settings of a population (pbt, pb2), by location in the entry."""
         spaces = {} if self.population is None else self.population.spaces
         return {setting_location(path): space for path, space in spaces.items()}
 
     def param_names(self) -> dict[Location, str]:
-        """Names in the `params` of trials, by location of the varying settings."""
+        """Short names of the varying settings, by location; keys of `params` in trials."""
         return short_names(dict.fromkeys([*self.spaces(), *self.mutated()]))
 
     def plan(self) -> Iterator[PlannedTrial]:
-        """The trials without their configs; none if a searcher creates them."""
+        """Planned trials without their configs; none if a searcher suggests them."""
         configurations = [] if self.searches else expand(self.spaces(), self.num_samples, self.seeds[0])
         if mutated := self.mutated():
             return planned_members(self.template, configurations, mutated, self.seeds)
         return planned_trials(configurations, self.seeds)
 
     def trials(self) -> list[TrialSpec]:
-        """The experiment's trials; none if a searcher creates them.
+        """Creates the experiment's trials; none if a searcher suggests them.
 
-        For each sample, there is each point of the grid with every seed. With a scheduler that has populations, there
-        is a population for each seed, with one member for each sample and point of the grid.
+        The trials are the product of samples, grid points and seeds. With a population-based scheduler there is a
+        population for each seed, with one member for each sample and grid point.
 
         Raises:
-            SpecError: A drawn value is not valid for its field.
+            SpecError: A sampled value is not valid for its field.
         """
         return list(self._planned_trials())
 
@@ -477,10 +477,10 @@ class Experiment(RunSettings, Learning):
             yield self._trial(planned, varied, total, sharing[self._update_of(planned.values)])
 
     def first_trial(self) -> TrialSpec:
-        """The first trial or, if a searcher creates the trials, an example of them.
+        """First trial; if a searcher suggests the trials, an example with sampled values.
 
         Raises:
-            SpecError: No drawn value is valid for its field.
+            SpecError: No sampled value is valid for its field.
         """
         if not self.searches:
             return next(self._planned_trials())
@@ -494,7 +494,7 @@ class Experiment(RunSettings, Learning):
         raise mistake
 
     def trial(self, values: Mapping[Location, Any], *, index: int, configuration: int, seed: int) -> TrialSpec:
-        """Creates one trial.
+        """Creates a trial from values of the varying settings and a seed.
 
         Args:
             values: Values of the varying settings, by location in the entry.
@@ -510,11 +510,11 @@ class Experiment(RunSettings, Learning):
         return self._trial(planned, self._varied(values, self.param_names()), total, sharing)
 
     def _trials_by_update(self) -> Counter[str]:
-        """Number of trials that share each compiled update."""
+        """Number of trials that share each compiled update, by the key from `_update_of`."""
         return Counter(self._update_of(planned.values) for planned in self.plan())
 
     def _update_of(self, values: Mapping[Location, Any]) -> str:
-        """Key of the compiled update for a configuration: its values apart from scheduled settings."""
+        """Key of a configuration's compiled update: the values of all varying settings except scheduled ones."""
         scheduled = [(*place, name) for place, config in self.settings.items() for name in config.scheduled_fields()]
         return ", ".join(
             f"{location}: {value}"
@@ -523,12 +523,12 @@ class Experiment(RunSettings, Learning):
         )
 
     def _varied(self, values: Mapping[Location, Any], names: Mapping[Location, str]) -> dict[str, Any]:
-        """The fields of a trial that depend on its configuration."""
+        """Fields of a trial that depend on the configuration."""
         data = filled(self.template, values)
         return {"params": {name: value_at(data, location) for location, name in names.items()}, **self._learning(data)}
 
     def _learning(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of `Learning` for a configuration."""
+        """Fields of `Learning` (algorithms, policies, env) for a configuration."""
         settings = type(self.config).parse(data["config"], path=f"{self.name}.config")
         env = EnvConfig.parse(data["env"], path=f"{self.name}.env")
         policies = {
@@ -565,14 +565,14 @@ class Experiment(RunSettings, Learning):
 
     @override
     def to_data(self) -> dict[str, Any]:
-        """The entry of this experiment, as in a spec file under its name."""
+        """Serializes this experiment to an entry of a spec file."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
         return {**algorithm, **self.template, **settings}
 
 
 def setting_location(path: str) -> Location:
-    """Location in the entry of a setting that a population changes: below `config` or `policies`.
+    """Location in the entry of a setting that a population mutates: below `config` or `policies`.
 
     Examples:
         >>> setting_location("replay.alpha"), setting_location("policies.prey.config.lr")

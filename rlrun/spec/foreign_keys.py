@@ -1,7 +1,7 @@
-"""Keys of other libraries in an entry, translated to rlrun's, so that all mistakes are reported at once.
+"""Translation of other RL libraries' keys in an entry to rlrun's keys, so that all mistakes are reported together.
 
-The entry is refused for its keys in any case. Their values are checked as if they were under rlrun's keys, and mistakes
-are reported at the place where they are written.
+An entry with such keys is always invalid. Their values are still validated as those of rlrun's keys, and mistakes are
+reported at the position in the file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from rlrun.spec.learning import LEARNING_KEYS
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """A key of another library, or a misspelt one.
+    """Key of another RL library, or a misspelt key, with the corresponding key of rlrun.
 
     Attributes:
-        written: Its location in the entry.
+        written: Location of the key in the entry.
         ours: Location of the corresponding key of rlrun.
-        converts: Whether the value needs a conversion, so that it cannot be checked as it is.
+        converts: Whether the value needs a conversion, and so cannot be validated unchanged.
     """
 
     written: Location
@@ -35,14 +35,14 @@ class ForeignKey:
     converts: bool = False
 
     def as_written(self, mistake: Mistake) -> Mistake:
-        """Moves a mistake to the place where it is written, if it is in this key's value."""
+        """Relocates a mistake in this key's value to the position as written by the user."""
         if self.converts or mistake.location[: len(self.ours)] != self.ours:
             return mistake
         return replace(mistake, location=(*self.written, *mistake.location[len(self.ours) :]))
 
 
 def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
-    """The entry with rlrun's keys, without values that need a conversion."""
+    """Copy of an entry with foreign keys renamed to rlrun's, without values that need a conversion."""
     if not keys:
         return entry
     result: dict[str, Any] = deepcopy(dict(entry))
@@ -54,9 +54,9 @@ def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping
 
 
 def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Joins the mistakes of an entry with those that it will have once its keys are rlrun's.
+    """Merges the mistakes in an entry with those in a copy of the entry that has rlrun's keys.
 
-    Keys for which another library's key is there are not reported as missing.
+    A key is not reported as missing if the entry has another library's key for it.
 
     Args:
         mistakes: Mistakes of the entry.
@@ -70,17 +70,17 @@ def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: 
 
 
 def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Moves mistakes to the places where they are written in an entry with keys of other libraries."""
+    """Relocates mistakes from rlrun's keys to the other libraries' keys as written in the entry."""
     return [reduce(lambda moved, key: key.as_written(moved), keys, mistake) for mistake in mistakes]
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds the keys of an entry that stand for missing ones, such as `run` for `algorithm`.
+    """Finds foreign or misspelt keys of an entry that replace missing ones, such as `run` for `algorithm`.
 
     Args:
         entry: The entry.
         known: The keys of entries.
-        needed: Those for which a misspelt key is also accepted.
+        needed: Keys for which a misspelt key also counts.
     """
     known, needed = list(known), list(needed)
     found: list[ForeignKey] = []
@@ -94,7 +94,7 @@ def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: I
 
 
 def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[ConfigModel]]) -> list[ForeignKey]:
-    """Finds the keys of other libraries in the settings of an entry, if rlrun's are missing.
+    """Finds other libraries' keys in the settings of an entry, where the corresponding keys of rlrun are missing.
 
     Args:
         entry: The entry.
@@ -115,13 +115,13 @@ def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[Config
 def _keys_below(
     data: Any, model: type[ConfigModel], location: Location, whole: tuple[type[ConfigModel], Location]
 ) -> Iterator[ForeignKey]:
-    """Yields the keys of other libraries in a config and its sections.
+    """Yields the other libraries' keys in a config and its nested sections.
 
     Args:
         data: The settings as written.
-        model: The config's class.
-        location: Its location in the entry.
-        whole: Class and location of the config that contains it; for the entry itself, those of its config.
+        model: Class of the config.
+        location: Location of the config in the entry.
+        whole: Class and location of the enclosing config; for the entry itself, those of its config.
     """
     for key, value in data.items() if isinstance(data, Mapping) else ():
         if key in model.model_fields:
@@ -142,7 +142,7 @@ def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
 
 
 def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[ForeignKey]) -> bool:
-    """Whether no value is written or read at a location, and only mappings contain it."""
+    """Whether a location has no value and no translated key, and is nested in mappings only."""
     if any(location[: len(key.ours)] == key.ours[: len(location)] for key in taken):
         return False
     value: Any = entry

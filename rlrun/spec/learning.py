@@ -1,4 +1,4 @@
-"""Validation of what learns in an entry: an algorithm or the policies of a world, and their settings."""
+"""Validation of the learning part of an entry: an algorithm or the policies of a multi-agent world, with settings."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
-"""Keys of an entry that define what learns, and where."""
+"""Keys of an entry that define algorithms, policies and env."""
 ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
 """Keys of an entry."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
 """Keys of a policy."""
 
 MANY_OTHERS = 3
-"""Bound of the algorithms that a message names for a setting."""
+"""Maximum number of algorithms that a message lists for a setting."""
 
 _SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 
 
 @dataclass(frozen=True)
 class CheckedLearning:
-    """Result of validating what learns.
+    """Result of validating the algorithms, policies and env of an entry.
 
     Attributes:
         entry: The entry, with presets and the run's length filled in.
-        mistakes: Its mistakes, with locations in the entry.
+        mistakes: Mistakes, with locations in the entry.
         algorithm: Display name of the algorithms.
         parts: The settings, with their locations.
         policies: The policies of a world; empty if one algorithm learns all.
-        seats: The seats that they play against, and their league.
+        seats: Opponent seats of the policies, and the league.
         learns: The policies, with default settings in place of wrong ones; None if an algorithm is not known.
-        candidates: If the algorithm is not known, those that may be meant.
+        candidates: Algorithms that an unknown name may refer to.
     """
 
     entry: Mapping[str, Any]
@@ -80,7 +80,7 @@ class CheckedLearning:
 
 
 def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
-    """Validates what learns in an entry: its algorithm and config, or policies, mapping, train and seats.
+    """Validates an entry's algorithm and config, or the policies, mapping, train and seats of a multi-agent entry.
 
     Raises:
         UserCodeError: A user's module raises while it is imported.
@@ -89,7 +89,7 @@ def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
 
 
 def holder_of(key: str, model: type[BaseModel], path: str) -> str:
-    """Path of the config that has a field of this name, "" if there is none below the model."""
+    """Path of the nested config with a field of the given name, "" if no config below the model has one."""
     if key in model.model_fields:
         return path
     for name, field_info in model.model_fields.items():
@@ -101,11 +101,11 @@ def holder_of(key: str, model: type[BaseModel], path: str) -> str:
 
 
 def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
-    """Message on the right place of a misplaced key, by its name in rlrun or another library; "" if it is no setting.
+    """Message with the correct path of a misplaced key, named as in rlrun or another library; "" for unknown keys.
 
     Args:
         key: The key.
-        models: The config class where it may belong; several if the algorithm is not known.
+        models: The config class that may have the key; several if the algorithm is not known.
         path: The config's path.
     """
     if any(key in model.model_fields for model in models):
@@ -117,7 +117,7 @@ def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
 
 
 def paths_of(key: str) -> list[str]:
-    """Possible paths of a setting in an entry, by its name in rlrun or another library.
+    """Possible paths of a setting in an entry, for a name as in rlrun or another library.
 
     Args:
         key: The name.
@@ -197,7 +197,7 @@ def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | No
 
 
 def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
-    """Mistakes for search spaces over a preset, or over whole sections in which a preset sets keys."""
+    """Mistakes for search spaces whose values are presets, or whole sections in which a preset sets keys."""
     spaces = find_spaces({"env": env, "config": config})[0]
     mistakes = []
     for where, space in spaces.items():
@@ -213,9 +213,9 @@ def _varies_too_much(env: Any, config: Any) -> list[Mistake]:
 
 
 def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
-    """Algorithms that may be meant by an unknown name: the one that it resembles, or all installed ones.
+    """Candidate algorithms for an unknown name: the one with the most similar name, or all installed ones.
 
-    There are none for a wrong import path, which means the user's own algorithm.
+    A wrong import path has no candidates, since it refers to the user's own algorithm.
     """
     if isinstance(name, str) and ":" in name:
         return ()
@@ -224,7 +224,7 @@ def _candidates(name: Any) -> tuple[type[Algorithm[Any]], ...]:
 
 
 def _installed() -> dict[str, type[Algorithm[Any]]]:
-    """The installed algorithms by name, without plugins that cannot be imported."""
+    """Installed algorithms by name, without plugins whose import fails."""
     found = {}
     for name in algorithm_names():
         try:
@@ -239,13 +239,13 @@ def _installed() -> dict[str, type[Algorithm[Any]]]:
 def _check_without_algorithm(
     written: Any, shared: type[AlgorithmConfig], models: Sequence[type[AlgorithmConfig]], where: Location
 ) -> list[Mistake]:
-    """Validates settings of an unknown algorithm: the values of shared settings, and the names of others.
+    """Validates the settings of an unknown algorithm: values of shared settings, and names of the others.
 
     Args:
         written: The settings.
         shared: Config class with the settings that all algorithms share.
-        models: Config classes of the algorithms that may be meant.
-        where: Their location in the entry.
+        models: Config classes of the candidate algorithms.
+        where: Location of the settings in the entry.
     """
     found = []
     for mistake in check_section(shared, written, where).mistakes:
@@ -259,7 +259,7 @@ def _check_without_algorithm(
 
 
 def _with_place(mistake: Mistake, name: str, models: Sequence[type[AlgorithmConfig]], path: str = "config") -> Mistake:
-    """Adds the algorithm's name, or the right place of the key, to the message on an unknown key.
+    """Adds the algorithm's name, or the correct path of the key, to the message on an unknown key.
 
     Args:
         mistake: The mistake.
@@ -328,12 +328,12 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
 
 @dataclass(frozen=True)
 class _CheckedPolicy:
-    """Result of validating a policy.
+    """Result of validating one policy of a multi-agent entry.
 
     Attributes:
         entry: The policy as written, with the run's length filled in.
-        mistakes: Its mistakes, with locations in the experiment's entry.
-        part: Its settings; None if its algorithm is not known.
+        mistakes: Mistakes, with locations in the experiment's entry.
+        part: Settings of the policy; None if its algorithm is not known.
         spec: The policy, with default settings if they are wrong; None if its algorithm is not known.
     """
 
@@ -391,7 +391,7 @@ def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:
 def _check_sampling(
     entry: Mapping[str, Any], models: Mapping[str, type[AlgorithmConfig]]
 ) -> tuple[Section[WorldSamplingSettings], list[Mistake]]:
-    """Validates settings of sampling; for settings of learning, the message names the policies that have them."""
+    """Validates the settings of sampling; for a setting of learning, the message lists the policies that accept it."""
     section = check_section(WorldSamplingSettings, _stated(entry, "config"), ("config",))
     mistakes = []
     for mistake in section.mistakes:
@@ -407,14 +407,14 @@ def _check_sampling(
 
 
 def _trained(entry: Mapping[str, Any], policies: list[str]) -> list[str]:
-    """The policies that learn; all if the entry names no existing one."""
+    """Names of the policies to train; all policies if the entry lists no existing one."""
     train = entry.get("train")
     named = [name for name in policies if name in train] if isinstance(train, list | tuple) else []
     return named or policies
 
 
 def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str]) -> list[Mistake]:
-    """Mistakes in the mapping of agents to policies, and in the policies to train."""
+    """Mistakes in `mapping` (agents to policies) and `train` (policies that learn)."""
     mistakes = []
     train = entry.get("train")
     if train is not None and (not isinstance(train, list | tuple) or not train or is_search_space(train)):
@@ -444,7 +444,7 @@ def _role_mistakes(entry: Mapping[str, Any], names: list[str], seats: list[str])
 
 @cache
 def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
-    """Config class of an algorithm in which settings of sampling are fixed."""
+    """Variant of an algorithm's config class that fixes the settings of sampling."""
     usual = model()
     values = {name: getattr(usual, name) for name in SAMPLING if name in model.model_fields}
     own = create_model(model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__)
@@ -452,5 +452,5 @@ def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
 
 
 def _stated(data: Mapping[str, Any], key: str) -> Any:
-    """A section as written, {} if all its lines are commented out."""
+    """Section of an entry as written; {} if null, as when all lines are commented out."""
     return {} if data.get(key) is None else data[key]

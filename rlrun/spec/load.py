@@ -24,10 +24,10 @@ from rlrun.spec.section import UnusableEnv
 from rlrun.spec.yaml_source import Document, read_document
 
 DEFAULT_ENV_STEPS = 100_000
-"""Stop criterion of experiments from an algorithm's defaults."""
+"""Stop criterion of experiments that consist of an algorithm's defaults."""
 
 NOT_FOR_AN_ENV = ("pbt", "regression", "search")
-"""Folders of configs/ that are named by purpose; the specs of all others are tuned for an env."""
+"""Folders of configs/ named by purpose; the specs in all other folders are tuned for an env."""
 
 
 def load_experiments(
@@ -41,10 +41,10 @@ def load_experiments(
     Args:
         files: The files; a folder stands for the YAML files in it.
         overrides: Texts ``path=value`` that override the files; the last one for a path wins.
-        max_trials: Bound of the trials of an experiment.
+        max_trials: Maximum number of trials of an experiment.
 
     Raises:
-        SpecError: There are mistakes; it has all of them, in all files and overrides.
+        SpecError: There are mistakes; the error lists those of all files and overrides.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises while it is imported.
     """
@@ -64,15 +64,15 @@ def load_experiments(
 def parse_experiments(
     data: Mapping[str, Any], overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
 ) -> list[Experiment]:
-    """Validates experiments that are given as data instead of files.
+    """Validates experiments from plain Python data instead of files.
 
     Args:
         data: Entries by name, as in a spec file; tuples and configs may stand for lists and mappings.
-        overrides: Texts ``path=value`` that override it.
-        max_trials: Bound of the trials of an experiment.
+        overrides: Texts ``path=value`` that override the data.
+        max_trials: Maximum number of trials of an experiment.
 
     Raises:
-        SpecError: There are mistakes; it has all of them.
+        SpecError: There are mistakes; the error lists all of them.
         EnvironmentUnusable: All is valid, but a package that an env needs is missing.
         UserCodeError: A user's module raises while it is imported.
     """
@@ -82,15 +82,15 @@ def parse_experiments(
 def shipped_experiment(
     algorithm: str, env: str, overrides: Sequence[str] = (), *, max_trials: int = MAX_TRIALS
 ) -> Experiment:
-    """The experiment shipped with rlrun for an algorithm and an env, or one with the algorithm's defaults.
+    """Loads the tuned experiment shipped with rlrun for an algorithm and an env, or one with the algorithm's defaults.
 
-    The experiment's ``origin`` names which of both it is.
+    The attribute ``origin`` of the experiment distinguishes both cases.
 
     Args:
         algorithm: The algorithm's name, in any case.
         env: The env's id.
-        overrides: Texts ``path=value`` that override it.
-        max_trials: Bound of the number of its trials.
+        overrides: Texts ``path=value`` that override the experiment.
+        max_trials: Maximum number of trials.
 
     Raises:
         SpecError: There is no such algorithm or env, or an override is wrong.
@@ -115,7 +115,7 @@ def shipped_experiment(
 
 
 def shipped_configs() -> list[Path]:
-    """The spec files shipped with rlrun: next to the package in a checkout, else inside it."""
+    """Folder of the spec files shipped with rlrun: next to the package in a checkout, else inside the package."""
     package = Path(rlrun.__file__).resolve().parent
     checkout = package.parent / "configs"
     is_checkout = checkout.is_dir() and (package.parent / "pyproject.toml").is_file()
@@ -123,7 +123,7 @@ def shipped_configs() -> list[Path]:
 
 
 def _shipped_config(name: Path) -> Path | None:
-    """The shipped spec with a name: ``cartpole/ppo``, or ``configs/cartpole/ppo.yaml``."""
+    """Path of the shipped spec with a name: ``cartpole/ppo``, or ``configs/cartpole/ppo.yaml``."""
     wanted = name.parts[1:] if name.parts[:1] == ("configs",) else name.parts
     return next(
         (path for path in shipped_configs() if wanted in (path.parts[-2:], (path.parent.name, path.stem))), None
@@ -131,7 +131,7 @@ def _shipped_config(name: Path) -> Path | None:
 
 
 def tuned_spec(algorithm: str, env: str) -> Path | None:
-    """The shipped spec file for an algorithm on an env, None if there is none."""
+    """Shipped spec file tuned for an algorithm on an env, None if there is none."""
     for path in [path for path in shipped_configs() if path.parent.name not in NOT_FOR_AN_ENV]:
         if any(_is_tuned_for(entry, algorithm, env) for entry in _experiments_of(read_document(path)).data.values()):
             return path
@@ -139,10 +139,10 @@ def tuned_spec(algorithm: str, env: str) -> Path | None:
 
 
 def spec_files(paths: Sequence[Path | str]) -> list[Path]:
-    """The spec files at paths; a folder stands for the YAML files directly in it, sorted.
+    """Resolves paths to spec files; a folder expands to the YAML files directly in it, sorted.
 
     A path that does not exist, such as ``cartpole/ppo``, may name a shipped spec. A folder without YAML files is
-    returned itself, so that reading it raises the error.
+    returned unexpanded, so that reading it raises the error.
     """
     found: list[Path] = []
     for path in map(Path, paths):
@@ -156,9 +156,9 @@ def spec_files(paths: Sequence[Path | str]) -> list[Path]:
 
 
 def _nearest(path: Path) -> str:
-    """Hint "; did you mean 'x'?" at the file with the nearest name in the folder, or else the nearest shipped spec.
+    """Hint "; did you mean 'x'?" with the most similar file name in the folder, or else the most similar shipped spec.
 
-    Suffixes are ignored.
+    File suffixes are ignored in the comparison.
     """
     try:
         siblings = {found.stem: str(found) for found in path.parent.iterdir() if found.suffix in (".yaml", ".yml")}
@@ -172,16 +172,16 @@ def _nearest(path: Path) -> str:
 
 
 def make_importable(directory: Path) -> None:
-    """Makes modules of a directory and of the current one importable, after all installed ones."""
+    """Appends a directory and the current one to the import path, after installed packages."""
     for wanted in (str(directory.resolve()), str(Path.cwd())):
         if wanted not in sys.path:
             sys.path.append(wanted)
 
 
 def _experiments_of(document: Document) -> Document:
-    """Checks that a document maps names to entries.
+    """Validates that a document maps experiment names to entries, and returns these.
 
-    Keys that begin with a dot (``.common``) are removed: they only hold YAML anchors.
+    Keys that begin with a dot (``.common``) are removed, since they hold only YAML anchors.
     """
     place = document.place(())
     if not isinstance(document.data, Mapping):
@@ -205,10 +205,10 @@ def _check(
     origin: str = "",
     max_trials: int = MAX_TRIALS,
 ) -> list[Experiment]:
-    """Validates all entries of all documents, and returns their experiments.
+    """Validates all entries of all documents, and returns the experiments.
 
     Raises:
-        SpecError: There are problems; it has the given and all further ones, in the order of files and lines.
+        SpecError: There are problems; the error lists the given and all further ones by file and line.
     """
     make_importable(Path.cwd())
     problems = list(problems)
@@ -256,7 +256,7 @@ def _is_tuned_for(entry: Any, algorithm: str, env: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Copies data from Python, with lists in place of tuples and mappings in place of configs."""
+    """Converts Python data to plain data: tuples to lists, and configs to mappings."""
     if isinstance(value, ConfigModel):
         return value.to_data()
     if isinstance(value, Mapping):

@@ -64,7 +64,7 @@ class LoggersConfig(ConfigModel):
 
 
 def _in_full(entries: Sequence[Any], known: Sequence[str]) -> dict[str, Any]:
-    """The full mapping for a list of names and mappings."""
+    """Converts a list of names and mappings to the full mapping."""
     found: dict[str, Any] = {}
     for entry in entries:
         if not isinstance(entry, str | Mapping):

@@ -1,4 +1,4 @@
-"""Check that the metrics in an entry (stop, best, expect, scheduler, searcher) are reported."""
+"""Validation of metric names in an entry (stop, best, expect, scheduler, searcher)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from rlrun.training.description import Description
 from rlrun.training.policies import Policies
 
 ANY_ENV = EnvConfig(id="CartPole-v1")
-"""Placeholder env: the metrics of an algorithm do not depend on it."""
+"""Placeholder env for metric names: an algorithm reports equal metrics in any env."""
 ANY_WORLD = EnvConfig(world="any")
-"""Placeholder world, likewise."""
+"""Placeholder multi-agent world for metric names."""
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
 def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric], list[Metric]]:
-    """Metrics of trainings, and further ones of their evaluations, without starting anything.
+    """Names of the metrics that trainings and their evaluations report; no process or env is started.
 
     Args:
         learns: The policies.
-        in_world: Whether they act in a world of many agents.
+        in_world: Whether the policies act in a multi-agent world.
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
     measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
@@ -41,7 +41,7 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
 
 
 def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
-    """Checks that every metric in an entry is reported.
+    """Validates that every metric named in an entry is reported.
 
     Args:
         data: The entry as written.
@@ -84,14 +84,14 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:
-    """Checks that every metric in an entry is reported by one of several candidates.
+    """Validates that every metric named in an entry is reported by at least one of several candidates.
 
     Args:
         data: The entry as written.
-        candidates: The policies that may be meant, at least one.
+        candidates: Possible policies of the entry, if its algorithm is ambiguous; at least one.
 
     Returns:
-        Mistakes for all candidates alike, with locations in the entry.
+        Mistakes that all candidates have in common, with locations in the entry.
     """
     first, *others = [check_metrics(data, learns) for learns in candidates]
     wrong = [{mistake.location for mistake in other} for other in others]

@@ -1,6 +1,6 @@
-"""Checks of the settings that a population changes (pbt's mutations, pb2's bounds).
+"""Validation of the hyperparameters that a population mutates (pbt's mutations, pb2's bounds).
 
-They read the entry as written, not typed settings, so that other mistakes in the entry hide nothing.
+The checks parse the entry as written, not typed settings, so that other mistakes in the entry hide none.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.
 
 
 def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mistake]:
-    """Checks that the settings that a population changes exist, accept drawn values, and start within the search space.
+    """Validates that mutated settings exist, accept sampled values, and have an initial value in the search space.
 
     The form of search spaces and ranges is validated by the types of the scheduler's settings.
 
     Args:
         entry: The entry as written.
-        parts: Its configs.
+        parts: Configs of the entry.
 
     Returns:
         Mistakes, with locations in the entry.
@@ -73,14 +73,14 @@ def check_mutations(entry: Mapping[str, Any], parts: Sequence[Part]) -> list[Mis
 
 
 def _part_of(path: str, parts: Sequence[Part]) -> Part | None:
-    """The config that contains a path, None if there is none."""
+    """Config that contains a setting's path, None if no config does."""
     location = setting_location(path)
     found = (part for part in parts if location[: len(part.location)] == part.location != location)
     return next(found, None)
 
 
 def _within(part: Part, mutations: Mapping[str, SearchSpace]) -> dict[str, SearchSpace]:
-    """The mutations in a config."""
+    """Mutations whose settings are in a config."""
     return {path: space for path, space in mutations.items() if _part_of(path, [part])}
 
 
@@ -95,12 +95,12 @@ def _no_part(path: str, parts: Sequence[Part]) -> str:
 
 
 def _space(value: Any) -> SearchSpace | None:
-    """The search space of a mutation, None if it is not valid."""
+    """Search space of a mutation (pbt), None if invalid."""
     return find_spaces(value)[0].get(()) if is_search_space(value) else None
 
 
 def _range(value: Any) -> SearchSpace | None:
-    """The search space of a range, None if it is not valid."""
+    """Search space of a range (pb2), None if invalid."""
     return _space({"uniform": value})
 
 
@@ -117,13 +117,13 @@ def _log_scale_mistakes(logs: Sequence[Any], bounds: Mapping[str, Any], below: L
 
 
 def _path_mistake(path: str, others: Sequence[str], config: Part, *, fractions: bool) -> str:
-    """Message on a setting that cannot be changed, whatever the drawn value; "" if it can.
+    """Message on a setting that no population can mutate; "" for a mutable setting.
 
     Args:
         path: The setting's path.
-        others: All paths of the population.
-        config: The config that contains it.
-        fractions: Whether it must accept fractions.
+        others: Paths of all settings that the population mutates.
+        config: The config that contains the setting.
+        fractions: Whether the setting must accept fractions.
     """
     steps = setting_location(path)[len(config.location) :]
     inner = dotted(steps)
@@ -190,7 +190,7 @@ def _takes_fractions(annotation: Any) -> bool:
 
 
 def _field_mistakes(config: Part, mutations: Mapping[str, SearchSpace], below: Location) -> list[Mistake]:
-    """Checks that settings accept drawn values: both ends of ranges, and rules across fields."""
+    """Validates that settings accept sampled values: both bounds of ranges, and constraints across fields."""
     if not mutations:
         return []
     places = {setting_location(path): path for path in mutations}
@@ -208,7 +208,7 @@ def _field_mistakes(config: Part, mutations: Mapping[str, SearchSpace], below: L
 
 
 def _start_mistakes(location: Location, space: SearchSpace, where: Location, config: Part) -> list[Mistake]:
-    """Checks that the initial value of a setting that changes is within its search space."""
+    """Validates that the initial value of a mutated setting is within the search space."""
     inner = location[len(config.location) :]
     starts = []
     if location in config.spaces:

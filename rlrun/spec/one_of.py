@@ -1,4 +1,4 @@
-"""Settings that are one of several choices: ``asha``, or ``{asha: {grace_period: 1e4}}`` with settings."""
+"""Tagged union of settings: ``asha``, or ``{asha: {grace_period: 1e4}}`` with settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlrun.explain import is_model, shown, unknown_name
 
 
 class OneOf(ConfigModel):
-    """A mapping with one key, the choice, and its settings; the bare name stands for default settings.
+    """Tagged union: a mapping from one choice to the settings of the choice; a bare name means default settings.
 
     Subclasses have a field for each choice, of the type of its settings or None, with default None.
 
@@ -30,7 +30,7 @@ class OneOf(ConfigModel):
 
     @classmethod
     def needs_settings(cls, kind: str) -> bool:
-        """Whether a choice has settings without a default, so that its bare name is not enough."""
+        """Whether a choice has required settings, so that a bare name is invalid."""
         models = [member for member in get_args(cls.model_fields[kind].annotation) if is_model(member)]
         return any(field.is_required() for model in models for field in model.model_fields.values())
 
@@ -62,7 +62,7 @@ class OneOf(ConfigModel):
 
     @override
     def replace(self, **changes: Any) -> Self:
-        """The choice in `changes`, validated.
+        """Validated copy with the choice in `changes`.
 
         Raises:
             SpecError: A change is not valid.

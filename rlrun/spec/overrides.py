@@ -1,4 +1,4 @@
-"""Overrides ``--set path=value`` of spec files, applied before validation."""
+"""Command-line overrides ``--set path=value`` of spec files, applied before validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.spec.yaml_source import Document, parse_value
 
 
 def apply_overrides(documents: Sequence[Document], overrides: Sequence[str], keys: Sequence[str]) -> list[Problem]:
-    """Sets the values of ``path=value`` texts in documents; the last one for a path wins.
+    """Applies ``path=value`` overrides to documents; the last override of a path wins.
 
     A path begins with an experiment's name, or applies to every experiment: ``config.lr``, ``cartpole-ppo.config.lr``.
     Missing mappings are created. Whether a path exists is validated with the entry, whose mistakes then name the
@@ -75,7 +75,7 @@ def _put(document: Document, name: str, steps: Sequence[str], value: Any, place:
 
 
 def _step_into(container: dict[str, Any] | list[Any], step: str, location: Location, place: Place) -> str | int:
-    """The key or index of a step in a container."""
+    """Key or list index for one step of a path in a container."""
     if isinstance(container, dict):
         return step
     if step.isdecimal() and int(step) < len(container):

@@ -1,4 +1,4 @@
-"""Schedules relative to the run's length: ``end`` in ``[[0, 1.0e-3], [end, 0]]`` stands for its stop criterion."""
+"""Schedules relative to the run's length: ``end`` in ``[[0, 1.0e-3], [end, 0]]`` is the stop criterion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rlrun.explain import Location, Mistake
 
 END = "end"
-"""Word for the number of steps at which the run stops."""
+"""Keyword in schedules for the number of steps at which the run stops."""
 
 
 def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("config",)) -> tuple[Any, list[Mistake]]:
@@ -49,7 +49,7 @@ def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("confi
 
 
 def env_steps_at_stop(stop: float, per_update: int, per_iteration: int) -> int:
-    """Env steps at which a run ends: it stops after a whole iteration, which is a number of updates.
+    """Number of env steps at which a run ends: the stop criterion rounded up to whole updates and iterations.
 
     Args:
         stop: Env steps of the stop criterion.

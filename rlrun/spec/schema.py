@@ -1,4 +1,4 @@
-"""The JSON Schema of spec files, for completion, documentation and checks in editors."""
+"""JSON Schema of spec files, for completion, documentation and validation in editors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _KEPT_OUTSIDE = ("description", "default")
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of spec files.
+    """Builds the JSON Schema (draft 2020-12) of spec files.
 
-    It has the config of every installed algorithm, and accepts search spaces for values as the program does. Rules over
-    more than one value (ends of ranges, metrics, env ids) are only checked by ``rlrun validate``.
+    The schema contains the config of every installed algorithm, and accepts search spaces in place of values.
+    Constraints over more than one value (bounds of ranges, metrics, env ids) are checked only by ``rlrun validate``.
     """
     configs = _algorithm_configs()
     models: list[type[ConfigModel]] = [
@@ -83,12 +83,12 @@ def json_schema() -> dict[str, Any]:
 
 
 def _definitions(models: Sequence[type[ConfigModel]]) -> frozenset[str]:
-    """Names of the schemas of some config classes and of all classes in them."""
+    """Names of the schemas of some config classes and of all nested config classes."""
     return frozenset(models_json_schema([(model, "validation") for model in models])[1]["$defs"])
 
 
 def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the schemas of an env with one agent and of a world of many, each with the settings of its kind."""
+    """Schemas of a single-agent env and of a multi-agent world, with the settings specific to each kind."""
     return [
         {
             **schema,
@@ -100,20 +100,20 @@ def _kinds_of_env(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _one_of(model: type[OneOf], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Schema of a setting with choices: a mapping with one key, or a name with default settings."""
+    """Schema of a tagged union (`OneOf`): a mapping with one key, or a bare name for default settings."""
     names = [name for name in model.kinds() if not model.needs_settings(name)]
     mapping = {**schema, "minProperties": 1, "maxProperties": 1}
     return {"anyOf": [{"enum": names, "description": "The name alone, with its defaults."}, mapping]}
 
 
 def _several_of(model: type[ConfigModel], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Schema of a mapping, or a name or a list of names and mappings in its place."""
+    """Schema of a mapping that may be abbreviated to a name, or to a list of names and mappings."""
     name = {"enum": list(model.model_fields)}
     return {"anyOf": [name, {"type": "array", "items": {"anyOf": [name, schema]}}, schema]}
 
 
 def _algorithm_configs() -> dict[str, type[AlgorithmConfig]]:
-    """Config classes of the installed algorithms, without those that cannot be imported."""
+    """Config classes of the installed algorithms, without those whose import fails."""
     configs = {}
     for name in algorithm_names():
         try:
@@ -131,7 +131,7 @@ def _algorithm(by_algorithm: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _configs(by_algorithm: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Schemas of `config` for each value of the `algorithm` next to it."""
+    """Schemas of `config`, conditional on the value of `algorithm`."""
     return [
         {
             "if": {"properties": {"algorithm": {"const": name}}, "required": ["algorithm"]},
@@ -142,7 +142,7 @@ def _configs(by_algorithm: Mapping[str, Mapping[str, Any]]) -> list[dict[str, An
 
 
 def _policy(schema: Mapping[str, Any], by_algorithm: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Schema of a policy of a world; it does not exclude settings of sampling."""
+    """Schema of a policy of a multi-agent world; settings of sampling are not excluded."""
     config = {"description": "Settings of the algorithm.", "type": ["object", "null"]}
     properties = {**schema["properties"], "algorithm": _algorithm(by_algorithm), "config": config}
     return {**schema, "required": ["algorithm"], "properties": properties, "allOf": _configs(by_algorithm)}
@@ -154,7 +154,7 @@ def _experiment(
     sampling: Mapping[str, Any],
     by_algorithm: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Schema of an entry; the schema of its config depends on its algorithm or policies."""
+    """Schema of an entry; the schema of `config` is conditional on the algorithm or policies."""
     seeds = settings["properties"]["seeds"]
     number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
     return {
@@ -210,7 +210,7 @@ def _experiment(
 
 
 def _either(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Reduces a schema to its alternatives, description and default."""
+    """Reduces a schema to the alternatives (`anyOf`), description and default."""
     return {key: value for key, value in schema.items() if key in ("anyOf", *_KEPT_OUTSIDE)}
 
 
@@ -231,7 +231,7 @@ def _space(kind: Kind) -> dict[str, Any]:
 
 
 def _eased(schema: Any, *, spaces: bool) -> Any:
-    """Pydantic's schema without titles, with grouped digits and, below configs, search spaces."""
+    """Rewrites Pydantic's schema: no titles, numbers with grouped digits and, below configs, search spaces."""
     if isinstance(schema, list):
         return [_eased(item, spaces=spaces) for item in schema]
     if not isinstance(schema, Mapping):
@@ -251,7 +251,7 @@ def _eased(schema: Any, *, spaces: bool) -> Any:
 
 
 def _alternative(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Schema that accepts what either of two accepts, with description and default on the outside."""
+    """Union (`anyOf`) of two schemas, with description and default at the top level."""
     outside = {key: schema[key] for key in _KEPT_OUTSIDE if key in schema}
     inside = {key: value for key, value in schema.items() if key not in outside}
     alternatives = inside["anyOf"] if list(inside) == ["anyOf"] else [inside]

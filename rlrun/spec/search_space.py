@@ -1,6 +1,6 @@
-"""Search spaces: values in a spec from which configurations are drawn.
+"""Search spaces of hyperparameters in a spec: grids and distributions.
 
-A search space is a mapping with one key, its name: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``.
+A search space is a mapping with one key, its kind: ``{grid_search: [1e-3, 3e-4]}``, ``{uniform: [0.9, 0.999]}``.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 GOLDEN = 0.6180339887  # an irrational fraction of a range: if draws have fractions, so has this point
 LARGEST = 2**53
-"""Largest integer in a search space: all integers up to it are exact as floats."""
+"""Largest integer in a search space; all smaller integers are exact as floats."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of search space: its arguments, and how a value is drawn.
+    """Kind of search space (grid, choice or a distribution): argument names and sampling function.
 
     Attributes:
-        name: Its name in a spec.
-        parameters: Names of its arguments; empty for a list of values to choose from.
-        draw: Draws a value, from a generator and the arguments.
+        name: Name of the kind in a spec.
+        parameters: Names of the numeric arguments; empty for a list of choices.
+        draw: Samples a value, given a random generator and the arguments.
         meaning: One sentence for messages, documentation and the JSON Schema.
-        whole: Whether its arguments and draws are integers.
-        positive: Whether its lower end must be positive, for logarithms.
+        whole: Whether arguments and samples are integers.
+        positive: Whether the lower bound must be positive, for logarithmic scales.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Kind:
 
     @property
     def usage(self) -> str:
-        """Its form in a spec."""
+        """Syntax of this kind of search space in a spec."""
         return f"{self.name}: [{', '.join(self.parameters) if self.parameters else 'value, value, ...'}]"
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """One search space.
+    """Search space of one setting: a kind with arguments.
 
     Attributes:
-        kind: Its kind.
-        arguments: The values to choose from, or the numeric arguments of its kind.
+        kind: Kind of search space.
+        arguments: The listed choices, or the numeric arguments of the kind.
     """
 
     kind: Kind
@@ -62,13 +62,13 @@ class SearchSpace:
 
     @property
     def is_grid(self) -> bool:
-        """Whether there are trials for every value, instead of one drawn at random for each."""
+        """Whether this is a grid search, with trials for every value, instead of a random space."""
         return self.kind.name == "grid_search"
 
     def probes(self) -> Iterator[tuple[Location, Any]]:
-        """Yields values that the field must accept, each with its location within the space.
+        """Yields test values that the field must accept, each with a location within the search space.
 
-        These are all listed values, or both ends, then a value between them, with the location of the space itself.
+        The test values are all choices, or both bounds and a value between them (at the location of the space).
         """
         name, arguments = self.kind.name, self.arguments
         if not self.kind.parameters:
@@ -88,11 +88,11 @@ class SearchSpace:
             yield (), low + (high - low) * GOLDEN
 
     def draw(self, generator: np.random.Generator) -> Any:
-        """Draws a value."""
+        """Samples a value from this search space."""
         return self.kind.draw(generator, *self.arguments)
 
     def fitted(self, value: float) -> float:
-        """The number nearest to a value that the space could draw; a normal distribution allows any."""
+        """Projects a number onto the search space: clips to the bounds and quantizes; no change if normal."""
         if self.kind.name == "normal":
             return value
         low, high = self.arguments[:2]
@@ -102,7 +102,7 @@ class SearchSpace:
         return int(min(max(round(value), low), high - 1)) if self.kind.whole else min(max(value, low), high)
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is one of the listed values, or a number between the ends, even if it is no multiple."""
+        """Whether a value lies in the search space (a listed choice, or within the bounds), ignoring quantization."""
         if not self.kind.parameters:
             return any(same(value, listed) for listed in self.arguments)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -110,17 +110,17 @@ class SearchSpace:
         return self.kind.name == "normal" or bool(self.arguments[0] <= value <= self.arguments[1])
 
     def to_data(self) -> dict[str, Any]:
-        """The space as in a spec."""
+        """Serializes the search space to a mapping as in a spec."""
         return {self.kind.name: list(self.arguments)}
 
 
 def multiples(low: float, high: float, q: float) -> tuple[int, int]:
-    """First and last k with low <= k * q <= high, up to rounding."""
+    """First and last integer k with low <= k * q <= high, with a tolerance for rounding errors."""
     return math.ceil(low / q - 1e-9), math.floor(high / q + 1e-9)
 
 
 def multiple(k: int, q: float) -> float:
-    """The product k * q of a quantized space: an integer for an integer q, else without floating-point noise."""
+    """Value k * q of a quantized space: an integer for integer q, else rounded to remove floating-point noise."""
     return k * q if isinstance(q, int) else float(f"{k * q:.12g}")
 
 
@@ -197,7 +197,7 @@ def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, Sear
 
     Args:
         data: Data of a spec.
-        location: Its location, prefixed to all locations.
+        location: Location of the data, prefixed to all returned locations.
 
     Returns:
         The valid spaces by location, and the mistakes in others.
@@ -215,7 +215,7 @@ def find_spaces(data: Any, location: Location = ()) -> tuple[dict[Location, Sear
 
 
 def nearly_a_space(value: Any, *, free_form: bool) -> str:
-    """Hint "; did you mean 'x'?" for a mapping that looks like a misspelt search space, else "".
+    """Hint "; did you mean 'x'?" for a mapping that resembles a misspelt search space, else "".
 
     Args:
         value: A mapping at a place where something else is expected.
@@ -230,7 +230,7 @@ def nearly_a_space(value: Any, *, free_form: bool) -> str:
 
 
 def _read(data: Mapping[str, Any], location: Location) -> tuple[SearchSpace | None, list[Mistake]]:
-    """Reads one search space, or finds its mistakes."""
+    """Parses one search space; the result is the space, or all mistakes in the mapping."""
     name, arguments = next(iter(data.items()))
     kind, below = KINDS[name], (*location, name)
     if not isinstance(arguments, list):
@@ -271,7 +271,7 @@ def _check_values(kind: Kind, arguments: list[Any], location: Location) -> list[
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values of a spec are equal; a boolean equals no number."""
+    """Whether two values of a spec are equal; unlike in Python, no boolean equals a number."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 

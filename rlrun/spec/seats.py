@@ -1,4 +1,4 @@
-"""Validation of an entry's seats, for frozen opponents, and of its league."""
+"""Validation of an entry's seats (roles of frozen opponents) and league."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from rlrun.training.saved_opponents import read_opponent, saved_spaces
 from rlrun.worlds.make import spaces_of_policies
 
 SEAT_KEYS = ("seats", "league")
-"""Keys of an entry that define the opponents of its policies."""
+"""Keys of an entry that define opponents for self-play: seats and league."""
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-"""Pattern of the names of policies and seats."""
+"""Regular expression for names of policies and seats."""
 
 
 @dataclass(frozen=True)
 class CheckedSeats:
-    """Result of validating seats and their league.
+    """Result of validating seats and the league.
 
     Attributes:
         mistakes: Mistakes, with locations in the entry.
         sections: Each seat and the league as written.
         seats: The seats, with default settings in place of wrong ones.
-        league: The league, likewise.
+        league: The league, with default settings in place of wrong ones.
     """
 
     mistakes: list[Mistake] = field(default_factory=list)
@@ -44,12 +44,12 @@ class CheckedSeats:
 
 
 def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequence[str]) -> CheckedSeats:
-    """Validates an entry's seats and its league.
+    """Validates the seats and the league of an entry.
 
     Args:
         entry: The entry as written, a league without settings as {}.
-        policies: Names of its policies.
-        trained: Those of them that learn, at least one.
+        policies: Names of the entry's policies.
+        trained: Names of the policies that learn, at least one.
 
     Raises:
         UserCodeError: A scripted opponent's module raises while it is imported.
@@ -82,14 +82,14 @@ def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequ
 
 
 def _name_mistake(name: Any, policies: Sequence[str]) -> str:
-    """Message on a seat's name that is not allowed; "" if it is."""
+    """Message on an invalid name of a seat; "" for a valid one."""
     if not NAME_PATTERN.fullmatch(str(name)):
         return f"the seat's name '{name}' must be of letters, digits and _-"
     return f"'{name}' is a policy and a seat: give the seat another name" if name in policies else ""
 
 
 def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
-    """Mistakes for policies of a seat that do not learn, and for scripts and checkpoints that do not exist."""
+    """Mistakes in a seat: names of policies that do not learn, invalid scripts, and unreadable checkpoints."""
     named: list[tuple[Location, str]] = [(("plays_against",), seat.plays_against)]
     named += [(("selves_of", index), name) for index, name in enumerate(seat.selves_of)]
     mistakes = [
@@ -105,7 +105,7 @@ def _seat_mistakes(seat: SeatSettings, trained: Sequence[str]) -> list[Mistake]:
 
 
 def opponent_mistakes(learns: Policies, env: EnvConfig) -> list[Mistake]:
-    """Mistakes for policies of checkpoints whose spaces differ from those of the seat's agents; creates the world.
+    """Mistakes for checkpoints whose policy spaces differ from the spaces of the seat's agents; instantiates the world.
 
     Args:
         learns: The policies and seats, with readable checkpoints.

@@ -1,4 +1,4 @@
-"""Validation of a part of an experiment, its config or its env, in which search spaces may stand for values.
+"""Validation of a config or env section of an experiment, in which search spaces may replace values.
 
 The part is validated once with the first value of every search space, then once for every other listed value or end of
 a space. Further mistakes are reported at the place where that value is written.
@@ -31,21 +31,21 @@ _WHOLE_KINDS = {
 
 
 class UnusableEnv(Mistake):
-    """A valid env that cannot be used here because a package is missing."""
+    """Mistake for a valid env whose required package is not installed."""
 
 
 @dataclass(frozen=True)
 class Section(Generic[Checked]):
-    """A part of an experiment, and the result of validating it.
+    """Section of an experiment (a config or an env) and the result of validating the section.
 
     Attributes:
-        location: Its location in the experiment.
-        model: Its config class.
-        data: The part as written.
-        value: The typed part, with the first value of every space; None if that is not valid.
-        spaces: Its search spaces, by location in the experiment.
-        mistakes: Its mistakes, likewise.
-        algorithm: Name of the algorithm that it configures; "" for other parts.
+        location: Location of the section in the experiment.
+        model: Config class.
+        data: The section as written.
+        value: Parsed config, with the first value of every search space; None if invalid.
+        spaces: Search spaces in the section, by location in the experiment.
+        mistakes: Mistakes, with locations in the experiment.
+        algorithm: Name of the configured algorithm; "" for other sections.
     """
 
     location: Location
@@ -65,14 +65,14 @@ def check_section(
     *,
     algorithm: str = "",
 ) -> Section[Model]:
-    """Validates a part of an experiment.
+    """Validates a section of an experiment (a config or an env), and all values of its search spaces.
 
     Args:
-        model: Its config class.
-        data: The part as written.
-        location: Its location in the experiment, prefixed to the locations of its mistakes and spaces.
-        further: A further check for valid parts; its locations are relative to the part.
-        algorithm: Name of the algorithm that it configures; "" for other parts.
+        model: Config class of the section.
+        data: The section as written.
+        location: Location of the section in the experiment, prefixed to the locations of mistakes and spaces.
+        further: Additional check of a valid section; its locations are relative to the section.
+        algorithm: Name of the configured algorithm; "" for other sections.
     """
     spaces, mistakes = find_spaces(data, location)
     mistakes += _almost_spaces(model, data, location)
@@ -101,7 +101,7 @@ def check_section(
 
 
 def refusals(location: Location, check: Callable[[], object], *, at_key: bool = False) -> list[Mistake]:
-    """The error that a check raises as a mistake at a location; none if it passes."""
+    """Runs a check and converts the raised error to a mistake at a location; [] if the check passes."""
     try:
         check()
     except (UsageError, CheckpointError) as error:
@@ -112,7 +112,7 @@ def refusals(location: Location, check: Callable[[], object], *, at_key: bool = 
 
 
 def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]]:
-    """The typed value of data, or None and the mistakes."""
+    """Parses data into a config class; returns the config, or None and the mistakes."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:
@@ -120,12 +120,12 @@ def validate(model: type[Model], data: Any) -> tuple[Model | None, list[Mistake]
 
 
 def concerns(location: Location, others: Sequence[Location]) -> bool:
-    """Whether a location contains, or is in, one of others."""
+    """Whether a location is a prefix of another location, or the reverse."""
     return any(location == other[: len(location)] or other == location[: len(other)] for other in others)
 
 
 def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
-    """Moves a mistake in a space's value to where that value is written: ``lr.1`` to ``lr.uniform.0.1``."""
+    """Relocates a mistake in a search space's value to that value as written: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
         if mistake.at_key and mistake.location == where:  # at the space's key, independent of its values
             return mistake
@@ -136,7 +136,7 @@ def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, An
 
 
 def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, value: Any) -> Mistake:
-    """Message for a space whose ends are valid but not all values between them."""
+    """Message for a search space with valid bounds but invalid values between them."""
     if mistake.location[: len(where)] != where:
         return mistake
     whole = _WHOLE_KINDS.get(space.kind.name) if "a whole number" in mistake.message else None
@@ -146,7 +146,7 @@ def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, val
 
 
 def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> list[Mistake]:
-    """Finds mappings that look like misspelt search spaces."""
+    """Finds mappings that resemble misspelt search spaces."""
     found = []
     for below, value in _mappings_in(data):
         annotation = annotation_at(model, below)
@@ -161,7 +161,7 @@ def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> l
 
 
 def _mappings_in(data: Any, location: Location = ()) -> Iterator[tuple[Location, Mapping[str, Any]]]:
-    """Yields the mappings in a value that are no search spaces, with their locations."""
+    """Yields nested mappings, with locations, that are not search spaces."""
     if is_search_space(data):
         return
     if isinstance(data, Mapping):
@@ -172,5 +172,5 @@ def _mappings_in(data: Any, location: Location = ()) -> Iterator[tuple[Location,
 
 
 def _takes_mappings(annotation: Any) -> bool:
-    """Whether an annotation accepts a mapping: anything, a nested config, or a mapping of names to values."""
+    """Whether a type annotation accepts a mapping: `Any`, a nested config, or a dictionary."""
     return annotation is Any or is_model(annotation) or get_origin(annotation) is dict or annotation is dict

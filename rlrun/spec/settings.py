@@ -14,13 +14,13 @@ from rlrun.spec.experiment import TrialSpec, setting_location
 
 
 def settings_of(trial: TrialSpec, paths: tuple[str, ...]) -> dict[str, Any]:
-    """Some settings of a trial, as plain data by path."""
+    """Values of a trial's settings at given paths, as plain data."""
     data = trial.to_data()
     return {path: value_at(data, setting_location(path)) for path in paths}
 
 
 def with_settings(trial: TrialSpec, values: Mapping[str, Any]) -> TrialSpec:
-    """A trial with some settings changed, in its config and its params.
+    """Copy of a trial with new values of some settings, in both `config` and `params`.
 
     Args:
         trial: The trial.

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
-    """Name of an entry's algorithm, or the names of its policies' algorithms; "?" if it has none.
+    """Display name of an entry's algorithm, or of all policies' algorithms; "?" without any.
 
     Examples:
         >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})
@@ -21,7 +21,7 @@ def algorithm_title(entry: Mapping[str, Any]) -> str:
 
 
 def env_title(env: Any) -> str:
-    """Id of an env or a world; for several ids, the search space.
+    """Display name of an env or multi-agent world: the id, or a search space over ids.
 
     Examples:
         >>> env_title({"pettingzoo": "mpe2.simple_spread_v3"}), env_title("CartPole-v1")

@@ -9,11 +9,11 @@ from typing import Any
 from rlrun.explain import Location, dotted
 
 MAX_PARAMS_LENGTH = 80
-"""Bound of the part of a name with the varying settings; file systems allow 255 bytes in all."""
+"""Maximum length of the settings in a trial's name; file systems allow 255 bytes in all."""
 
 
 def short_names(locations: Iterable[Location]) -> dict[Location, str]:
-    """The shortest unique name of each location.
+    """Shortest unique suffix of each location, as a dotted name.
 
     Examples:
         >>> short_names([("config", "lr"), ("config", "model", "hiddens", 0)])
@@ -34,7 +34,7 @@ def short_names(locations: Iterable[Location]) -> dict[Location, str]:
 
 
 def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) -> str:
-    """Name of a trial: a unique number, then varying settings and seed for readers.
+    """Name of a trial: a unique number, the varying settings and the seed.
 
     Args:
         index: The trial's number, from 0.
@@ -52,13 +52,13 @@ def trial_name(index: int, trials: int, params: Mapping[str, Any], seed: int) ->
 
 
 def member_name(index: int, trials: int, population: int, member: int) -> str:
-    """Name of a trial that is a member of a population, without settings, since they change.
+    """Name of a population member's trial, without the settings, which mutate during the run.
 
     Args:
         index: The trial's number, from 0.
         trials: Number of trials.
         population: The population's seed.
-        member: Its number in the population, from 0.
+        member: Number of the member in the population, from 0.
 
     Examples:
         >>> member_name(11, 16, 1, 3)
@@ -84,5 +84,5 @@ def _text(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Replaces characters that file systems or shells treat specially."""
+    """Escapes a text for file names: replaces characters that are special in file systems or shells."""
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-") or "empty"

@@ -22,7 +22,7 @@ ReductionFactor = Annotated[float, Gt(1)]
 
 
 def _as_space(value: Any) -> SearchSpace:
-    """Parses the search space of a mutation."""
+    """Validates and parses the search space of a mutated setting."""
     if isinstance(value, SearchSpace):
         return value
     if isinstance(value, list | tuple):
@@ -59,7 +59,7 @@ def _not_empty(example: str) -> AfterValidator:
 
 
 Mutations = Annotated[dict[str, Mutation], _not_empty("lr: {loguniform: [1e-5, 1e-2]}")]
-"""Search spaces by the paths of the settings."""
+"""Search spaces of mutated settings, by path."""
 
 
 def _ascending(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -71,7 +71,7 @@ def _ascending(bounds: tuple[float, float]) -> tuple[float, float]:
 Bounds = Annotated[
     dict[str, Annotated[tuple[float, float], AfterValidator(_ascending)]], _not_empty("lr: [1e-5, 1e-2]")
 ]
-"""Ranges by the paths of the settings."""
+"""Ranges `[low, high]` of mutated settings, by path."""
 
 
 class _Judging(ConfigModel):
@@ -267,7 +267,7 @@ class SearcherConfig(OneOf):
     @model_validator(mode="before")
     @classmethod
     def _refuse_hyperopt(cls, data: Any) -> Any:
-        """Names the successor of a searcher that there was; the specs of former runs name it, too."""
+        """Validation error for the removed searcher hyperopt, which old specs may have, with its successor."""
         if data == "hyperopt" or (isinstance(data, Mapping) and "hyperopt" in data):
             raise ValueError(
                 "the searcher hyperopt is gone: write optuna, which takes the same settings. A run that began with "
@@ -277,7 +277,7 @@ class SearcherConfig(OneOf):
 
     @property
     def settings(self) -> ModelSearchConfig | None:
-        """Settings of the chosen searcher; None for random, which has none."""
+        """Settings of the chosen searcher; None for random search, which has no settings."""
         return self.optuna or self.bohb
 
 

@@ -1,4 +1,4 @@
-"""Checks that an entry's scheduler and searcher fit its search spaces, config, stop criteria, and each other."""
+"""Validation of an entry's scheduler and searcher against search spaces, config, stop criteria and each other."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rlrun.spec.tuning import (
 
 
 def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConfig], spaces: Spaces) -> list[Mistake]:
-    """Checks an entry's scheduler and searcher.
+    """Validates the scheduler and searcher of an entry.
 
     Args:
-        settings: The entry's settings apart from what learns.
-        configs: Its configs with the first value of every search space, by location.
-        spaces: Its search spaces, by location.
+        settings: The entry's settings except algorithms, policies and env.
+        configs: The entry's configs with the first value of every search space, by location.
+        spaces: The entry's search spaces, by location.
 
     Returns:
         Mistakes, with locations in the entry.
@@ -46,7 +46,7 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
 
 
 def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistake]:
-    """Yields mistakes of the searcher."""
+    """Yields mistakes in the settings of the searcher."""
     if settings.searcher is None or settings.searcher.settings is None:
         return
     name = settings.searcher.kind
@@ -67,7 +67,7 @@ def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistak
 
 
 def _partner_mistakes(settings: RunSettings) -> Iterator[Mistake]:
-    """Yields mistakes of bohb, whose scheduler and searcher only work together."""
+    """Yields mistakes for bohb used as only a scheduler or only a searcher; both require each other."""
     scheduler = None if settings.scheduler is None else settings.scheduler.bohb
     searcher = None if settings.searcher is None else settings.searcher.bohb
     if scheduler is not None and searcher is None:
@@ -92,7 +92,7 @@ def _disagreements(scheduler: BohbConfig, searcher: ModelSearchConfig) -> Iterat
 def _time_mistakes(
     settings: RunSettings, scheduler: AshaConfig | HyperBandConfig | MedianConfig, where: Location, trials: int
 ) -> Iterator[Mistake]:
-    """Yields mistakes in the times at which trials are compared."""
+    """Yields mistakes in a scheduler's time settings: rungs, grace periods and limits."""
     counter = scheduler.time_attr
     ends = settings.stop.get(counter)
     missing = f"is needed where nothing stops by {counter}: write it here, or add {counter} to stop"
@@ -127,7 +127,7 @@ def _population_mistakes(
     configs: Mapping[Location, AlgorithmConfig],
     spaces: Spaces,
 ) -> Iterator[Mistake]:
-    """Yields mistakes of populations."""
+    """Yields mistakes in the settings of population-based schedulers."""
     if count(spaces, settings.num_samples) == 1:
         message = "a population of one cannot learn from others: set num_samples to the number of members"
         yield Mistake(where, message)
@@ -151,7 +151,7 @@ def _number(value: float) -> str:
 
 
 def _values_of(field: str, mutations: Mapping[str, SearchSpace], spaces: Spaces) -> list[int]:
-    """Possible values of a whole number in the config; for ranges, their probes."""
+    """Possible values of an integer setting in the config; for ranges, the test values of the search space."""
     found = [space for location, space in spaces.items() if location == ("config", field)]
     found += [space for path, space in mutations.items() if path == field]
     return [int(value) for space in found for _, value in space.probes()]

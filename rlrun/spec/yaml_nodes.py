@@ -1,4 +1,4 @@
-"""Interpretation of YAML nodes: the scalars of YAML 1.2's core schema, keys, merges, aliases, tags.
+"""Conversion of YAML nodes to data: scalars of YAML 1.2's core schema, keys, merges, aliases and tags.
 
 PyYAML composes the nodes; `NodeReader` converts them to plain data and records the place of every key and value.
 """
@@ -16,9 +16,9 @@ from rlrun.errors import Problem, SpecError
 from rlrun.explain import Location, dotted, shown
 
 MAX_DEPTH = 40
-"""Bound of the nesting of mappings and lists."""
+"""Maximum nesting depth of mappings and lists."""
 MAX_VALUES = 100_000
-"""Bound of the values in a file, with aliases expanded."""
+"""Maximum number of values in a file, with aliases expanded."""
 
 _NULL, _BOOL, _INT, _FLOAT, _STR, _SEQ, _MAP = (
     f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "seq", "map")
@@ -39,19 +39,19 @@ _CORE_SCHEMA = [
 
 
 class Place(NamedTuple):
-    """Place of a value: a file with line and column from 1, or a source without lines (line 0)."""
+    """Source position of a value: file, line and column from 1; line 0 for sources without lines."""
 
     file: str
     line: int = 0
     column: int = 0
 
     def problem(self, path: str, message: str) -> Problem:
-        """A problem at this place."""
+        """Creates a problem report at this position."""
         return Problem(path, message, self.file, self.line, self.column)
 
 
 class Composer(yaml.SafeLoader):
-    """PyYAML's composer with the scalars of YAML 1.2, and a bound on depth instead of a RecursionError."""
+    """PyYAML composer with YAML 1.2 scalars and a depth limit, which replaces a RecursionError."""
 
     yaml_implicit_resolvers = {None: _CORE_SCHEMA}  # noqa: RUF012
 
@@ -62,7 +62,7 @@ class Composer(yaml.SafeLoader):
 
     @override
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Composes a node, unless it is nested too deeply."""
+        """Composes a node; raises an error above the depth limit."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -75,7 +75,7 @@ class Composer(yaml.SafeLoader):
 
 
 class NodeReader:
-    """Converts composed nodes to data and records their places; problems are collected, to be reported together."""
+    """Converts YAML nodes to plain data and records source positions; problems are collected and reported together."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -86,7 +86,7 @@ class NodeReader:
         self.open: set[int] = set()
 
     def value(self, node: yaml.Node, location: Location) -> Any:
-        """Converts a node to data.
+        """Converts a YAML node to plain data.
 
         Raises:
             SpecError: The aliases of the file are recursive, or expand to too many values.
@@ -131,7 +131,7 @@ class NodeReader:
         data[key_node.value] = self.value(value_node, below)
 
     def _merged_items(self, node: yaml.Node, location: Location) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """Yields the items that ``<<`` merges from a mapping, or from a list of them, the first one first."""
+        """Yields the items that the merge key ``<<`` includes from a mapping or a list of mappings, in order."""
         self.count += 1
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for source in sources:

@@ -1,4 +1,4 @@
-"""YAML files with source positions, read safely.
+"""Safe parsing of YAML files with source positions.
 
 The rules are YAML 1.2's (``1e-4`` is a number, ``on`` is a text), with digits that may be grouped by underscores
 (``150_000``). The data consists of mappings, lists, texts, numbers, booleans and null only, and the line and column of
@@ -18,7 +18,7 @@ from rlrun.explain import Location
 from rlrun.spec.yaml_nodes import Composer, NodeReader, Place
 
 MAX_BYTES = 512 * 1024
-"""Bound of the size of a file."""
+"""Maximum size of a file."""
 _PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for authors of specs
     (
         "mapping values are not allowed",
@@ -38,13 +38,13 @@ _PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for author
 
 @dataclass
 class Document:
-    """The data of one file, with the place of each key and value.
+    """Parsed YAML file with the source position of each key and value.
 
     Attributes:
         data: Mappings, lists and scalars.
         file: The file, as named by the user.
-        values: Places of values by their location in the data.
-        keys: Places of the keys of mappings by the location of their values.
+        values: Source positions of values by location in the data.
+        keys: Source positions of mapping keys, by location of the values.
         problems: Problems of the file beyond its syntax (duplicate keys, tags); the data is without these parts.
     """
 
@@ -55,9 +55,9 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, location: Location, *, at_key: bool = False) -> Place:
-        """The place of a value or of its key.
+        """Source position of a value or of its key.
 
-        A value that is not in the file has the place of what contains it: a bare value in place of a mapping
+        A value that is not in the file has the position of its parent: a bare value in place of a mapping
         (``env: CartPole-v1`` for its id), or the key of the mapping where it is missing.
         """
         places = (self.keys, self.values) if at_key else (self.values, self.keys)
@@ -69,7 +69,7 @@ class Document:
         return self.place(location[:-1], at_key=isinstance(self._written(location[:-1]), dict | list))
 
     def _written(self, location: Location) -> Any:
-        """The value at a location, None if there is none."""
+        """Value at a location of the data, None if missing."""
         value = self.data
         for step in location:
             try:
@@ -79,7 +79,7 @@ class Document:
         return value
 
     def put(self, location: Location, value: Any, place: Place) -> None:
-        """Sets the value at a location whose container exists, and discards the places of the former value."""
+        """Sets the value at a location with an existing parent, and discards the former value's source positions."""
         container = self.data
         for step in location[:-1]:
             container = container[step]
@@ -91,11 +91,11 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Reads a YAML file.
+    """Parses a YAML file into a `Document`.
 
     Raises:
         FileNotFoundError: There is no such file.
-        SpecError: It cannot be read, is no UTF-8 text, no YAML, or too deep or too large.
+        SpecError: The file is unreadable, no UTF-8 text, no YAML, nested too deeply, or too large.
     """
     file = str(path)
     try:
@@ -120,14 +120,14 @@ def read_document(path: Path) -> Document:
 
 
 def parse_document(text: str, file: str = "<text>") -> Document:
-    """Parses YAML text.
+    """Parses YAML text into a `Document`.
 
     Args:
         text: The YAML.
         file: Its name in messages.
 
     Raises:
-        SpecError: It is no YAML, or too deep or too large. Lesser problems are kept in the document, so that they are
+        SpecError: The text is no YAML, nested too deeply, or too large. Lesser problems stay in the document and are
             reported together with those of the spec.
     """
     bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
@@ -159,7 +159,7 @@ def parse_value(text: str, what: str) -> Any:
         what: Its name in messages.
 
     Raises:
-        SpecError: It is no YAML.
+        SpecError: The text is no YAML.
     """
     if not text.strip():
         return None
@@ -175,7 +175,7 @@ def parse_value(text: str, what: str) -> Any:
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
-    """Explains a syntax error in one line, at the later of PyYAML's two places."""
+    """Converts a PyYAML syntax error to a one-line problem, at the later of the error's two positions."""
     problem, mark = error.problem or "", error.problem_mark or error.context_mark
     if "expected a single document" in (error.context or ""):
         message = "a second document begins (---): a spec is one document; put each experiment under its own name"

@@ -1,1 +1,1 @@
-"""One trial without Ray: its loop, result files and checkpoints."""
+"""Execution of one trial without Ray: training loop, result files and checkpoints."""

@@ -1,4 +1,4 @@
-"""Detection of process state or files that code outside rlrun has changed, and without which rlrun cannot work."""
+"""Detection of required process state or files that code outside rlrun has changed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from rlrun.errors import TrainingFailed
 
 _TICK_S = 0.001
-"""Seconds within which any clock of Python must advance."""
+"""Seconds within which each of Python's clocks must advance."""
 
 
 def failure_of_altered_process(error: Exception, directory: Path | None = None) -> TrainingFailed | None:
-    """A failure that names the changes found after an exception; None if there are none.
+    """Failure that lists altered process state or files found after an exception; None if there are none.
 
     Args:
         error: The exception, raised in rlrun or in a library that it uses.

@@ -1,4 +1,4 @@
-"""Checks of a trial's result rows against trial.json and checkpoints, and their truncation when a trial goes back."""
+"""Integrity checks of a trial's result rows against trial.json and checkpoints, and truncation of rows at a resume."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rlrun.trial.results import RESULT_FILE, RETURN, Row, best_value, json_line,
 from rlrun.trial.trial_directory import TrialRecord
 
 DAMAGED_FILE = "result.json.damaged"
-"""Copy of result.json from before damaged rows in it were removed or restored."""
+"""Backup of result.json from before damaged rows were removed or restored."""
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """Effect on the result files when a trial goes back to a checkpoint.
+    """Changes to the result files when a trial is restored from a checkpoint.
 
     Attributes:
         rows_cut: Rows of later iterations that were removed.
-        damage: Damage of the earlier rows and its repair, a sentence each.
+        damage: Damage and repair of the earlier rows, one sentence each.
     """
 
     rows_cut: int = 0
@@ -32,12 +32,12 @@ class Truncation:
 
 @dataclass(frozen=True)
 class CheckedResults:
-    """The rows of a trial, checked against trial.json and checkpoints.
+    """Result rows of a trial, checked against trial.json and checkpoints.
 
     Attributes:
         rows: The rows by ascending iteration; altered or missing ones are taken from checkpoints where possible.
-        damage: Damage found, a sentence each.
-        names: The names of all metrics in the rows.
+        damage: Damage found, one sentence each.
+        names: Names of all metrics in the rows.
         size: Bytes of result.json up to the end of the last requested row.
     """
 
@@ -55,15 +55,15 @@ def check_results(
     record: TrialRecord | None = None,
     metrics: Collection[str] | None = None,
 ) -> CheckedResults:
-    """Reads the rows of a trial, and finds those that are damaged, altered, duplicated or missing.
+    """Loads and validates the result rows of a trial: finds damaged, altered, duplicated or missing rows.
 
-    Anything after the last whole row is a trace of a kill or power cut, and no damage.
+    An incomplete last row, left by a kill or power cut, does not count as damage.
 
     Args:
         directory: The trial's directory.
         last_iteration: The last iteration whose row must exist.
         known: Results by iteration from the trial's checkpoints.
-        record: The content of trial.json; None if it is not to be trusted.
+        record: The content of trial.json; None if trial.json is untrusted.
         metrics: Metrics to return in addition to the iteration; None for all.
     """
     file = directory / RESULT_FILE
@@ -124,10 +124,10 @@ def truncate_results(
     known: Mapping[int, Mapping[str, Any]] | None = None,
     record: TrialRecord | None = None,
 ) -> Truncation:
-    """Removes the rows after an iteration from result.json and progress.csv, each file atomically.
+    """Truncates result.json and progress.csv after an iteration, each file atomically.
 
     Rows that are damaged, altered or missing are reported, and restored from checkpoints where possible; a copy of the
-    former file is kept. Event files cannot be truncated; the next one makes TensorBoard ignore the removed steps.
+    former file is kept. Event files are not truncated; the next event file makes TensorBoard ignore the removed steps.
 
     Args:
         directory: The trial's directory.
@@ -153,10 +153,10 @@ def _mend(
     known: Mapping[int, Mapping[str, Any]] | None,
     record: TrialRecord | None,
 ) -> tuple[str, ...]:
-    """Repairs the rows up to an iteration, and keeps a copy of the former file.
+    """Repairs damaged rows up to an iteration, and keeps a backup of the former result.json.
 
     Returns:
-        The damage and its repair, a sentence each.
+        Damage and repair, one sentence each.
     """
     file = directory / RESULT_FILE
     checked = check_results(directory, after_iteration, known=known, record=record)
@@ -172,21 +172,21 @@ def _mend(
 
 
 def _is_altered(file: Path, record: TrialRecord) -> bool:
-    """Whether the first rows do not match the digest in trial.json; earlier versions stored none there."""
+    """Whether the first rows fail the digest check against trial.json; False if an earlier version stored no digest."""
     with file.open("rb") as rows:
         digest = hashlib.sha256(rows.read(record.results_bytes)).hexdigest()
     return record.results_sha256 not in ("", digest)
 
 
 def _reduced(row: Row, metrics: Collection[str] | None) -> Row:
-    """A row with only its iteration and some metrics."""
+    """Projection of a row to the iteration and the given metrics."""
     if metrics is None:
         return row
     return {"iteration": row["iteration"], **{name: row[name] for name in metrics if name in row}}
 
 
 def _gaps(present: Sequence[int], last: int) -> str:
-    """The numbers from 1 to `last` that are missing among ascending ones, as text.
+    """Numbers from 1 to `last` that are missing in an ascending sequence, as text ranges.
 
     Examples:
         >>> _gaps([1, 4, 9], 7)
@@ -198,12 +198,12 @@ def _gaps(present: Sequence[int], last: int) -> str:
 
 
 def _differences(row: Row, checkpointed: Row) -> list[str]:
-    """The metrics in which a row differs from a checkpoint's result."""
+    """Names of the metrics in which a row differs from the result in a checkpoint."""
     return [name for name, value in checkpointed.items() if row.get(name) != value]
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as text.
+    """Formats an ascending sequence of numbers as text ranges.
 
     Examples:
         >>> _ranges([1, 2, 3, 7])

@@ -1,4 +1,4 @@
-"""Detection of NaN and infinity after each iteration, with a checkpoint of the parameters before it."""
+"""Divergence detection: NaN or infinity after an iteration, with a checkpoint of the parameters from before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlrun.training.training import Training
 
 DIVERGED = "training has diverged"
-"""Beginning of the error of a trial that has diverged."""
+"""Prefix of a diverged trial's error message."""
 
 REMEDIES = (
     "Usual remedies: a lower lr, a smaller max_grad_norm, normalize_observations or normalize_rewards or clip_rewards "
@@ -30,11 +30,11 @@ _OF_POLICY = re.compile(r"^policies/[^/]+/")
 
 
 class Diverged(TrainingFailed):
-    """Training has led to NaN or infinity."""
+    """Error: training has diverged to NaN or infinity."""
 
 
 class DivergenceGuard:
-    """Keeps a copy of the policies' parameters from before each iteration, and checks for divergence after it.
+    """Divergence check after each iteration, with a copy of the policies' parameters from before the iteration.
 
     Args:
         training: A started training.
@@ -45,14 +45,14 @@ class DivergenceGuard:
         self.remember()
 
     def remember(self) -> None:
-        """Copies the present parameters, as those before the next iteration."""
+        """Copies the current parameters, before an iteration starts."""
         self._before = {
             trainee.name: (trainee.learner.flat(), trainee.filters.state())
             for trainee in self._training.running.trainees
         }
 
     def refuse_divergence(self, result: Mapping[str, Any], spec: dict[str, Any], failed: Path) -> None:
-        """Fails a trial with NaN or infinity, after writing a checkpoint of the parameters before it.
+        """Raises `Diverged` for NaN or infinity, after saving a checkpoint of the parameters from before the iteration.
 
         Args:
             result: The training's result of the iteration.
@@ -73,7 +73,7 @@ class DivergenceGuard:
         )
 
     def problem(self, result: Mapping[str, Any]) -> str | None:
-        """Names the first loss statistic or parameter that is not finite; None if all are.
+        """Message on the first non-finite loss statistic or parameter; None if all are finite.
 
         Args:
             result: The training's result of the iteration.
@@ -89,9 +89,9 @@ class DivergenceGuard:
         return f"a parameter of the policy{whose} is not finite"
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """A checkpoint with the parameters and filters from before the iteration, the rest from after it.
+        """Content of a checkpoint: parameters and filters from before the iteration, all other state from after it.
 
-        Its state holds the learner's last batch as `last_batch`, by policy if there are several.
+        The state includes the learner's last batch as `last_batch`, by policy if there are several.
 
         Args:
             spec: The resolved trial.

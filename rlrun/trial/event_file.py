@@ -32,14 +32,14 @@ _ENTRY_KEY, _ENTRY_VALUE, _NUMBER, _TEXT, _TRUTH = b"\x0a", b"\x12", b"\x11", b"
 
 
 class EventFile:
-    """One event file; TensorBoard reads the files of a directory in the order of their names, as one run."""
+    """Writer of one TensorBoard event file; TensorBoard merges a directory's files, ordered by name, into one run."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
-        """Creates a new file that TensorBoard reads after the existing ones.
+        """Creates a new event file, ordered after the existing ones of the directory.
 
         Args:
             directory: The trial's directory.
-            first_step: TensorBoard ignores this step and later ones in earlier files.
+            first_step: First step of this file; TensorBoard discards this and later steps of earlier files.
         """
         earlier = (int(path.name.split(".")[-2]) for path in directory.glob(f"{FILE_PATTERN}.rlrun"))
         number = max(earlier, default=-1) + 1  # not their count: the user may have removed some
@@ -48,7 +48,7 @@ class EventFile:
         self._write(_field(_SESSION_LOG, _SESSION_START), first_step)
 
     def add_scalars(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Writes scalars by name at a step; numbers beyond float32 become infinite."""
+        """Writes scalar summaries by tag at a step; numbers beyond float32 become infinite."""
         values = b"".join(
             _field(_SUMMARY_VALUE, _field(_VALUE_TAG, name.encode()) + _VALUE_SIMPLE + _float32(value))
             for name, value in scalars.items()
@@ -86,7 +86,7 @@ class EventFile:
 
 
 def tag_of(metric: str) -> str:
-    """TensorBoard tag of a metric: its first part is a group, and metrics without one get a common group.
+    """TensorBoard tag of a metric; a metric without a group prefix gets a default group.
 
     Examples:
         >>> tag_of("learner/loss"), tag_of("episode_return_mean"), tag_of("env_steps")

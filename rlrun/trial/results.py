@@ -1,4 +1,4 @@
-"""The result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard's event files.
+"""Result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard event files.
 
 result.json is authoritative: strict JSON, one object per line, in which numbers that are missing or not finite are
 null. The other two are derived from it.
@@ -26,10 +26,10 @@ from rlrun.trial.event_file import EventFile, tag_of
 RESULT_FILE = "result.json"
 CSV_FILE = "progress.csv"
 TAIL_BYTES = 4096
-"""Bytes at a file's end that are read first to find its last row."""
+"""Size in bytes of the first block read from a file's end to find the last row."""
 
 LONGEST_ROW_BYTES = 50_000_000
-"""Bound of a row's length; a longer line, as in a sparse file, is not read as a row."""
+"""Maximum length of a row; a longer line, as in a sparse file, is not parsed."""
 
 RETURN = "episode_return_mean"
 
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 def is_timing(name: str) -> bool:
-    """Whether a metric depends on the clock, and so differs between equal runs.
+    """Whether a metric is a timing, which differs between otherwise identical runs.
 
     Examples:
         >>> is_timing("time/sample_s"), is_timing("env_steps_per_s"), is_timing("episode_return_mean")
@@ -47,7 +47,7 @@ def is_timing(name: str) -> bool:
 
 
 def json_row(result: Mapping[str, Any]) -> Row:
-    """A result as plain JSON data; values that are not finite numbers in float64, texts or booleans become None.
+    """Converts a result to JSON data; values except finite float64 numbers, texts and booleans become None.
 
     Examples:
         >>> json_row({"a": float("nan"), "b": 1, "c": "x"})
@@ -57,24 +57,24 @@ def json_row(result: Mapping[str, Any]) -> Row:
 
 
 def read_results(directory: Path) -> list[Row]:
-    """Reads the rows of a trial's result.json, without a last line that a kill has truncated.
+    """Loads the rows of a trial's result.json, except a last line truncated by a kill.
 
     Returns:
-        The rows in order; none if there is no file yet.
+        The rows in order; [] if result.json does not exist yet.
     """
     return list(iterate_results(directory))
 
 
 def iterate_results(directory: Path) -> Iterator[Row]:
-    """Yields the rows of `read_results` one at a time."""
+    """Streaming variant of `read_results`: yields one row of result.json at a time."""
     return (row for line in lines_of(directory) if (row := row_in(line)) is not None)
 
 
 def read_last_row(directory: Path) -> Row | None:
-    """Reads the newest row of a trial's result.json from its end, in time independent of the file's length.
+    """Loads the newest row of a trial's result.json, in time independent of the file's length.
 
     Returns:
-        The last whole row, or None if there is none.
+        The last complete row, or None without any.
     """
     try:
         file = (directory / RESULT_FILE).open("rb")
@@ -85,7 +85,7 @@ def read_last_row(directory: Path) -> Row | None:
 
 
 def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
-    """The highest value of a metric among rows, None if no row has one.
+    """Maximum of a metric over result rows, None if no row has a value.
 
     Rows without a value, such as those of iterations without an evaluation, are skipped.
 
@@ -97,7 +97,7 @@ def best_value(rows: Iterable[Mapping[str, Any]], metric: str) -> float | None:
 
 
 def lines_of(directory: Path) -> Iterator[bytes]:
-    """Yields the lines of a trial's result.json, up to one that is too long or unfinished."""
+    """Yields the lines of a trial's result.json, until a line is too long or incomplete."""
     try:
         file = (directory / RESULT_FILE).open("rb")
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def lines_of(directory: Path) -> Iterator[bytes]:
 
 
 def row_in(line: bytes) -> Row | None:
-    """The row in a line, None if it is damaged."""
+    """Parses a line of result.json to a row; None for a damaged line."""
     try:
         row = load_json(line)
     except ValueError:  # a power cut may leave zeros in place of a line
@@ -117,10 +117,10 @@ def row_in(line: bytes) -> Row | None:
 
 
 class ResultWriter:
-    """Appends rows to the result files of a trial; they are passed to the operating system before `write` returns."""
+    """Writer of a trial's result files; rows are flushed to the operating system before `write` returns."""
 
     def __init__(self, directory: Path, hyperparameters: Mapping[str, Any] | None = None) -> None:
-        """Continues after the existing rows; the files are created with the first row.
+        """Opens the result files to append after existing rows; new files are created with the first row.
 
         Args:
             directory: The trial's directory, which exists.
@@ -137,13 +137,13 @@ class ResultWriter:
         self._size = 0
 
     def write(self, result: Mapping[str, Any]) -> Row:
-        """Appends a row.
+        """Appends a result row to all result files.
 
         Args:
             result: Metrics by name, with `iteration` and `env_steps` among them.
 
         Returns:
-            The row as it is in result.json.
+            The row as written to result.json.
 
         Raises:
             OutOfResources: The disk is full.
@@ -162,12 +162,12 @@ class ResultWriter:
         return row
 
     def written(self) -> tuple[int, str]:
-        """Length of result.json in bytes, and its sha256."""
+        """Length in bytes and SHA-256 digest of result.json."""
         digest = self._begun_digest()
         return self._size, digest.hexdigest()
 
     def _begun_digest(self) -> hashlib._Hash:
-        """The digest of result.json, which begins with the rows that existed before."""
+        """Running SHA-256 digest of result.json, initialized with the existing rows."""
         if self._digest is None:
             digest = hashlib.sha256()
             with suppress(FileNotFoundError), (self.directory / RESULT_FILE).open("rb") as file:
@@ -177,20 +177,20 @@ class ResultWriter:
         return self._digest
 
     def sync(self) -> None:
-        """Flushes result.json to the disk, before a checkpoint that relies on its rows."""
+        """Flushes result.json to disk (fsync), before a checkpoint that requires its rows."""
         if self._json is not None:
             with explained_full_disk(self.directory / RESULT_FILE, lambda: 0):
                 os.fsync(self._json.fileno())
 
     def close(self) -> None:
-        """Closes the files."""
+        """Closes all result files."""
         for file in (self._json, self._csv, self._events):
             if file is not None:
                 file.close()
         self._json = self._csv = self._events = None
 
     def _write_csv(self, row: Row) -> None:
-        """Appends to progress.csv; the first row, and one with new columns, rewrite it from result.json."""
+        """Appends a row to progress.csv; the first row and rows with new columns rewrite the file from result.json."""
         if self._csv is None or not row.keys() <= set(self._columns):
             if self._csv is not None:
                 self._csv.close()
@@ -216,7 +216,7 @@ class ResultWriter:
 
 
 def _lines_from_the_end(file: io.BufferedReader) -> Iterator[bytes]:
-    """Yields the lines that end in a line break, the last one first, up to one that is too long."""
+    """Yields complete lines of a file in reverse order, until a line is too long."""
     start = file.seek(0, os.SEEK_END)
     rest = b""
     is_whole = False  # text after the last line break is an unfinished line
@@ -242,15 +242,15 @@ def _json_value(value: Any) -> Any:
 
 
 def json_line(row: Row) -> bytes:
-    """A row as a line of result.json."""
+    """Serializes a row to a line of result.json."""
     return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
 def make_csv(directory: Path) -> list[str]:
-    """Writes progress.csv from result.json.
+    """Rewrites progress.csv from result.json.
 
     Returns:
-        Its columns, in the order of their first appearance.
+        Columns of progress.csv, in the order of first appearance.
     """
     columns = list(dict.fromkeys(name for row in iterate_results(directory) for name in row))
     write_file(directory / CSV_FILE, _csv_text(columns, iterate_results(directory)).encode())
@@ -267,7 +267,7 @@ def _csv_text(columns: list[str], rows: Iterable[Row], *, header: bool = True) -
 
 
 def _write_all(file: io.FileIO, data: bytes) -> None:
-    """Writes all data to an unbuffered file, whose `write` may accept only a part."""
+    """Writes all data to an unbuffered file, with repeated calls after partial writes."""
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]

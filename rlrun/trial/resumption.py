@@ -1,4 +1,4 @@
-"""The resumption of a trial after it was interrupted, killed or paused."""
+"""Report on resuming a trial after an interrupt, kill or pause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ending_in_words(who: str, stepped: SteppedEnv | None, *, steps_envs: bool) -
 
     Args:
         who: Subject and verb of the message.
-        stepped: The env that it was stepping when it ended, if that is known.
+        stepped: The env that the process was stepping at its end, if known.
         steps_envs: Whether the trial's own process steps the training envs.
 
     Returns:
@@ -36,16 +36,16 @@ class Resumption:
     """Result of resuming a trial.
 
     Attributes:
-        checkpoint: The checkpoint that it was resumed from; None if there was none yet and it began again.
+        checkpoint: The restored checkpoint; None if there was none yet and the trial restarted.
         iteration: The iteration of the checkpoint.
         skipped: Newer checkpoints that could not be used.
-        rows_cut: Number of removed results of later iterations, which are computed again.
+        rows_cut: Number of removed result rows of later iterations, which are recomputed.
         env_slots_restarted: Number of envs that had to begin a new episode.
         lost_compiler: Whether compiled updates continue uncompiled, as the user allowed.
-        is_in_part: Whether the checkpoint has an older format, of which only a part is read.
+        is_in_part: Whether the checkpoint has an older format, of which only a part is restored.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
-        unsaved: Parts of the state that the checkpoint lacks, a clause each.
-        damage: Damage of the results so far and its repair, a sentence each.
+        unsaved: Parts of the state missing in the checkpoint, one clause each.
+        damage: Damage and repair of the results so far, one sentence each.
     """
 
     checkpoint: Path | None
@@ -61,12 +61,12 @@ class Resumption:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it continues bit for bit as if it had not been interrupted."""
+        """Whether the resumed trial is bit-for-bit identical to an uninterrupted one."""
         return not (self.env_slots_restarted or self.lost_compiler or self.is_in_part or self.unsaved)
 
     @property
     def message(self) -> str:
-        """Message to the user: a line, and further ones for a crash, skipped checkpoints and damage."""
+        """Message to the user on the resumption, with lines for a crash, skipped checkpoints and damage."""
         crash = [self.crash] if self.crash else []
         if self.checkpoint is None:
             return "\n".join(["no checkpoint had been written yet: begins again", *crash, *self.damage])

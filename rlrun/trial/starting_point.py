@@ -1,4 +1,4 @@
-"""The checkpoint that a trial is resumed from."""
+"""Selection, validation and restoring of the checkpoint from which a trial resumes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from rlrun.trial.trial_directory import TrialRecord
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """The checkpoint that a trial is resumed from.
+    """Checkpoint from which a trial resumes.
 
     Attributes:
-        path: Its directory.
-        content: Its content.
+        path: Directory of the checkpoint.
+        content: Content of the checkpoint.
         skipped: Newer checkpoints that cannot be used.
     """
 
@@ -39,7 +39,7 @@ class StartingPoint:
 
     @classmethod
     def newest(cls, store: CheckpointStore) -> StartingPoint | None:
-        """The newest usable checkpoint of a trial, None if it has no checkpoint.
+        """Selects the newest usable checkpoint of a trial; None if there are no checkpoints.
 
         Raises:
             CheckpointError: There are checkpoints, but none is usable.
@@ -49,20 +49,20 @@ class StartingPoint:
 
     @property
     def generation(self) -> int:
-        """The last generation of its population that the trial carried out; 0 outside of populations.
+        """Last population generation (PBT) that the trial carried out; 0 outside of populations.
 
         Raises:
-            CheckpointError: The checkpoint holds something else than a number.
+            CheckpointError: The checkpoint's entry is not a number.
         """
         with refusing(GENERATION):
             return as_count(self.content.manifest.get(GENERATION, 0))
 
     @property
     def result(self) -> Mapping[str, Any]:
-        """The result of its iteration, {} if it has none.
+        """Result of the checkpoint's iteration, {} without one.
 
         Raises:
-            CheckpointError: The checkpoint holds something else than a result.
+            CheckpointError: The checkpoint's entry is not a result.
         """
         result = self.content.manifest.get(RESULT_KEY) or {}
         if not isinstance(result, dict) or any(isinstance(value, dict | list | tuple) for value in result.values()):
@@ -74,15 +74,15 @@ class StartingPoint:
         return result
 
     def trial(self, trial: TrialSpec, exploit: Exploit | None) -> TrialSpec:
-        """The trial with the settings that its training needs to load the checkpoint.
+        """Copy of a trial with the settings required to load the checkpoint.
 
         Args:
-            trial: The trial with its present settings.
-            exploit: The last one of its population, None outside of populations. If it is still to be carried out with
-                another trial's weights, the settings are those that the checkpoint was made with.
+            trial: The trial with its current settings.
+            exploit: The trial's last exploit step (PBT), None outside of populations. If the step is pending and copies
+                another trial's weights, the returned settings are those of the checkpoint.
 
         Raises:
-            CheckpointError: The trial's file has another seed, env, evaluation or other settings than the checkpoint.
+            CheckpointError: The trial's spec.yaml differs from the checkpoint in seed, env, evaluation or settings.
         """
         for metric in trial.stop:
             if not isinstance(self.result.get(metric), int | float | None):
@@ -99,12 +99,12 @@ class StartingPoint:
         return trial
 
     def ended_schedules(self, trial: TrialSpec) -> list[str]:
-        """Sentences on schedules that ended with the run's former length, and are not extended with the run.
+        """Messages on schedules that end at the run's former length, and are not extended with the run.
 
-        Extending them would change the learning so far.
+        A schedule extended to the new length would contradict the training so far.
 
         Args:
-            trial: The trial with its present stop criteria.
+            trial: The trial with its current stop criteria.
         """
         stop = self.content.spec.get("stop")
         sentences = []
@@ -122,10 +122,10 @@ class StartingPoint:
         return sentences
 
     def _evaluation(self) -> dict[str, Any]:
-        """The evaluation settings in the checkpoint's spec, as plain data; {} for none.
+        """Evaluation settings in the checkpoint's spec, as plain data; {} for none.
 
         Raises:
-            CheckpointError: The spec holds something else.
+            CheckpointError: The spec's entry is not a mapping.
         """
         written = self.content.spec.get("evaluation")
         try:
@@ -134,9 +134,9 @@ class StartingPoint:
             raise CheckpointError(f"{self.path}: its spec is not one of a checkpoint: {error}") from error
 
     def _refuse_other_settings(self, before: Policies, now: Policies) -> None:
-        """Refuses a trial whose settings were changed in its spec.yaml.
+        """Raises an error if settings in a trial's spec.yaml differ from those in the checkpoint.
 
-        Policies of a world may be added, and may change their algorithm.
+        Policies of a multi-agent world may be added, and may change their algorithm.
         """
         pairs: list[tuple[str, ConfigModel, ConfigModel]]
         pairs = [("config", before.sampling, now.sampling)] if not now.is_alone else []
@@ -152,7 +152,7 @@ class StartingPoint:
             self._refuse_other(place, earlier.to_data(), present.to_data())
 
     def _refuse_other(self, place: str, made_with: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Refuses a trial whose spec.yaml was changed: with other settings it would not continue the run."""
+        """Raises an error for a trial with a changed spec.yaml, which could not continue the run."""
         for name in {**now, **made_with}:
             if name in now and name in made_with and now[name] == made_with[name]:
                 continue
@@ -173,18 +173,18 @@ class StartingPoint:
         record: TrialRecord | None,
         eager: bool,
     ) -> Resumption:
-        """Loads the checkpoint into a training, and removes later results.
+        """Restores a training from the checkpoint, and removes results of later iterations.
 
         Args:
-            training: A training with the checkpoint's settings that is not started yet.
+            training: A training with the checkpoint's settings, not started yet.
             directory: The trial's directory.
-            store: Its checkpoints, which hold some of its results.
+            store: The trial's checkpoints, which contain some result rows.
             record: The previous content of trial.json; None if it did not exist.
             eager: Whether compiled updates may continue uncompiled.
 
         Raises:
-            CheckpointError: The checkpoint does not fit.
-            CompilerMissing: Its updates were compiled, there is no compiler here, and `eager` is False.
+            CheckpointError: The checkpoint does not fit the training.
+            CompilerMissing: The trial's updates were compiled, this machine has no compiler, and `eager` is False.
         """
         training.load(self.content, eager=eager)
         running = training.running

@@ -1,4 +1,4 @@
-"""Checkpointing of a running trial: when a checkpoint is due, and how it is written in the background.
+"""Asynchronous checkpointing of a running trial: schedule of checkpoints and a background writer.
 
 The files are written under a temporary name before the trial continues. A thread then flushes them to the disk, renames
 them and removes older checkpoints, while the next iteration runs.
@@ -21,15 +21,15 @@ from rlrun.trial.trial_evaluation import EVALUATION
 
 
 class TrialCheckpoints:
-    """Writes the checkpoints of a trial, one at a time and at most one for each iteration.
+    """Asynchronous writer of a trial's checkpoints: one at a time and at most one per iteration.
 
     Attributes:
-        store: The checkpoints; not to be used between `begin` and `wait`.
-        newest: The newest finished checkpoint, None before the first.
+        store: The checkpoint store; not to be used between `begin` and `wait`.
+        newest: The newest complete checkpoint, None before the first.
     """
 
     def __init__(self, directory: Path, config: CheckpointConfig) -> None:
-        """Opens the checkpoints of a trial, whose directory need not exist yet.
+        """Opens the checkpoint store of a trial; the directory may not exist yet.
 
         Args:
             directory: Directory of the trial's checkpoints.
@@ -43,7 +43,7 @@ class TrialCheckpoints:
         self._being_saved: Future[Path] | None = None
 
     def note(self, path: Path, iteration: int) -> None:
-        """Sets the checkpoint that the trial was resumed from, and its iteration."""
+        """Records the restored checkpoint of a resumed trial, and the iteration of that checkpoint."""
         self.newest, self._iteration = path, iteration
 
     def begin(
@@ -56,15 +56,15 @@ class TrialCheckpoints:
         before: Callable[[], None],
         after: Callable[[], None],
     ) -> None:
-        """Begins to write a checkpoint after waiting for the one before, unless the iteration has one already.
+        """Starts an asynchronous checkpoint after the previous one is complete; no effect if the iteration has one.
 
         Args:
-            iteration: The last iteration done.
-            content: Returns the content, which may change once this method returns.
-            generation: The last generation of its population that the trial has carried out.
+            iteration: The last completed iteration.
+            content: Function that returns the content, which may change once this method returns.
+            generation: The last population generation (PBT) that the trial has carried out.
             result: The result of the iteration.
-            before: Called by the thread before it renames the checkpoint.
-            after: Called by the thread after that.
+            before: Callback of the thread before the checkpoint is renamed.
+            after: Callback of the thread after the checkpoint is renamed.
 
         Raises:
             OutOfResources: The disk is full, for this checkpoint or the one before it.
@@ -86,10 +86,10 @@ class TrialCheckpoints:
         self._being_saved = self._thread.submit(commit)
 
     def wait(self) -> None:
-        """Waits until the last checkpoint is finished.
+        """Blocks until the last checkpoint is complete.
 
         Raises:
-            OutOfResources: The disk is full. It is raised once, and the iteration has no checkpoint.
+            OutOfResources: The disk is full. The error is raised once, and the iteration has no checkpoint.
         """
         self.settle()
         being_saved, self._being_saved = self._being_saved, None
@@ -99,20 +99,20 @@ class TrialCheckpoints:
             self.newest = being_saved.result()
 
     def settle(self) -> None:
-        """Waits until nothing is being written; errors are raised by the next `wait`."""
+        """Blocks until no checkpoint is being written; errors are deferred to the next `wait`."""
         if self._being_saved is not None:
             futures.wait([self._being_saved])
 
     def close(self) -> None:
-        """Waits until nothing is being written, and ends the thread."""
+        """Blocks until no checkpoint is being written, and terminates the thread."""
         self._thread.shutdown()
 
     def is_due(self, row: Row, *, is_last: bool) -> bool:
-        """Whether a checkpoint is to be written after an iteration.
+        """Whether a checkpoint is due after an iteration.
 
         Args:
             row: The result of the iteration.
-            is_last: Whether it is the trial's last.
+            is_last: Whether the iteration is the trial's last.
         """
         config = self._config
         if is_last and config.at_end:

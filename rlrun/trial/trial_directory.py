@@ -1,4 +1,4 @@
-"""The directory of one trial: its files, its status, and its lock.
+"""Directory of one trial: files, status record and lock.
 
 trial.json         status, parameters, counters, error; replaced atomically
 spec.yaml          the resolved trial
@@ -101,34 +101,34 @@ _RECORD = TypeAdapter(TrialRecord)
 
 
 class TrialDirectory:
-    """Reads and writes the files of one trial.
+    """Access to the files of one trial: record, spec, error, lock.
 
     Attributes:
         path: The directory.
     """
 
     def __init__(self, path: Path) -> None:
-        """Refers to a directory, which need not exist before the first write."""
+        """Initializes from a path; the directory may not exist before the first write."""
         self.path = Path(path)
         self._lock: int | None = None
 
     @property
     def checkpoints(self) -> Path:
-        """Directory of its checkpoints."""
+        """Directory of the trial's checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def failed(self) -> Path:
-        """Directory of the checkpoint from before a divergence."""
+        """Directory of the checkpoint with the parameters from before a divergence."""
         return self.path / "failed"
 
     def write_record(self, record: TrialRecord) -> None:
-        """Replaces trial.json."""
+        """Overwrites trial.json with a record."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_file(self.path / TRIAL_FILE, json_with_digest(asdict(record)))
 
     def read_record(self) -> TrialRecord | None:
-        """Reads trial.json; None if it does not exist.
+        """Loads the record in trial.json; None if the file does not exist.
 
         Raises:
             RunDamaged: trial.json is not valid, or was altered.
@@ -144,12 +144,12 @@ class TrialDirectory:
             raise RunDamaged(f"{path}: cannot be understood: {error}") from error
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
-        """Replaces spec.yaml."""
+        """Overwrites spec.yaml with the resolved trial."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_file(self.path / SPEC_FILE, dump_plain_yaml(dict(spec)).encode())
 
     def read_spec(self) -> dict[str, Any]:
-        """Reads the resolved trial.
+        """Loads the resolved trial from spec.yaml.
 
         Raises:
             RunDamaged: spec.yaml is missing or not valid.
@@ -166,11 +166,11 @@ class TrialDirectory:
         return spec
 
     def write_picture(self, policy: str, picture: str) -> None:
-        """Replaces the picture of a policy."""
+        """Overwrites the SVG image of a policy."""
         write_file(self.path / PICTURES.replace("*", policy), picture.encode())
 
     def write_error(self, text: str) -> None:
-        """Replaces error.txt."""
+        """Overwrites error.txt with an error's traceback."""
         write_file(self.path / ERROR_FILE, text.encode(errors="replace"))
 
     def clear_error(self) -> None:
@@ -178,7 +178,7 @@ class TrialDirectory:
         (self.path / ERROR_FILE).unlink(missing_ok=True)
 
     def claim(self, timeout_s: float = CLAIM_TIMEOUT_S) -> None:
-        """Locks the trial for this process; the lock ends with the process, even by a kill.
+        """Locks the trial's directory for this process; the end of the process, even by a kill, releases the lock.
 
         Partial files of an interrupted write are removed, since no other process can be writing them.
 
@@ -186,7 +186,7 @@ class TrialDirectory:
             timeout_s: Seconds to wait for another process to release the lock.
 
         Raises:
-            UsageError: Another process, or this one, is running it already.
+            UsageError: Another process, or this one, is running the trial already.
             RunDamaged: The lock file is a directory.
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -209,14 +209,14 @@ class TrialDirectory:
                 remove_leftovers(directory)
 
     def release(self) -> None:
-        """Releases the lock, if this object holds it."""
+        """Releases the directory's lock, if held by this object."""
         if self._lock is not None:
             _claimed_here.discard(self.path.resolve())
             os.close(self._lock)
             self._lock = None
 
     def is_claimed(self) -> bool:
-        """Whether a process is running the trial, by its lock; False after a kill."""
+        """Whether a process holds the lock of the trial's directory; False after a kill."""
         if self.path.resolve() in _claimed_here:
             return True
         try:
@@ -234,7 +234,7 @@ class TrialDirectory:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Locks a file unless another process has locked it; always succeeds on file systems without locks."""
+    """Non-blocking file lock; fails if held by another process, always succeeds on file systems without locks."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

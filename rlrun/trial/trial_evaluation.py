@@ -1,4 +1,4 @@
-"""Periodic evaluation of a trial, always on the same episodes."""
+"""Periodic evaluation of a trial on a fixed set of episodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
 
 EVALUATION = "evaluation/"
-"""Prefix of its metrics."""
+"""Prefix of evaluation metrics."""
 
 
 def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[str, Any]:
-    """Evaluates a training if that is due after this iteration, or if it is the last.
+    """Evaluates a training's policies if an evaluation is due after this iteration, or if the iteration is the last.
 
     Args:
         training: The training.
@@ -69,7 +69,7 @@ def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[st
 
 
 def pictures(training: Training) -> dict[str, str]:
-    """Returns by policy an SVG of what was learned so far, of those whose algorithms draw one."""
+    """Renders the learned policies as SVG images, by policy name, for algorithms that support rendering."""
     algorithms = training.description.policies.algorithms
     drawn = {trainee.name: algorithms[trainee.name].picture(trainee) for trainee in training.running.trainees}
     return {name: picture for name, picture in drawn.items() if picture is not None}
@@ -98,6 +98,6 @@ def _against(training: Training, trial: TrialSpec, evaluation: EvaluationConfig)
 
 
 def _oracle(training: Training) -> dict[str, float]:
-    """Gaps between learned and exact values and policies."""
+    """Errors of the learned values and policies against exact values (`evaluation.oracle`)."""
     learned = learned_values(training)
     return dict(zip((metric.name for metric in ORACLE_METRICS), (learned.value_gap, learned.policy_gap), strict=True))

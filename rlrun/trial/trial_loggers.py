@@ -1,4 +1,4 @@
-"""Delivery of a trial's results to its loggers, each on its own thread: training neither waits for them nor fails."""
+"""Asynchronous delivery of results to a trial's loggers, one thread each; a logger never blocks or fails training."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlrun.trial.results import Row
 from rlrun.trial.trial_directory import TrialStatus
 
 MAX_WAITING_ROWS = 10_000
-"""Bound of the results that wait for a slow service; further ones are not sent."""
+"""Maximum queue length of results for a slow service; further results are dropped."""
 
 DELIVERY_TIMEOUT_S = 30.0
-"""Seconds that the end of a trial waits for its loggers."""
+"""Timeout in seconds for pending deliveries at the end of a trial."""
 
 START_TIMEOUT_S = 10.0
-"""Seconds that it waits for a logger that has not started, since its service cannot be reached."""
+"""Timeout in seconds at the end of a trial for a logger whose service is unreachable."""
 
 
 class TrialLoggers:
-    """The loggers of one trial in one process. All methods but `finish` return at once."""
+    """Loggers of one trial in one process. All methods except `finish` are non-blocking."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class TrialLoggers:
         announce: Callable[[str], None],
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
     ) -> None:
-        """Starts the loggers.
+        """Starts a thread for each logger.
 
         Args:
             loggers: Factories of the loggers by name.
             trial: The trial.
-            directory: Its directory, which exists; each logger's id of the trial is kept there.
+            directory: The trial's existing directory, in which each logger stores its id of the trial.
             announce: Called with messages to the user, in the caller's thread, at most once for each logger.
             delivery_timeout_s: Seconds that `finish` waits.
         """
@@ -49,13 +49,13 @@ class TrialLoggers:
         self._threads = [_LoggerThread(name, make, trial, directory) for name, make in loggers.items()]
 
     def log(self, row: Row) -> None:
-        """Passes a result to all loggers."""
+        """Enqueues a result for all loggers."""
         for thread in self._threads:
             thread.log(row)
         self._announce_complaints()
 
     def finish(self, status: TrialStatus) -> None:
-        """Passes the trial's status to all loggers, and waits until they have delivered all. Can be called twice."""
+        """Enqueues the trial's final status for all loggers, and blocks until delivery. Idempotent."""
         for thread in self._threads:
             thread.finish(status)
         deadline = time.monotonic() + self._delivery_timeout_s
@@ -77,7 +77,7 @@ class TrialLoggers:
 
 
 class _LoggerThread:
-    """Calls one logger in order; an exception ends that logger alone."""
+    """Worker thread of one logger with a FIFO queue; an exception disables only this logger."""
 
     def __init__(self, name: str, make: Callable[[], TrialLogger], trial: TrialSpec, directory: Path) -> None:
         self._name = name

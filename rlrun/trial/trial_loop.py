@@ -1,4 +1,4 @@
-"""The loop of one trial, in this process and without Ray: iterations, evaluation, checkpoints, result files, stopping.
+"""Training loop of one trial in this process, without Ray: iterations, evaluation, checkpoints, results, stopping.
 
 A kill at any time is harmless, since the row of an iteration is written before its checkpoint. So the rows of a
 checkpoint always exist, and rows after the newest checkpoint are removed when the trial is resumed.
@@ -40,18 +40,18 @@ from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
 
 
 class TrialLoop:
-    """Runs one trial in its directory; as a context manager it ends all its processes.
+    """Training loop of one trial; as a context manager, terminates all processes of the trial at exit.
 
     Attributes:
         trial: The trial.
-        directory: Directory of its files.
-        checkpoints: Its checkpoints.
+        directory: Directory of the trial's files.
+        checkpoints: Checkpoints of the trial.
         done: Whether the trial has reached one of its stop criteria.
-        stop_reason: The criterion that it has reached, "" before.
-        generation: The last generation of its population that it has carried out; 0 outside of populations.
-        resumption: How it was resumed, None if it is new.
-        was_paused: Whether it was resumed after `pause`.
-        last_result: The newest row of its results, {} before the first.
+        stop_reason: The reached stop criterion, "" before.
+        generation: The last population generation (PBT) that the trial has carried out; 0 outside of populations.
+        resumption: Report on the resumption, None for a new trial.
+        was_paused: Whether the trial was resumed after `pause`.
+        last_result: The newest result row, {} before the first.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class TrialLoop:
         Args:
             trial: The trial.
             directory: Directory for its files; created if missing.
-            resume: Whether to resume from the newest valid checkpoint, or begin again if there is none yet.
+            resume: Whether to resume from the newest valid checkpoint, or restart if there is none yet.
             from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
-            exploit: The last one of its population, None outside of populations.
+            exploit: The trial's last exploit step (PBT), None outside of populations.
             eager: Whether compiled updates may continue uncompiled.
             announce: Called with a sentence before something that takes long.
 
         Raises:
-            UsageError: Another process runs the trial, or it has checkpoints already and `resume` is False.
+            UsageError: Another process runs the trial, or checkpoints exist already and `resume` is False.
             CheckpointError: A checkpoint cannot be used.
-            CompilerMissing: Its updates were compiled, there is no compiler here, and `eager` is False.
+            CompilerMissing: The trial's updates were compiled, this machine has no compiler, and `eager` is False.
         """
         self.trial = trial
         self.directory = Path(directory)
@@ -127,16 +127,16 @@ class TrialLoop:
 
     @property
     def training(self) -> Training:
-        """The training."""
+        """The training that this loop iterates."""
         if self._training is None:
             raise RuntimeError(f"{self.directory}: the trial's training could not be built")
         return self._training
 
     def step(self) -> Row:
-        """Runs one iteration, with evaluation and checkpoint if they are due.
+        """Runs one training iteration, with evaluation and checkpoint when due.
 
         Returns:
-            The iteration's result as it is in result.json, with None for numbers that are not finite.
+            The iteration's result as in result.json, with None for non-finite numbers.
 
         Raises:
             TrainingFailed: An env or plugin failed, or training has diverged, see `failed/`.
@@ -152,7 +152,7 @@ class TrialLoop:
             raise
 
     def save(self) -> Path:
-        """Writes a checkpoint, unless this iteration has one already, and waits until it is finished."""
+        """Writes a checkpoint synchronously, unless this iteration has one already."""
         self._begin_to_save()
         self.wait_until_saved()
         saved = self.checkpoints.newest
@@ -161,7 +161,7 @@ class TrialLoop:
         return saved
 
     def wait_until_saved(self) -> None:
-        """Waits until the last checkpoint is finished.
+        """Blocks until the last checkpoint is complete.
 
         Raises:
             OutOfResources: The disk is full.
@@ -170,15 +170,15 @@ class TrialLoop:
             self.checkpoints.wait()
 
     def take_exploit(self, exploit: Exploit) -> None:
-        """Carries out an exploit step of its population: loads another trial's weights, if any, and new settings.
+        """Carries out an exploit-and-explore step (PBT): copies the parent's weights, if any, and applies new settings.
 
-        The newest checkpoint stays the one from before: after a kill the same exploit has the same effect again.
+        No checkpoint is written, so that the step is repeatable after a kill.
 
         Args:
-            exploit: The exploit; it has no effect if its generation was carried out before.
+            exploit: The exploit step; ignored if its generation was carried out before.
 
         Raises:
-            CheckpointError: The other trial's checkpoint cannot be used here.
+            CheckpointError: The parent's checkpoint does not fit this trial.
         """
         if exploit.generation <= self.generation:
             return
@@ -195,7 +195,7 @@ class TrialLoop:
         self._write_record("RUNNING")
 
     def pause(self) -> None:
-        """Saves the trial and releases it, so that it can be resumed later, here or in another process."""
+        """Saves the trial and releases its directory, for a later resume in any process."""
         if self._record.status == "RUNNING" and not self.done:
             if self.training.iteration > 0:
                 self.save()
@@ -203,10 +203,10 @@ class TrialLoop:
         self.close()
 
     def interrupt(self) -> Path | None:
-        """Interrupts the trial; an iteration that a KeyboardInterrupt has stopped halfway is discarded.
+        """Interrupts the trial; an iteration aborted by a KeyboardInterrupt is discarded.
 
         Returns:
-            The checkpoint for a resume; None if the trial will begin again.
+            The checkpoint for a resume; None if a resume will restart the trial.
         """
         if self._is_between_iterations and self.training.iteration > 0:
             self.save()
@@ -215,7 +215,7 @@ class TrialLoop:
         return self.checkpoints.newest
 
     def finish(self, reason: str) -> None:
-        """Terminates the trial before it reaches a stop criterion, as a scheduler may decide.
+        """Terminates the trial before a stop criterion is reached, as a scheduler may decide.
 
         Args:
             reason: The reason for trial.json.
@@ -225,7 +225,7 @@ class TrialLoop:
             self._finish()
 
     def close(self) -> None:
-        """Ends the workers, closes the files and releases the directory; a trial that still runs becomes PENDING."""
+        """Terminates workers, closes files and releases the directory; a running trial becomes PENDING."""
         try:
             self.checkpoints.close()
             if self._record.status == "RUNNING":
@@ -282,7 +282,7 @@ class TrialLoop:
             self.take_exploit(exploit)
 
     def _rebuild(self, trial: TrialSpec) -> None:
-        """Replaces the training by one with other settings; the envs of the former end."""
+        """Replaces the training with one that has other settings; the former envs are closed."""
         self._training = rebuilt(self.training, trial, self._note)
 
     def _resume(self, point: StartingPoint, before: TrialRecord | None, *, eager: bool) -> None:
@@ -332,7 +332,7 @@ class TrialLoop:
         return self.last_result
 
     def _begin_to_save(self) -> None:
-        """Writes a checkpoint in the background, after its rows are on the disk and before its record."""
+        """Starts an asynchronous checkpoint, after result rows are on disk and before trial.json refers to it."""
         if not self._is_between_iterations:
             raise RuntimeError(
                 f"{self.directory}: an iteration was stopped halfway; there is no complete state to save"
@@ -351,7 +351,7 @@ class TrialLoop:
 
     @contextmanager
     def _timing_checkpoint(self) -> Iterator[None]:
-        """Measures the seconds for which a checkpoint delays the trial."""
+        """Measures the seconds for which a checkpoint blocks the trial."""
         began = time.perf_counter()
         try:
             yield
@@ -370,7 +370,7 @@ class TrialLoop:
             self.done, self.stop_reason = True, reason
 
     def _note_endless_episodes(self) -> None:
-        """Notifies the user after half of the run if no episode has ended."""
+        """Warns the user after half of the run if no episode has ended."""
         counts = self.training.running.workers.counts
         half = {metric: bound / 2 for metric, bound in self.trial.stop.items()}
         if counts.endless is not None and stop_reached(half, self.last_result) is not None:
@@ -385,7 +385,7 @@ class TrialLoop:
         self._write_record("TERMINATED")
 
     def _fail(self, error: Exception) -> None:
-        """Records the error that ended the trial; raises it with the user's traceback if it is of the user's code."""
+        """Records a fatal error of the trial; raises an error in user code with the user's traceback."""
         described = None if self._training is None else self._training.description
         plugins = [] if described is None else map(type, described.policies.algorithms.values())
         failure: TrainingFailed | None
@@ -407,7 +407,7 @@ class TrialLoop:
             raise failure from error
 
     def _note(self, text: str) -> None:
-        """Announces a message and adds it to the record; a remark is only added to the record."""
+        """Announces a message and appends it to trial.json; a remark is not announced."""
         if not isinstance(text, Remark):
             self._announce(text)
         if text not in self._record.notes:
@@ -439,7 +439,7 @@ class TrialLoop:
 
 
 def stop_reached(stop: Mapping[str, float], result: Mapping[str, Any]) -> str | None:
-    """The stop criterion that a result meets, None if it meets none.
+    """Stop criterion that a result satisfies, None without any.
 
     Examples:
         >>> stop_reached({"env_steps": 100, "episodes": 9}, {"env_steps": 128, "episodes": None})

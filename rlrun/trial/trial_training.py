@@ -1,4 +1,4 @@
-"""The training of a trial."""
+"""Construction of a trial's training, and reconstruction with other settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlrun.training.training import Training
 
 
 def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> Training:
-    """Builds the training of a trial, without starting anything.
+    """Builds the training of a trial, without starting processes or envs.
 
     Args:
         trial: The trial.
-        announce: Called with a sentence before something that takes long.
+        announce: Callback with a message before a slow operation.
     """
     bound = trial.stop.get("env_steps")
     return Training(
@@ -27,12 +27,12 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> T
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
-    """Ends a training and starts one with other settings in its place, whose iterations and seconds are counted on.
+    """Replaces a training with one that has other settings and continues the counts of iterations and seconds.
 
     Args:
-        training: What runs; its successor computes updates as it does.
-        trial: What to run from here on.
-        announce: Called with a sentence when something is about to take long.
+        training: The running training; the new one uses the former update executor.
+        trial: The trial with the new settings.
+        announce: Callback with a message before a slow operation.
     """
     before = training.running
     training.close()

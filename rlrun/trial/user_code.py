@@ -1,4 +1,4 @@
-"""Distinction of failures in the user's own code from those in rlrun."""
+"""Attribution of exceptions to the user's code or to rlrun."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdli
 _CALL = re.compile(
     r"(?P<function>[\w.<>]+)\(\) (takes|missing|got) |Can't instantiate abstract class (?P<abstract>[\w.]+) "
 )
-"""Python's messages on a call that does not fit the function, or on a class that lacks methods."""
+"""Regular expression for Python's errors on mismatched call arguments or missing abstract methods."""
 
 _RAY = tuple(str(Path(folder) / "ray") for folder in _INSTALLED)
 
 
 @contextmanager
 def exits_as_failures() -> Iterator[None]:
-    """Turns a ``sys.exit()`` in the user's code into a training failure.
+    """Context manager that converts ``sys.exit()`` in user code to a training failure.
 
-    Otherwise exit code 0 would mean success. Ray's own SystemExit, on SIGTERM, is passed on.
+    Otherwise exit code 0 would mean success. Ray's own SystemExit, on SIGTERM, propagates.
 
     Raises:
         TrainingFailed: The user's code called ``sys.exit()``; with the traceback.
@@ -48,14 +48,14 @@ def exits_as_failures() -> Iterator[None]:
 
 
 def failure_of_user_code(error: Exception, *plugins: type, directory: Path | None = None) -> TrainingFailed | None:
-    """A failure with the user's own traceback if an exception came through the user's code, else None.
+    """Training failure with the user's traceback, for an exception that passed through user code; None otherwise.
 
     User code is any plugin that is not rlrun's, and any file that is neither rlrun's nor installed. An exception also
     counts as theirs if their class or function does not fit its use by rlrun, or if their code changed the process.
 
     Args:
         error: The exception.
-        plugins: Classes of the algorithms, where they are known.
+        plugins: Classes of the algorithms, where known.
         directory: The trial's directory, if there is one.
     """
     if isinstance(error, RlrunError | MemoryError):
@@ -80,7 +80,7 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
 
 
 def _misfit(error: Exception) -> str | None:
-    """Explains how a user's class or function does not fit its use by rlrun; None if it is not the cause.
+    """Message on a user's class or function with the wrong interface; None if the interface is not the cause.
 
     Python raises such errors in the caller, so that the traceback has no frame of the user's code.
     """
@@ -105,7 +105,7 @@ def _misfit(error: Exception) -> str | None:
 
 
 def _expected(found: type | FunctionType, below: list[str]) -> str:
-    """The signature for a method that overrides one of rlrun's, "" for anything else."""
+    """Hint with the signature of the overridden rlrun method; "" for other methods and functions."""
     if not (isinstance(found, type) and len(below) == 1):
         return ""
     (name,) = below
@@ -118,7 +118,7 @@ def _expected(found: type | FunctionType, below: list[str]) -> str:
 
 
 def _is_users(module: ModuleType) -> bool:
-    """Whether a module is a user's own file."""
+    """Whether a module is user code, not an installed file."""
     file = vars(module).get("__file__")
     return file is not None and not file.startswith((_PACKAGE, *_INSTALLED))
 

@@ -66,7 +66,7 @@ def clear(tree: Any, rows: Flags) -> None:
 
 
 class Packing:
-    """Packs the rows of a fragment, so that no empty row is between a step and its successor.
+    """Row permutation of a fragment that leaves no empty row between a step and its successor.
 
     Rows move only if there are such empty rows, or if `to_front` requires it. Then the rows of each slot are adjacent
     from row 0 on, followed by the closing row.

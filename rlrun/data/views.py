@@ -90,7 +90,7 @@ def viewed(batch: SampleBatch) -> SampleBatch:
 
 
 def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The history for the next fragment: the last rows of this one, without its closing row.
+    """Carry-over history for the next fragment: the last rows of this fragment, without the closing row.
 
     Args:
         history: The history of this fragment.

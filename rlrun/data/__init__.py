@@ -1,1 +1,1 @@
-"""Columns of experience and the trees they are made of."""
+"""Batches of experience: columns, trees of arrays, and spaces."""

@@ -1,4 +1,4 @@
-"""Action masks in observations: where they are, and the actions that they mask."""
+"""Action masks in observations: lookup, and validation against the action space."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FORBIDDEN = -1e9
 
 
 def has_action_mask(observation_space: gymnasium.Space[Any]) -> bool:
-    """Whether observations hold an action mask."""
+    """Whether an observation space includes an action mask."""
     return isinstance(observation_space, Dict) and ACTION_MASK in observation_space.spaces
 
 
 def mask_of(observations: Any) -> Any | None:
-    """Returns the action mask [..., A] that observations hold, an array or a tensor; None if they hold none."""
+    """Action mask [..., A] in observations, as an array or tensor; None if there is no mask."""
     return observations.get(ACTION_MASK) if isinstance(observations, dict) else None
 
 
 def can_be_masked(action_space: gymnasium.Space[Any]) -> bool:
-    """Whether actions of this kind are choices that a mask can restrict."""
+    """Whether an action space has discrete choices that a mask can restrict."""
     return bool(_choices(action_space))
 
 
@@ -59,7 +59,7 @@ def _choices(space: gymnasium.Space[Any]) -> tuple[int, ...]:
 
 
 def check_action_mask(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> None:
-    """Checks that the action mask, if observations hold one, fits the action space.
+    """Validates that an action mask in the observation space matches the action space.
 
     Raises:
         UsageError: It does not fit, or observations hold nothing else.

@@ -35,7 +35,7 @@ _COLUMNS = ("actions", "rewards", "terminateds", "truncateds", "valid")
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Demonstrated episodes, one after another.
+    """Expert demonstrations: concatenated episodes of another policy or a person.
 
     Attributes:
         columns: `actions`, `rewards`, `terminateds`, `truncateds` and `valid`, [N, ...].
@@ -49,11 +49,11 @@ class Demonstrations:
 
     @property
     def num_steps(self) -> int:
-        """Steps of all episodes."""
+        """Total number of steps over all episodes."""
         return int(np.count_nonzero(self.columns["valid"]))
 
     def save(self, path: Path) -> None:
-        """Writes the file atomically."""
+        """Writes the demonstrations to a file, atomically."""
         parts = {f"obs/{part}" if part else "obs": leaf for part, leaf in self.observations.items()}
         about = np.array(json.dumps({"format": FORMAT, **self.about}))
         partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
@@ -96,7 +96,7 @@ class Demonstrations:
 
 
 def load_demonstrations(path: str) -> Demonstrations:
-    """Loads a file of demonstrations.
+    """Loads demonstrations from a file.
 
     Args:
         path: The file. A relative path is searched for like a module: in the current directory, in the directory of the

@@ -1,4 +1,4 @@
-"""Rows [S, L] for the learner, cut out of batches [T, B]: single steps, sequences, or whole fragments (NumPy)."""
+"""Reshaping of batches [T, B] to learner rows [S, L]: single steps, sequences, or whole fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.errors import UsageError
 
 
 def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: bool) -> SampleBatch:
-    """Cuts a batch [T, B] into rows [S, L, ...] for the learner.
+    """Reshapes a batch [T, B] to learner rows [S, L, ...]: single steps, sequences or whole fragments.
 
     Args:
         batch: Its columns, with closing rows.
@@ -50,7 +50,7 @@ def has_empty_rows(batch: SampleBatch) -> bool:
 
 
 def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
-    """Removes rows [S, L, ...] without a valid step, and pads with zeros if too few are left.
+    """Drops rows [S, L, ...] without a valid step, and zero-pads to `at_least` rows.
 
     Args:
         rows: Columns of experience.
@@ -71,7 +71,7 @@ def without_empty_rows(rows: SampleBatch, *, at_least: int) -> SampleBatch:
 
 
 def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
-    """Cuts a batch [T, B] into one row per slot, packed, with the observation after its last step.
+    """Reshapes a batch [T, B] to one packed row per env slot, with the final bootstrap observation.
 
     With a recurrent network each row begins with a step, and `state` [S, state_size] is the state before it.
     """
@@ -79,7 +79,7 @@ def whole_fragment_rows(batch: SampleBatch) -> SampleBatch:
 
 
 def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
-    """The `whole_fragment_rows` of a batch, and the packing that unpacks results over them."""
+    """Whole-fragment rows of a batch for value targets, and the `Packing` to map results back to [T, B]."""
     batch = viewed(batch)
     is_recurrent = "state" in batch
     packing = Packing(batch["valid"], batch["terminateds"], batch["truncateds"], to_front=is_recurrent)
@@ -96,7 +96,7 @@ def target_rows(batch: SampleBatch) -> tuple[SampleBatch, Packing]:
 
 
 def sequence_rows(batch: SampleBatch, length: int) -> SampleBatch:
-    """Cuts each slot's steps into rows of consecutive ones, each with the recurrent state before its first step.
+    """Splits each slot's steps into sequences [S, L], with the recurrent state before each first step.
 
     Rows hold steps only. An episode's final observation is left out: its value is known from acting, and
     `episode_starts` resets the state at the next step. Rows with fewer steps are padded with zeros.

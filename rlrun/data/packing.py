@@ -1,4 +1,4 @@
-"""Empty rows of a fragment, and the packed fragment without them (NumPy).
+"""Packing of fragments: removal of empty rows between a step and its successor (NumPy).
 
 A row with `valid` 1 holds a step. A row with `valid` 0 directly after a step that ended its episode holds the final
 observation, with reward 0 and no end. Any other row with `valid` 0 is *empty*: no agent owned the slot, or its agent
@@ -26,7 +26,7 @@ Flags = NDArray[np.bool_]
 
 
 def filled_rows(valid: Flags, ends: Flags, ended_before: Flags | None = None) -> Flags:
-    """Whether rows are not empty: a step, an episode's final observation, or the closing row of a last step.
+    """Mask of non-empty rows: steps, final observations, and the closing rows of last steps.
 
     Args:
         valid: Whether the row holds a step, [T, B].
@@ -66,7 +66,7 @@ def clear(tree: Any, rows: Flags) -> None:
 
 
 class Packing:
-    """Packs the rows of a fragment, so that no empty row is between a step and its successor.
+    """Row permutation of a fragment that leaves no empty row between a step and its successor.
 
     Rows move only if there are such empty rows, or if `to_front` requires it. Then the rows of each slot are adjacent
     from row 0 on, followed by the closing row.
@@ -104,7 +104,7 @@ class Packing:
 
     @property
     def moves(self) -> bool:
-        """Whether packing moves rows."""
+        """Whether packing moves any row."""
         return self._order is not None
 
     def pack(self, leaf: NDArray[Any]) -> NDArray[Any]:

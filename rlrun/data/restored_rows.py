@@ -1,4 +1,4 @@
-"""Check of rows that a checkpoint holds back, when the first rows to combine them with arrive."""
+"""Deferred validation of rows restored from a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlrun.errors import CheckpointError
 
 
 class RestoredRows:
-    """Rows of a checkpoint, until the first rows arrive that they are concatenated with.
+    """Rows restored from a checkpoint, whose layout is validated once the first new rows arrive.
 
     Only then does their owner know the expected columns. They are checked, since a checkpoint may come from anybody.
 
@@ -24,16 +24,16 @@ class RestoredRows:
         self._rows: list[Mapping[str, Any]] = []
 
     def load(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Loads the rows of a checkpoint."""
+        """Stores rows from a checkpoint, for later validation."""
         self._rows = list(rows)
 
     @property
     def waits(self) -> bool:
-        """Whether there are rows that were not compared yet."""
+        """Whether restored rows still await validation."""
         return bool(self._rows)
 
     def compare(self, arrived: Mapping[str, Any]) -> None:
-        """Compares names, dtypes and shapes with the first rows that arrive; later calls do nothing.
+        """Validates the restored rows' names, dtypes and shapes against the first new rows; later calls are no-ops.
 
         Raises:
             CheckpointError: Names, dtypes or shapes differ.

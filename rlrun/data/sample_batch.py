@@ -1,4 +1,4 @@
-"""Batches of experience: columns that share their leading dimensions."""
+"""Batches of experience, as columns with common leading dimensions."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ class SampleBatch(dict[str, Any]):
 
     @property
     def num_rows(self) -> int:
-        """Entries of the batch, T * B, valid or not."""
+        """Number of entries, T * B, including invalid ones."""
         shape = self["valid"].shape
         return int(shape[0] * shape[1])
 
     def map(self, function: Callable[..., Any]) -> SampleBatch:
-        """Applies a function to every array."""
+        """Maps a function over all arrays of the batch."""
         return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
 
     def steps(self) -> SampleBatch:
-        """The batch without its closing rows, so that all columns are [T, B]."""
+        """Copy of the batch without closing rows: all columns are [T, B]."""
         length = len(self["valid"])
         return SampleBatch(
             {
@@ -102,7 +102,7 @@ class SampleBatch(dict[str, Any]):
         )
 
     def closed(self) -> SampleBatch:
-        """The batch with a closing row in every column, [T + 1, B], which is not valid.
+        """Copy of the batch with an invalid closing row in every column, [T + 1, B].
 
         So the observation after the last step is in the next row, like a final observation after an episode's end.
         """
@@ -115,7 +115,7 @@ class SampleBatch(dict[str, Any]):
         )
 
     def rows(self, length: int) -> SampleBatch:
-        """Cuts [T, B] columns into rows of consecutive steps of one env slot, [S, length].
+        """Reshapes [T, B] columns to rows of consecutive steps of one env slot, [S, length].
 
         Args:
             length: Steps in a row; it divides T.
@@ -131,7 +131,7 @@ class SampleBatch(dict[str, Any]):
         return self.map(cut)
 
     def zero_invalid(self, keep: Sequence[str] = ()) -> SampleBatch:
-        """The batch with zeros in entries that are not valid, so that no garbage reaches a loss.
+        """Copy of the batch with invalid entries zeroed, so that no garbage reaches a loss.
 
         Args:
             keep: Columns to leave unchanged, such as final observations that a network is to evaluate.
@@ -143,7 +143,7 @@ class SampleBatch(dict[str, Any]):
 
 
 def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
-    """The input columns of networks, and `valid`.
+    """Network input columns of a batch, and `valid`.
 
     These are observations, recurrent state, and actions, which autoregressive networks take.
     """

@@ -1,4 +1,4 @@
-"""Kinds of spaces: how an element of each is held in an array, and what its numbers mean to a network.
+"""Registry of leaf spaces: array form, bounds and network encoding of each space type.
 
 Dict and Tuple are trees of other spaces. Each other kind is one entry of `KINDS`, the only place that knows it:
 batches, checks of observations and the way into a network follow from the entry.
@@ -20,15 +20,15 @@ Meaning = Literal["numbers", "choices", "bits"]
 
 
 def own_form(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Returns shape and type of a space's elements as Gymnasium declares them."""
+    """Shape and dtype of a space's elements, as declared by Gymnasium."""
     return tuple(space.shape or ()), np.dtype(space.dtype)
 
 
 def as_array(space: Space[Any], element: Any) -> NDArray[Any]:
-    """Returns an element that is an array, or becomes one as it is.
+    """Converts an element to an array without copying an array.
 
     Raises:
-        ValueError: Its rows differ in length.
+        ValueError: The element is ragged.
     """
     try:
         return np.asarray(element)
@@ -37,7 +37,7 @@ def as_array(space: Space[Any], element: Any) -> NDArray[Any]:
 
 
 class SpaceKind(NamedTuple):
-    """One kind of spaces.
+    """Registry entry of a leaf space type.
 
     Attributes:
         meaning: What the array's numbers are: `numbers` enter a network as they are, scaled or as an image, `choices`
@@ -62,24 +62,24 @@ KINDS: dict[type[Space[Any]], SpaceKind] = {
 
 
 def kind_of(space: Any) -> SpaceKind | None:
-    """Returns the kind of a space that is neither a Dict nor a Tuple; None if it is unknown."""
+    """Registry entry of a leaf space; None for an unsupported type."""
     return KINDS.get(type(space)) or next((kind for own, kind in KINDS.items() if isinstance(space, own)), None)
 
 
 def known_kind(space: Space[Any]) -> SpaceKind:
-    """Returns the kind of a space that was checked when its env was made."""
+    """Registry entry of a leaf space that was validated at env creation."""
     kind = kind_of(space)
     assert kind is not None, space
     return kind
 
 
 def kinds_in_words() -> str:
-    """Returns the names of all kinds."""
+    """Names of all supported leaf spaces, for messages."""
     return f"{', '.join(kind.__name__ for kind in KINDS)} and Dict and Tuple of these"
 
 
 def space_tree(space: Space[Any]) -> Any:
-    """Returns the parts of nested Dicts and Tuples in a tree of their structure; another space by itself."""
+    """Tree of the leaf spaces of a (nested) Dict or Tuple space; a leaf space unchanged."""
     if isinstance(space, Dict):
         return {key: space_tree(part) for key, part in space.items()}
     if isinstance(space, Tuple):
@@ -88,14 +88,14 @@ def space_tree(space: Space[Any]) -> Any:
 
 
 def batched(space: Space[Any], *elements: Any) -> Any:
-    """Returns elements of a space as a batch, a tree of arrays [N, ...], in their own number types."""
+    """Stacks elements of a space into a tree of arrays [N, ...], with the elements' dtypes."""
     return map_tree(
         lambda part, *own: np.stack([known_kind(part).array(part, one) for one in own]), space_tree(space), *elements
     )
 
 
 def choice_ranges(space: Space[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns how many values each choice of a space of choices has, and the least of them, in a row."""
+    """Number of values and smallest value of each discrete choice in a space, in order."""
     kind = known_kind(space)
     shape, _ = kind.form(space)
     low, high = (np.broadcast_to(bound, shape).ravel().astype(np.int64) for bound in kind.bounds(space))

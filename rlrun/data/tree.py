@@ -10,7 +10,7 @@ from typing import Any
 
 
 def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """Applies a function to the leaves of one tree, or of several with the same structure.
+    """Maps a function over the leaves of one tree, or of several trees with equal structure.
 
     Examples:
         >>> map_tree(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
@@ -24,7 +24,7 @@ def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a tree from left to right."""
+    """Leaves of a tree, from left to right."""
     return [leaf for _, leaf in named_leaves(tree)]
 
 

@@ -1,4 +1,4 @@
-"""The uniform distribution over the elements of any space, made of numbers from 0 to 1 that are drawn ahead."""
+"""Uniform sampling from any space, by transforming pre-drawn uniform numbers in [0, 1)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Array = NDArray[Any]
 
 
 def uniform_choices(draws: Array, number: int, mask: Array | None = None) -> NDArray[np.int64]:
-    """Returns choices from 0 to `number` - 1, each allowed one as likely as any other, [N].
+    """Uniform samples from the allowed choices 0 to `number` - 1, [N].
 
     Args:
         draws: Numbers from 0 to 1, [N].
-        number: How many there are.
-        mask: Which are allowed, [N, number]; None for all.
+        number: Number of choices.
+        mask: Mask of the allowed choices, [N, number]; None if all are allowed.
     """
     return (draws * number).astype(np.int64) if mask is None else uniform_allowed(draws, mask)
 
 
 def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
-    """Returns allowed actions, each as likely as any other, [B]; 0 where nothing is allowed.
+    """Uniform samples from the allowed actions, [B]; 0 where no action is allowed.
 
     Args:
         fractions: Uniform random numbers from 0 to 1, [B].
-        mask: Which actions are allowed, [B, A].
+        mask: Mask of the allowed actions, [B, A].
     """
     allowed_up_to = np.cumsum(mask != 0, axis=-1)
     chosen = (fractions * allowed_up_to[:, -1]).astype(np.int64)
@@ -41,7 +41,7 @@ def uniform_allowed(fractions: Array, mask: Array) -> NDArray[np.int64]:
 
 
 class UniformSampler:
-    """Makes elements of a space, each as likely as any other; of choices only those that a mask allows.
+    """Uniform sampler of a space's elements, with optional action mask for discrete choices.
 
     A number with one bound follows an exponential distribution beyond it, a number without bounds a logistic one.
 
@@ -49,7 +49,7 @@ class UniformSampler:
         space: The space.
 
     Attributes:
-        num_draws: D, uniform numbers that one element is made of.
+        num_draws: Number of uniform numbers per element, D.
     """
 
     def __init__(self, space: Space[Any]) -> None:
@@ -66,11 +66,11 @@ class UniformSampler:
         self._numbers = map_tree(lambda _: next(numbers), tree)
 
     def __call__(self, draws: Array, mask: Array | None = None) -> Any:
-        """Returns elements, a tree of [N, ...].
+        """Samples elements of the space, as a tree of [N, ...].
 
         Args:
             draws: Numbers from 0 to 1, [N, D].
-            mask: Which values of all choices side by side are allowed, [N, A]; None for all.
+            mask: Concatenated masks of all choices' allowed values, [N, A]; None if all are allowed.
         """
 
         def made(number: int) -> Array:
@@ -81,7 +81,7 @@ class UniformSampler:
 
 
 class _Choices:
-    """Choices or bits side by side; a mask is about choices alone."""
+    """Uniform sampler of discrete choices or bits; a mask applies to choices only."""
 
     def __init__(self, space: Space[Any]) -> None:
         self.shape, self.dtype = known_kind(space).form(space)
@@ -100,7 +100,7 @@ class _Choices:
 
 
 class _Numbers:
-    """Numbers between bounds, or beyond one, or without any."""
+    """Sampler of numbers: uniform if bounded, exponential if half-bounded, logistic if unbounded."""
 
     num_masked = 0
 
@@ -124,7 +124,7 @@ class _Numbers:
         return made
 
     def _beyond(self, draws: Array) -> Array:
-        """Returns numbers of which some lack a bound."""
+        """Samples numbers of which some are half-bounded or unbounded."""
         low, high = np.where(self._is_low, self.low, 0), np.where(self._is_high, self.high, 0)
         inner = draws.clip(np.finfo(draws.dtype).tiny)
         exponential = -np.log1p(-draws)

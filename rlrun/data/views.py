@@ -1,4 +1,4 @@
-"""Views: inputs of a network with earlier observations, actions and rewards of the episode (NumPy).
+"""History views: network inputs with stacked observations, past actions and past rewards (NumPy).
 
 A fragment holds each observation, action and reward once. The network's input is gathered when it is read: `viewed`
 replaces `obs` by a dict with the parts
@@ -36,12 +36,12 @@ NOT_SHOWN = -1
 
 
 def is_viewed(tree: Any) -> bool:
-    """Whether a tree is a view, not an observation as the env returns it."""
+    """Whether a tree is a history view rather than a raw env observation."""
     return isinstance(tree, dict) and (VIEW_OBS in tree or VIEW_FRAMES in tree)
 
 
 def shown(tree: Any) -> Any:
-    """The part of a view that is the env's observation, in its structure; other trees unchanged."""
+    """Env observation inside a history view; other trees unchanged."""
     if not is_viewed(tree):
         return tree
     observed = tree[VIEW_FRAMES] if VIEW_FRAMES in tree else tree[VIEW_OBS]
@@ -49,7 +49,7 @@ def shown(tree: Any) -> Any:
 
 
 def with_shown(tree: Any, observed: Any) -> Any:
-    """A view with the env's observation replaced, in the structure of `shown`."""
+    """Copy of a history view with another env observation, in the structure of `shown`."""
     if not is_viewed(tree):
         return observed
     return {**tree, **split(observed, VIEW_FRAMES if VIEW_FRAMES in tree else VIEW_OBS)}
@@ -64,7 +64,7 @@ def split(observed: Any, name: str) -> dict[str, Any]:
 
 
 def viewed(batch: SampleBatch) -> SampleBatch:
-    """The fragment with views in place of `obs`, [T + 1, B, ...]; unchanged if it has none.
+    """Copy of a fragment with `obs` replaced by history views, [T + 1, B, ...]; unchanged without history.
 
     Args:
         batch: A fragment [T, B], with filtered or unfiltered observations.
@@ -90,7 +90,7 @@ def viewed(batch: SampleBatch) -> SampleBatch:
 
 
 def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The history for the next fragment: the last rows of this one, without its closing row.
+    """Carry-over history for the next fragment: the last rows of this fragment, without the closing row.
 
     Args:
         history: The history of this fragment.
@@ -113,12 +113,12 @@ def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[
 
 
 def _seen_part(observed: Any) -> Any:
-    """An observation without its action mask: earlier masks are never shown."""
+    """Observation without the action mask, since past masks are never stacked."""
     return split(observed, VIEW_OBS)[VIEW_OBS]
 
 
 def _earlier_rows(filled: NDArray[np.bool_], number: int) -> list[Rows]:
-    """For each row of a fragment, the row of the slot's k-th observation before it, k < `number`.
+    """Row index of each slot's k-th preceding observation, for each row and k < `number`.
 
     Args:
         filled: Whether a row holds an observation, [T + 1, B].

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 Doubles = NDArray[np.float64]
 
 TOLERANCE = 1e-10
-"""Bound of the error of values, relative to the largest of them."""
+"""Convergence tolerance of value iteration, relative to the largest value."""
 
 
 @dataclass(frozen=True)
 class FiniteMDP:
-    """The model of a finite MDP with S states and A actions.
+    """Finite MDP with known model: S states, A actions.
 
     Attributes:
-        transitions: Transition probabilities, [S, A, S]; the rest of each sum to 1 is the probability of termination.
-        rewards: Mean reward of an action, [S, A].
+        transitions: Transition probabilities, [S, A, S]; 1 minus each row sum is the termination probability.
+        rewards: Expected reward of each state-action pair, [S, A].
         starts: Distribution of initial states, [S].
         time_limit: Steps after which an episode is truncated; None for no limit.
     """
@@ -39,9 +39,9 @@ class FiniteMDP:
         return self.rewards + gamma * (self.transitions @ values)
 
     def optimal_q(self, gamma: float) -> Doubles:
-        """Optimal action values, [S, A], by value iteration.
+        """Optimal action values Q* by value iteration, [S, A].
 
-        With gamma 1 they are the optimal returns within the time limit.
+        With gamma 1 they are the optimal expected returns within the time limit.
 
         Raises:
             ValueError: Gamma is 1 and there is no time limit.
@@ -49,9 +49,9 @@ class FiniteMDP:
         return self._limit(gamma, lambda q: q.max(-1))
 
     def q_of(self, policy: Doubles, gamma: float) -> Doubles:
-        """Action values [S, A] of a policy with probabilities [S, A].
+        """Policy evaluation: action values [S, A] of a policy given as probabilities [S, A].
 
-        With gamma 1 they are its returns within the time limit.
+        With gamma 1 they are the policy's expected returns within the time limit.
 
         Raises:
             ValueError: Gamma is 1 and there is no time limit.
@@ -63,7 +63,7 @@ class FiniteMDP:
         return self.backup(values, gamma)
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Whether a state can be reached in an episode, [S]."""
+        """Mask of states reachable from the initial states, [S]."""
         leads_to: NDArray[np.bool_] = self.transitions.max(axis=1) > 0
         found = self.starts > 0
         while True:
@@ -73,7 +73,7 @@ class FiniteMDP:
             found = more
 
     def at_start(self, values: Doubles) -> float:
-        """Mean of values [S] over the initial states."""
+        """Expected value of the initial state, from state values [S]."""
         return float(self.starts @ values)
 
     def _limit(self, gamma: float, value_of: Callable[[Doubles], Doubles]) -> Doubles:

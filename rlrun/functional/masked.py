@@ -1,6 +1,6 @@
-"""Reductions over the valid entries of batches; entries that are not valid have weight 0.
+"""Masked reductions over the valid entries of batches.
 
-They use methods that NumPy arrays and torch tensors share, so losses and batch statistics are reduced alike.
+The functions accept NumPy arrays and torch tensors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def masked_mean(x: T, valid: T) -> T:
-    """Mean of x over valid entries, 0 if none is valid.
+    """Masked mean of x over valid entries; 0 if no entry is valid.
 
     Args:
         x: Finite numbers, of any shape, since NaN times 0 is NaN. Batches reach a loss with zeros in entries that are
@@ -27,7 +27,7 @@ def masked_mean(x: T, valid: T) -> T:
 def standardized(x: NDArray[np.float32], valid: NDArray[np.bool_], epsilon: float = 1e-8) -> NDArray[np.float32]:
     """Standardises x to mean 0 and standard deviation 1 over its valid entries; the others become 0.
 
-    Entries that are not valid need not be finite.
+    Invalid entries need not be finite.
     """
     weights = valid.astype(np.float64)
     mean = masked_mean(np.where(valid, x, 0.0).astype(np.float64), weights)

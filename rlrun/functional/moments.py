@@ -1,4 +1,4 @@
-"""Running mean and variance, merged exactly from parts."""
+"""Running mean and variance, with exact merging (parallel Welford)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Moments:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...]) -> Moments:
-        """Moments of no samples."""
+        """Moments of an empty sample set."""
         return cls(0.0, np.zeros(shape), np.zeros(shape))
 
     @classmethod
     def of(cls, samples: NDArray[np.generic], leading: int) -> Moments:
-        """Moments of samples over their leading axes.
+        """Moments of samples, reduced over the leading axes.
 
         Args:
             samples: Numbers, [*leading axes, *shape].
@@ -46,7 +46,7 @@ class Moments:
         return cls(float(len(flat)), mean, np.square(flat - mean).sum(axis=0))
 
     def merged(self, other: Moments) -> Moments:
-        """Moments of the samples of both.
+        """Moments of the union of two sample sets.
 
         Source:
             Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
@@ -61,11 +61,11 @@ class Moments:
 
     @property
     def variance(self) -> Doubles:
-        """The population variance; 1 before the second sample, so that nothing is scaled."""
+        """Population variance; 1 before the second sample, for a neutral scale."""
         return self.squares / self.count if self.count >= 2 else np.ones_like(self.mean)
 
     def state(self) -> dict[str, object]:
-        """Plain data for a checkpoint."""
+        """State dict of plain data, for a checkpoint."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     @classmethod
@@ -73,7 +73,7 @@ class Moments:
         """Restores moments from `state()`.
 
         Raises:
-            ValueError: The state is not valid.
+            ValueError: The state is malformed.
         """
         count = float(state["count"])  # type: ignore[arg-type]
         mean, squares = np.asarray(state["mean"], np.float64), np.asarray(state["squares"], np.float64)

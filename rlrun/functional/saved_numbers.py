@@ -1,4 +1,4 @@
-"""Validation of numbers from checkpoints, which may come from anybody."""
+"""Validation of numbers from untrusted checkpoints."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PHILOX_BUFFER = 4
 
 
 def as_count(value: Any) -> int:
-    """Checks that a value is a non-negative integer of at most 62 bits.
+    """Validates that a value is a non-negative integer of at most 62 bits, and returns the integer.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The value is anything else.
 
     Examples:
         >>> as_count(3)
@@ -28,10 +28,10 @@ def as_count(value: Any) -> int:
 
 
 def demand_like(saved: Any, own: Any, name: str = "it") -> None:
-    """Checks that a saved state has the same keys, dtypes and shapes as the present one, and finite numbers.
+    """Validates a saved state: finite numbers, with the current state's keys, dtypes and shapes.
 
     Raises:
-        ValueError: It differs; the message names the place.
+        ValueError: Keys, dtypes or shapes differ, or a number is not finite; the message names the place.
 
     Examples:
         >>> demand_like({"mean": np.zeros(3)}, {"mean": np.ones(2)})
@@ -58,7 +58,7 @@ def demand_like(saved: Any, own: Any, name: str = "it") -> None:
 
 
 def load_generator(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Restores the state of a random generator.
+    """Restores a random generator from a validated saved state.
 
     NumPy does not check the position in Philox's buffer, and would read out of bounds.
 

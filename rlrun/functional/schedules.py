@@ -1,4 +1,4 @@
-"""Schedules: hyperparameters that change with env steps."""
+"""Hyperparameter schedules over env steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def value_at(schedule: float | Points, steps: int) -> float:
-    """Value of a schedule: a constant, or linear interpolation between points and constant outside them.
+    """Value of a constant or piecewise linear schedule at a number of env steps.
 
     Examples:
         >>> value_at(3e-4, 10_000)
@@ -31,5 +31,5 @@ def value_at(schedule: float | Points, steps: int) -> float:
 
 
 def values_at(schedules: Mapping[str, float | Points], steps: int) -> dict[str, float]:
-    """Values of several schedules by name."""
+    """Values of several schedules at a number of env steps, by name."""
     return {name: value_at(schedule, steps) for name, schedule in schedules.items()}

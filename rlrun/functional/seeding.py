@@ -20,5 +20,5 @@ def child_seed(run_seed: int, purpose: str, *indices: int) -> int:
 
 
 def generator(run_seed: int, purpose: str, *indices: int) -> np.random.Generator:
-    """A new random generator for one purpose."""
+    """Creates a random generator seeded for one purpose."""
     return np.random.Generator(np.random.Philox(child_seed(run_seed, purpose, *indices)))

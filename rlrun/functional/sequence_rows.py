@@ -1,4 +1,4 @@
-"""Priorities and n-step successors for rows of consecutive steps from a replay (torch)."""
+"""Replay priorities and bootstrap positions for sequences of consecutive steps (torch)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MAX_SHARE = 0.9
-"""Weight eta of a sequence's largest error in its priority; the mean has the rest."""
+"""Weight eta of the maximum TD error in a sequence's priority (R2D2); the mean has weight 1 - eta."""
 
 
 def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
-    """Priorities of rows, [S]: a single step's error; for sequences a mix of the largest and the mean error.
+    """Replay priorities of rows, [S]: eta * max + (1 - eta) * mean of absolute TD errors (R2D2).
 
     Args:
         distance: Absolute TD errors, [S, L].
@@ -29,7 +29,7 @@ def row_priorities(distance: Tensor, valid: Tensor) -> Tensor:
 
 
 def following_steps(steps: Tensor) -> Tensor:
-    """Positions in their rows of the observations after n-step transitions, [S, L].
+    """Indices, within each row, of the bootstrap observations of n-step transitions, [S, L].
 
     Args:
         steps: Number of steps of each transition, [S, L]; 0 gives the step's own position.

@@ -9,7 +9,7 @@ Floats = NDArray[np.float32]
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Returns normalised log-probabilities over the last axis."""
+    """Log-softmax over the last axis."""
     shifted: Floats = logits - logits.max(axis=-1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return shifted

@@ -43,12 +43,12 @@ def vtrace(
     v[t]     = V[t] + delta[t] + gamma * c[t] * (v[t + 1] - V[t + 1])
     A[t]     = min(1, exp(log_ratios[t])) * (r[t] + gamma * v[t + 1] * (not terminated[t]) - V[t])
 
-    After an episode's end, and after a row's last step, comes an entry that is not valid; its value is that of the
-    final observation, and no correction passes it. So a truncated step bootstraps from it, a terminated one from 0.
+    After an episode's end, and after a row's last step, an invalid entry holds the final observation's value, and stops
+    the propagation of corrections. So a truncated step bootstraps from it, a terminated one from 0.
 
     Args:
         log_ratios: log pi(a|x) - log mu(a|x) of the target policy pi and the behavior policy mu, [S, L].
-        values: Values of all observations, those of entries that are not valid included, [S, L].
+        values: Values of all observations, including invalid entries, [S, L].
         rewards: Rewards, [S, L].
         terminateds: Whether the step terminated its episode, [S, L]; None for returns that do not end with an episode,
             so that every last step bootstraps from the final observation.
@@ -59,7 +59,7 @@ def vtrace(
         lambda_: Further factor of c, 1 in the paper's experiments.
 
     Returns:
-        Value targets and advantages, each [S, L] and without gradient; advantages are 0 in entries that are not valid.
+        Value targets and advantages, each [S, L] and without gradient; advantages are 0 in invalid entries.
 
     Source:
         Espeholt et al., arXiv:1802.01561, eqs. 1-4 and remark 2.

@@ -1,1 +1,1 @@
-"""The policies' parameters under an optimizer."""
+"""Learners: gradient-based updates of policies' parameters."""

@@ -1,4 +1,4 @@
-"""All-reduce: the sum of a tensor over several learner processes (torch.distributed)."""
+"""All-reduce of tensors over learner processes (torch.distributed)."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ Backend = Literal["gloo", "nccl"]
 
 
 class PeerLost(TrainingFailed):
-    """A learner process has died, or did not arrive or answer in time."""
+    """Raised when a peer process has died, or timed out in a rendezvous or collective."""
 
 
 class AllReduce:
-    """One member of a process group; called with a tensor, it returns the sum over all members.
+    """Member of a process group for all-reduce: calling the object sums a tensor over all members.
 
-    All members must call it equally often, with tensors of one shape. All receive the same bits, since each part of
-    the sum is computed by one member and sent to the others. The sum is deterministic for a number of members.
+    All members must make the same sequence of calls, with equal shapes. All members receive identical bits: each part
+    of the sum is computed by one member and sent to the others. Sums are deterministic for a given world size.
 
-    A group forms in two steps: a process, a member or not, opens a port, and all members join by its address::
+    Rendezvous in two steps: any process opens a port, and all members join at this address::
 
         meeting = AllReduce(0, 2)
         address = meeting.offer()           # in one process, which keeps `meeting` as long as the group is used
         AllReduce(rank, 2).join(address)    # in each member's own process, at the same time
 
     Args:
-        rank: This member's number, from 0.
+        rank: Rank of this member, from 0.
         world_size: Number of members.
         backend: `gloo`, which sums on the CPU, or `nccl`, which needs one CUDA device per member.
-        timeout_s: Seconds to wait for the other members, when joining and in each sum.
+        timeout_s: Timeout in seconds of the rendezvous and of each all-reduce.
 
     Attributes:
-        rank: This member's number, from 0.
+        rank: Rank of this member, from 0.
         world_size: Number of members.
     """
 
@@ -53,9 +53,9 @@ class AllReduce:
         self._group: Any = None
 
     def offer(self) -> tuple[str, int]:
-        """Opens a free port on this machine, at which the members join.
+        """Opens a rendezvous store on a free port of this machine.
 
-        It listens on the address of this Ray node, or the loopback address without Ray.
+        The store listens on the address of this Ray node, or on the loopback address without Ray.
 
         Returns:
             Address and port, for the `join` of all members.
@@ -76,10 +76,10 @@ class AllReduce:
         return host, port
 
     def join(self, address: tuple[str, int]) -> None:
-        """Joins the group; all members must do so at the same time.
+        """Joins the process group; blocks until all members have joined.
 
         Args:
-            address: The result of `offer` in the first member, or in a process that is no member.
+            address: Result of `offer`, called in any process.
 
         Raises:
             PeerLost: Not all members joined in time.
@@ -113,10 +113,10 @@ class AllReduce:
         return gloo(store, self.rank, self.world_size, options)
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        """Sums a tensor over all members, in place, and returns it.
+        """All-reduce: sums a tensor over all members in place, and returns the tensor.
 
         Raises:
-            PeerLost: Another member has died, or did not take part in time.
+            PeerLost: Another member has died or timed out.
         """
         if self._group is None:
             raise PeerLost("this process has lost those that it learned together with")
@@ -133,12 +133,12 @@ class AllReduce:
         return tensor if own is tensor else tensor.copy_(own)
 
     def close(self) -> None:
-        """Leaves the group, which makes the others' next sum fail, and closes the port if it was opened here."""
+        """Leaves the group (the other members' next all-reduce fails), and closes a port opened by `offer`."""
         self._group = self._store = self._offered = None
 
 
 def node_address() -> str:
-    """The address of this Ray node; without Ray, the loopback address."""
+    """IP address of this Ray node; the loopback address without Ray."""
     if "ray" in sys.modules:
         import ray
 
@@ -148,12 +148,12 @@ def node_address() -> str:
 
 
 def own_address(towards: str) -> str:
-    """The address of this machine from which it reaches another one; nothing is sent."""
+    """Local IP address of the route to another machine, found without sending packets."""
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.connect((towards, 1))
         return str(probe.getsockname()[0])
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an exception's message, without the C++ backtrace that torch appends."""
+    """First line of an exception's message, without torch's C++ backtrace."""
     return str(error).strip().partition("\n")[0]

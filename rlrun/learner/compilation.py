@@ -1,4 +1,4 @@
-"""Compilation of an update into machine code, cached on disk (torch, ahead-of-time Inductor).
+"""Ahead-of-time compilation of updates with torch Inductor, cached on disk.
 
 Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
 versions are the key of a package in the cache, which later processes load in milliseconds. The first compilation of a
@@ -42,7 +42,7 @@ def cache_directory() -> Path:
 
 
 def compiler() -> str | None:
-    """Path of the C++ compiler to use, None if there is none."""
+    """Path of the C++ compiler; None if none is installed."""
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if name and (found := shutil.which(name)):
             return found
@@ -57,17 +57,17 @@ def compiled(
     identity: str | None,
     announce: Callable[[str], None],
 ) -> CompiledUpdate:
-    """Compiles an update or loads it from the cache, and sets the names of its results.
+    """Compiles an update or loads the compiled package from the cache; sets the update's result names.
 
     Args:
-        update: The update.
-        function: The update as a function of tensors; it must not depend on their values, only on shapes.
-        arguments: Example tensors with the shapes and types to come; they are not changed.
-        identity: Text that determines the update apart from shapes and versions, None if only tracing does.
-        announce: Called with one sentence before a compilation.
+        update: Update to compile.
+        function: Update as a function of tensors, without data-dependent control flow.
+        arguments: Example tensors with the final shapes and dtypes; not modified.
+        identity: Cache key of the update besides shapes and versions; None if only tracing determines the update.
+        announce: Callback for a message before a compilation.
 
     Returns:
-        The compiled function of a list of tensors; calls empty the list.
+        Compiled function of a list of tensors; each call empties the list.
     """
     directory = cache_directory() / "compiled"
     shortcut = None if identity is None else directory / f"{cache_key(identity, arguments)}.json"
@@ -87,7 +87,7 @@ def compiled(
 def traced(
     function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], directory: Path, announce: Callable[[str], None]
 ) -> Path:
-    """Traces a function and returns the package of its graph, compiled now if it is not in the cache."""
+    """Traces a function and returns the compiled package of the graph, from the cache if present."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -107,7 +107,7 @@ def traced(
 
 
 def expected_time(num_operations: int) -> str:
-    """Words for the expected compilation time of a graph.
+    """Estimated compilation time of a graph, as text for messages.
 
     Measured on one core of a cloud machine: 15 s for PPO's 400 operations, 18 s for the 900 of SAC, 156 s for the 6,700
     of R2D2.
@@ -121,7 +121,7 @@ def expected_time(num_operations: int) -> str:
 
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
-    """Holds a lock on a file to be created, so that other processes of this machine wait for the block's end."""
+    """Context manager with a file lock, so that only one process of this machine creates the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
@@ -129,7 +129,7 @@ def alone_with(path: Path) -> Iterator[None]:
 
 
 def loaded(package: Path) -> CompiledUpdate:
-    """Loads a compiled package.
+    """Loads a compiled package as a function.
 
     Torch's public `aoti_load_package` first checks the processor, which runs a C++ compiler for seconds; here the
     processor is part of the package's name.
@@ -141,7 +141,7 @@ def loaded(package: Path) -> CompiledUpdate:
 
 @cache
 def own_code_digest() -> str:
-    """Digest of rlrun's source files."""
+    """Hash of rlrun's source files, for cache keys."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -150,7 +150,7 @@ def own_code_digest() -> str:
 
 
 def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
-    """File name of a computation: a digest of its code, the shapes, and all that the machine code depends on."""
+    """Cache file name of a computation: hash of code, shapes, versions and processor."""
     device = arguments[0].device
     parts = [
         code,
@@ -165,7 +165,7 @@ def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
 
 
 def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], package: Path) -> None:
-    """Compiles a graph into a package file, written atomically."""
+    """Compiles a graph with Inductor into a package file, written atomically."""
     from torch._inductor import aoti_compile_and_package
 
     exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)
@@ -179,7 +179,7 @@ def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], pack
 
 
 def instruction_sets_work() -> bool | None:
-    """Whether the CPU's AVX instructions are known to work, None if torch has to find out by test builds.
+    """Whether the CPU's AVX instructions are known to work; None if torch must probe by test builds.
 
     Torch's ten test builds take as long as the compilation itself. They are unnecessary where torch's own kernels use
     the best of these instructions: the CPU has them, and torch's libraries hold the functions that they need.

@@ -1,4 +1,4 @@
-"""The learner's device and number of threads (torch)."""
+"""Device selection and thread limits of learners (torch)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlrun.errors import UsageError
 
 
 def available_device(num_gpus: float) -> str:
-    """Torch's name of the learner's device.
+    """Torch device name for the learner: `cuda` if GPUs are requested, else `cpu`.
 
     Raises:
-        UsageError: A GPU is requested and torch finds none.
+        UsageError: A GPU is requested but torch finds none.
     """
     if num_gpus == 0:
         return "cpu"
@@ -24,6 +24,6 @@ def available_device(num_gpus: float) -> str:
 
 
 def limit_threads(threads: int) -> None:
-    """Limits the threads of torch and BLAS in this process."""
+    """Limits the number of torch and BLAS threads in this process."""
     threadpool_limits(threads, user_api="blas")
     torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""Evaluation of functions of a policy's outputs where the learner is (torch)."""
+"""Gradient-free evaluation of functions of a policy's outputs, in the learner's process (torch)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rlrun.policy.policy import Policy
 def evaluated(
     policy: Policy, parameters: Parameters, precision: Precision, function: EvaluatedFunction, batch: SampleBatch
 ) -> Any:
-    """Evaluates a function of the policy's outputs on a batch, without gradients; a tree of NumPy arrays.
+    """Evaluates a function of the policy's outputs on a batch, as a tree of NumPy arrays.
 
     Args:
         policy: The policy.
-        parameters: Parameters of its networks.
-        precision: Precision of the networks' passes.
-        function: The function.
+        parameters: Parameters of the policy's networks.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        function: Function from outputs and batch to a tree of tensors.
         batch: Columns [S, L, ...], on the device.
     """
     with torch.no_grad(), computed_in(precision, parameters.flat.device):
@@ -33,10 +33,10 @@ def evaluated(
 
 
 def demand_named(function: EvaluatedFunction) -> None:
-    """Refuses a function that other processes cannot import by its module and name.
+    """Validates that a function can be pickled by reference (module and qualified name).
 
     Raises:
-        ValueError: It is a lambda, a method, or defined within another function.
+        ValueError: The function is a lambda, a method, or defined within another function.
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
     if getattr(sys.modules.get(str(module)), name, None) is not function:

@@ -1,4 +1,4 @@
-"""Execution of the learner's computations: eagerly, by NumPy kernels, or compiled (torch)."""
+"""Execution of learner computations: eager torch, NumPy kernels, or compiled machine code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rlrun.learner.update_executor import UpdateExecutor
 
 
 class Execution:
-    """Runs computations eagerly, or translates each once per minibatch shape, to NumPy kernels or machine code.
+    """Executor of learner computations: eager, or translated once per minibatch shape to NumPy or machine code.
 
     Args:
-        update_executor: How they are executed.
-        identity: Text that determines them apart from objectives and shapes; None if code outside of rlrun takes part.
-        announce: Called with a sentence before something that takes long.
+        update_executor: Kind of execution.
+        identity: Cache key besides objectives and shapes; None if code outside of rlrun takes part.
+        announce: Callback for a message before a slow operation, such as compilation.
     """
 
     def __init__(self, update_executor: UpdateExecutor, identity: str | None, announce: Callable[[str], None]) -> None:
@@ -46,11 +46,11 @@ class Execution:
         """Runs a computation on a minibatch.
 
         Args:
-            computation: The computation.
-            parameters: The parameters of the networks.
-            states: Optimizer states of its objectives, if it updates parameters.
+            computation: Update or gradient computation to run.
+            parameters: Online and target parameters.
+            states: Optimizer states by objective, if the computation updates parameters.
             batch: A minibatch, columns [S, L, ...].
-            scheduled: Settings that change over a run, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
         """
         if self._update_executor == "eager":
             return computation(parameters, states, batch, scheduled)
@@ -88,14 +88,14 @@ class Execution:
         selection: Selection,
         scheduled: Mapping[str, Tensor],
     ) -> Sequence[Tensor]:
-        """Runs a computation on the selected rows of a batch; the NumPy executor gathers only the columns it reads."""
+        """Runs a computation on selected rows of a batch; the NumPy executor gathers only the columns in use."""
         made = self._made.get((computation.name, selection.shape))
         if isinstance(made, NumpyUpdate):
             return made.of_rows(selection.leaves, selection.rows, [scheduled[name] for name in sorted(scheduled)])
         return self(computation, parameters, states, selection.gathered(), scheduled)
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
-        """Text that determines a computation apart from shapes; None if only tracing does."""
+        """Cache key of a computation besides shapes; None if only tracing determines the computation."""
         if self._identity is None:
             return None
         moved = [(each.parameters, each.lr, each.max_grad_norm, each.optimizer) for each in computation.objectives]
@@ -111,7 +111,7 @@ def flattened_arguments(
     batch: Mapping[str, Any],
     scheduled: Mapping[str, Tensor],
 ) -> list[Tensor]:
-    """A computation's arguments as one list of tensors, in the order that `traceable` expects."""
+    """Flattens a computation's arguments into one list of tensors, in the order of `traceable`."""
     tensors = [parameters.flat]
     tensors += [] if parameters.target is None else [parameters.target]
     for state in states:
@@ -128,13 +128,13 @@ def traceable(
     *,
     has_target: bool = False,
 ) -> Any:
-    """A computation as a function of one flat list of tensors.
+    """Wraps a computation as a function of one flat list of tensors, for tracing.
 
     Args:
-        update: The computation.
-        states: Example optimizer states, with the structure to come.
-        batch: An example minibatch, with the structure to come.
-        scheduled: Example scheduled settings, with the names to come.
+        update: Computation to wrap.
+        states: Example optimizer states, with the final structure.
+        batch: An example minibatch, with the final structure.
+        scheduled: Example scheduled settings, with the final names.
         has_target: Whether there is a target network.
     """
 

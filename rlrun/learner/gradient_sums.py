@@ -1,4 +1,4 @@
-"""Gradients of parts of a minibatch, weighed so that they add up to the gradient of the whole (torch)."""
+"""Gradient accumulation over shares and microbatches, weighted by valid steps (torch)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from rlrun.policy.policy import Policy
 
 
 class GradientSum:
-    """One objective's gradient on a minibatch, times the number of valid steps, so that parts can be added up.
+    """Gradient of one objective on a minibatch, multiplied by the number of valid steps for accumulation.
 
-    Gradients of parts of a batch, from several learners or microbatches, add up to the gradient of the whole, because
-    every loss is a mean over valid steps. Assigned values and statistics are such means too.
+    Every loss is a mean over valid steps, so weighted gradients of microbatches or learners' shares add up to the whole
+    minibatch's gradient. Assigned values and statistics are means over valid steps too.
 
     Args:
-        policy: The policy.
-        objective: The objective.
-        precision: Precision of the networks' passes.
-        weighed: Whether to multiply by the number of valid steps; otherwise the means come first, then that number.
+        policy: Policy whose loss is differentiated.
+        objective: Objective to compute.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        weighed: Whether to multiply by the number of valid steps; else the result is the means, then that number.
 
     Attributes:
-        name: Unique name among the learner's computations.
-        objectives: The objective alone.
+        name: Name of the computation, unique in its learner.
+        objectives: List of this one objective.
         statistics: Names of the statistics, in order; known after the first call.
         carried: Names of the tensors for later objectives; known after the first call.
     """
@@ -61,15 +61,15 @@ class GradientSum:
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Computes gradient, assigned values, statistics and 1, all times the number of valid steps, as one vector.
+        """Computes the concatenated gradient, assigned values, statistics and 1, times the number of valid steps.
 
-        The vector is the first tensor of the result; the tensors that the loss carries follow.
+        The result is this vector, followed by the tensors of `Loss.carry`.
 
         Args:
-            parameters: All parameters.
-            states: Unused: no parameters are updated.
+            parameters: Online and target parameters.
+            states: Unused, since no parameters are updated.
             batch: A minibatch, columns [S, L, ...], with the tensors that the objective needs from earlier ones.
-            scheduled: Settings that change over a run, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
         """
         (objective,) = self.objectives
         gradient, loss = gradient_of(self.policy, objective, parameters, batch, scheduled, self.precision)
@@ -89,11 +89,11 @@ class GradientSums:
     """Gradient sums of a learner's objectives over a minibatch, accumulated over its microbatches.
 
     Args:
-        policy: The policy.
+        policy: Policy whose loss is differentiated.
         objectives: The learner's objectives.
-        precision: Precision of the networks' passes.
-        execution: Runs the computation of each.
-        microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        execution: Executor of the gradient computations.
+        microbatch_size: Steps per microbatch (gradient accumulation, to save memory); None for the whole minibatch.
         as_means: Whether to return means over the valid steps followed by their number, instead of sums.
     """
 
@@ -120,7 +120,7 @@ class GradientSums:
 
     @property
     def statistics(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics in each objective's sum, known after its first computation."""
+        """Names of the statistics in each objective's gradient sum, known after the first computation."""
         return {name: each.statistics for name, each in self._sums.items()}
 
     def over(
@@ -130,13 +130,13 @@ class GradientSums:
         parameters: Parameters,
         scheduled: Mapping[str, Tensor],
     ) -> Iterator[tuple[Objective, Tensor]]:
-        """Yields objectives with their sums, each computed lazily, with the parameters of that moment.
+        """Yields each objective with its gradient sum, computed lazily with the then current parameters.
 
         Args:
             objectives: The objectives, in order.
             batch: A minibatch on the device.
             parameters: The parameters of the networks.
-            scheduled: Settings that change over a run, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
         """
         parts = self._microbatches(batch)
         carried: list[dict[str, Tensor]] = [{} for _ in parts]
@@ -162,13 +162,13 @@ class GradientSums:
 def split_sums(
     policy: Policy, objectives: Iterable[Objective], sums: Tensor, statistics: Mapping[str, Sequence[str]]
 ) -> list[tuple[Objective, Tensor]]:
-    """Splits concatenated gradient sums by objective.
+    """Splits a vector of concatenated gradient sums by objective.
 
     Args:
-        policy: The policy.
+        policy: Policy whose loss is differentiated.
         objectives: The learner's objectives, in order.
-        sums: The sums of some of them, one after another.
-        statistics: Names of the statistics in each sum, by the objective's name.
+        sums: Concatenated gradient sums of some objectives.
+        statistics: Names of the statistics in each objective's sum, by objective name.
     """
     present = [objective for objective in objectives if objective.name in statistics]
     sizes = []

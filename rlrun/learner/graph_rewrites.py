@@ -1,4 +1,4 @@
-"""Faster replacements of slow operations, for updates that are compiled for the CPU (torch)."""
+"""Graph rewrites of slow operations, for updates compiled for the CPU (torch)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rational_tanh(x: Tensor) -> Tensor:
 
 
 def polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    """Horner's rule for a polynomial; the highest power's coefficient comes first."""
+    """Polynomial evaluation by Horner's rule; the highest power's coefficient is first."""
     first, second, *others = coefficients
     total = x * first + second
     for coefficient in others:
@@ -60,11 +60,11 @@ REWRITES: dict[torch._ops.OpOverload[..., Any], Callable[..., Tensor]] = {
     torch.ops.aten.tanh.default: rational_tanh,
     torch.ops.aten.addmm.default: layer_outputs,
 }
-"""Operations and their replacements, for tracing."""
+"""Decomposition table for tracing: operations and their replacements."""
 
 
 NARROW = 16
-"""Largest number of columns of a narrow product."""
+"""Maximum number of columns of a narrow matrix product."""
 
 
 def turn_narrow_products(graph: torch.fx.GraphModule) -> None:

@@ -1,4 +1,4 @@
-"""Interface of a learner to dataflows: one in this process, or several in actors."""
+"""Interfaces of learners for dataflows: a learner in this process, or data-parallel learners in Ray actors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 EvaluatedFunction = Callable[[Any, SampleBatch], Any]
-"""From a policy's outputs and rows of experience [S, L] to a tree of tensors."""
+"""Function from a policy's outputs and rows of experience [S, L] to a tree of tensors."""
 
 
 class Learner(Protocol):
-    """The parameters of one policy under their optimizers, in whatever process; see `LocalLearner`."""
+    """Learner interface: trains one policy's parameters, in this or other processes; see `LocalLearner`."""
 
     policy: Policy
     sgd_steps: int
@@ -36,90 +36,90 @@ class Learner(Protocol):
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
     ) -> None:
-        """Runs epochs of minibatch SGD on a batch."""
+        """Trains for several epochs of minibatch SGD on a batch of experience."""
 
     def step(
         self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
     ) -> NDArray[np.float32]:
-        """Updates the parameters by one minibatch, and returns its rows' priorities, [S] or empty."""
+        """Trains on one minibatch, and returns the rows' new replay priorities, [S] or empty."""
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Updates the parameters by another learner's `gradients`, or by gradients from elsewhere."""
+        """Updates the parameters with externally computed gradients, such as another learner's `gradients`."""
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's outputs on a batch; a tree of NumPy arrays."""
+        """Evaluates a function of the policy's outputs on a batch; returns a tree of NumPy arrays."""
 
     def last_statistics(self) -> dict[str, float]:
-        """Means of all statistics over the last update; empty between an iteration's end and the next update."""
+        """Means of all statistics over the last update; empty from an iteration's end until the next update."""
 
     def take_statistics(self) -> dict[str, float]:
-        """Means of all statistics since the last call, which are reset."""
+        """Returns the means of all statistics since the last call, and resets them."""
 
     def is_finite(self) -> bool:
-        """Whether all parameters are finite."""
+        """Whether no parameter is NaN or infinite."""
 
     def flat(self) -> NDArray[np.float32]:
-        """A copy of all parameters, [P]."""
+        """Flat copy of all parameters, [P]."""
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """A copy of the parameters for acting, [A]: the slice `Policy.acting_range`."""
+        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads parameters [P]."""
+        """Loads the flat parameter vector [P]."""
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Outputs of the target network for rows [S, L], as [S, L, K]."""
+        """Computes the target network's outputs [S, L, K] for rows of experience [S, L]."""
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
-        """Polyak update of the target network: moves it towards the parameters by a fraction `tau`; 1 copies them."""
+        """Polyak update of the target network with rate `tau`; 1 is a hard update (copy)."""
 
     def target(self) -> NDArray[np.float32] | None:
-        """A copy of the target network's parameters, [P]; None if there is none."""
+        """Flat copy of the target network's parameters, [P]; None without a target network."""
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
         """Loads the target network's parameters [P]."""
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """The optimizer's tensors by name, for a checkpoint."""
+        """Optimizer state tensors by name, for a checkpoint."""
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores `optimizer_state()`."""
+        """Restores the optimizers from an `optimizer_state()` dict."""
 
     def state(self) -> dict[str, Any]:
-        """Counters and the state of the minibatch order."""
+        """State dict: counters, and the random state of the minibatch shuffling."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores counters and random state from a `state()` dict."""
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Adopts the counters of another learner's `state()`, but not its random draws."""
+        """Copies the counters from another learner's `state()`, but not its random state."""
 
     def close(self) -> None:
-        """Ends the learner's processes, if it has its own."""
+        """Terminates the learner's own processes, if any."""
 
 
 class GradientLearner(Learner, Protocol):
-    """A learner in the calling process, which can also return its gradients; see `LocalLearner`."""
+    """Learner in the calling process that can also return its gradients; see `LocalLearner`."""
 
     @property
     def statistics_of_gradients(self) -> Mapping[str, Sequence[str]]:
-        """Names of the statistics that accompany the gradients, by objective."""
+        """Names of the statistics in each objective's gradient sum, by objective."""
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
-        """Gradients and statistics of a batch, as sums over its steps."""
+        """Computes the gradients and statistics of a batch, summed over valid steps, without an update."""
 
 
 class LearnerFactory(Protocol):
-    """Picklable factory of a learner in its initial state."""
+    """Picklable factory of a freshly initialized learner."""
 
     def __call__(self, *, reducer: Reducer | None = None, share: tuple[int, int] = (0, 1)) -> GradientLearner:
-        """Makes a learner that takes a share of every minibatch, and synchronises with others by a reducer."""
+        """Creates a data-parallel learner for one share of each minibatch, synchronized by a reducer."""
 
 
 def load_update(learner: Learner, flat: NDArray[np.float32]) -> None:
-    """Loads parameters [P] found without gradients; counts as one minibatch and one version of the weights."""
+    """Loads parameters [P] from a gradient-free update; counts as one minibatch and one weights version."""
     learner.load_flat(flat)
     learner.sgd_steps += 1
     learner.weights_version += 1

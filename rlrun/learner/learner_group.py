@@ -1,4 +1,4 @@
-"""Synchronous data-parallel learners, each in its own actor and on its share of every minibatch (Ray)."""
+"""Synchronous data-parallel learners in Ray actors, each on a share of every minibatch."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ WITHOUT_IT = (
 
 
 class LearnerGroup:
-    """Synchronous data-parallel SGD: learns like one `LocalLearner`, each minibatch divided among replicas.
+    """Synchronous data-parallel SGD: equivalent to one `LocalLearner`, with minibatches divided among replicas.
 
-    All replicas hold the same parameters and optimizer state, bit for bit. Each draws the same order of rows, computes
-    the gradient of its share of a minibatch, and applies the sum of all gradients. Up to rounding, one learner would do
-    the same; with one replica it is the same to the last bit. Checkpoints do not depend on the number of replicas.
+    All replicas hold bit-identical parameters and optimizer states. Each replica shuffles rows identically, computes
+    the gradient of a share of the minibatch, and applies the sum of all gradients. Results equal a single learner's up
+    to rounding, and bit for bit with one replica. Checkpoints do not depend on the number of replicas.
 
     Parameter servers, if any, hold the optimizer and sum the gradients, see `rlrun.learner.parameter_server`.
 
-    A batch is put into Ray's object store once, and all replicas of a machine read it there. If a replica dies or
-    hangs, the trial fails; it may start again from its newest checkpoint.
+    A batch is put into Ray's object store once, and read there by all replicas of a machine. If a replica dies or
+    hangs, the trial fails, and may restart from its newest checkpoint.
 
-    The constructor starts the learners, and Ray if it is not running, and waits until they have joined.
+    The constructor starts Ray if needed and the replicas, and blocks until all replicas have joined.
 
     Args:
         make_learner: Picklable learner factory.
         num_learners: Number of replicas.
-        policy: The policy.
-        num_parameter_servers: Processes that each hold a slice of the parameters and the optimizer; 0 for none.
-        objectives: The learners' objectives, for the servers' slices.
-        num_cpus_per_learner: CPUs that Ray reserves for each.
-        num_gpus_per_learner: GPUs that Ray reserves for each.
-        timeout_s: Seconds to wait for an answer.
+        policy: Policy that is trained.
+        num_parameter_servers: Number of parameter server shards; 0 for all-reduce among the replicas.
+        objectives: Objectives of the learners, to configure the parameter servers.
+        num_cpus_per_learner: CPUs that Ray reserves per replica.
+        num_gpus_per_learner: GPUs that Ray reserves per replica.
+        timeout_s: Timeout of a replica's call, in seconds.
         cpus_of_others: CPUs of the rollout workers and other policies' learners, if Ray is started here.
 
     Attributes:
-        policy: The policy.
-        sgd_steps: Minibatches learned from.
-        weights_version: Batches learned from.
-        last_batch: The last batch, for diagnosis; None before the first.
+        policy: Policy that is trained.
+        sgd_steps: Number of minibatch updates so far.
+        weights_version: Version of the weights: number of batches learned so far.
+        last_batch: Last batch learned, for diagnostics; None before the first.
     """
 
     def __init__(
@@ -131,14 +131,14 @@ class LearnerGroup:
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
     ) -> None:
-        """Runs epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
+        """Trains for several epochs of minibatch SGD on a batch, as `LocalLearner.learn` does.
 
         Args:
             batch: Rows of experience [S, L, ...].
-            num_epochs: Passes over the batch.
-            minibatch_size: Steps in a minibatch, over all learners; rounded up to equal shares.
-            scheduled: Present values of scheduled settings by name, learning rates among them.
-            stop: (name of a statistic, bound): the epochs end once its mean over an epoch exceeds the bound.
+            num_epochs: Number of epochs (passes over the batch).
+            minibatch_size: Steps per minibatch, summed over all learners; rounded up to equal shares.
+            scheduled: Current values of scheduled settings by name, including learning rates.
+            stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run; None for all.
         """
         import ray
@@ -152,7 +152,7 @@ class LearnerGroup:
     def step(
         self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
     ) -> NDArray[np.float32]:
-        """Refuses single minibatches: learners in other processes have no replay.
+        """Always raises: off-policy minibatch steps need an in-process learner.
 
         Raises:
             RuntimeError: Always.
@@ -162,12 +162,12 @@ class LearnerGroup:
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Updates the parameters of all learners by another learner's `gradients`.
+        """Updates all replicas' parameters with gradients computed by another learner.
 
         Args:
-            gradients: The objectives' gradient sums, one after another.
-            statistics: The other learner's `statistics_of_gradients`.
-            scheduled: Present values of scheduled settings by name, learning rates among them.
+            gradients: Concatenated gradient sums of the objectives.
+            statistics: `statistics_of_gradients` of the other learner.
+            scheduled: Current values of scheduled settings by name, including learning rates.
 
         Raises:
             RuntimeError: There are parameter servers, which apply only their own learners' gradients.
@@ -178,7 +178,7 @@ class LearnerGroup:
         self.weights_version += 1
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's outputs on a batch, in the first learner.
+        """Evaluates a function of the policy's outputs on a batch, on the first replica.
 
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
@@ -192,31 +192,31 @@ class LearnerGroup:
         return statistics
 
     def take_statistics(self) -> dict[str, float]:
-        """Means of all statistics since the last call, which are reset."""
+        """Returns the means of all statistics since the last call, and resets them."""
         statistics: dict[str, float] = self._call_all("take_statistics")[0]
         return statistics
 
     def is_finite(self) -> bool:
-        """Whether all parameters are finite."""
+        """Whether no parameter is NaN or infinite."""
         return bool(self._call_first("is_finite"))
 
     def flat(self) -> NDArray[np.float32]:
-        """A copy of all parameters, [P]."""
+        """Flat copy of all parameters, [P]."""
         flat: NDArray[np.float32] = self._call_first("flat")
         return flat
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """A copy of the parameters for acting, [A]: the slice `Policy.acting_range`."""
+        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
         acting: NDArray[np.float32] = self._call_first("acting_flat")
         return acting
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads parameters [P]."""
+        """Loads the flat parameter vector [P]."""
         self._call_all("load_flat", flat)
         self._ask_servers("load_flat", flat)
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Outputs of the target network for rows [S, L], as [S, L, K]; each learner computes some rows."""
+        """Computes the target network's outputs [S, L, K] for rows [S, L], divided among the replicas."""
         import ray
 
         stored = ray.put(network_columns(batch))
@@ -224,11 +224,11 @@ class LearnerGroup:
         return np.concatenate(parts)
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
-        """Polyak update of the target network; 1 copies the parameters."""
+        """Polyak update of the target network with rate `tau`; 1 is a hard update (copy)."""
         self._call_all("update_target", tau, prefix)
 
     def target(self) -> NDArray[np.float32] | None:
-        """A copy of the target network's parameters, [P]; None if there is none."""
+        """Flat copy of the target network's parameters, [P]; None without a target network."""
         target: NDArray[np.float32] | None = self._call_first("target")
         return target
 
@@ -237,37 +237,37 @@ class LearnerGroup:
         self._call_all("load_target", flat)
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """The optimizer's tensors by name, for a checkpoint."""
+        """Optimizer state tensors by name, for a checkpoint."""
         if self._servers:
             return whole_optimizer_state(self._ask_servers("optimizer_state"))
         named: dict[str, NDArray[np.float32]] = self._call_first("optimizer_state")
         return named
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores `optimizer_state()`."""
+        """Restores the optimizers from an `optimizer_state()` dict."""
         if self._servers:
             self._ask_servers("load_optimizer_state", dict(named))
         else:
             self._call_all("load_optimizer_state", dict(named))
 
     def state(self) -> dict[str, Any]:
-        """Counters and the state of the minibatch order, as of a single learner."""
+        """State dict: counters, and the random state of the minibatch shuffling, in a single learner's format."""
         counted = {"sgd_steps": self.sgd_steps, "weights_version": self.weights_version}
         return {**self._call_first("state"), **counted}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`, of a group of any size or of a single learner."""
+        """Restores the `state()` of a learner group of any size or of a single learner."""
         self.sgd_steps = int(state["sgd_steps"])
         self.weights_version = int(state["weights_version"])
         self._call_all("load_state", dict(state))
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Adopts the counters of another learner's `state()`, but not its random draws."""
+        """Copies the counters from another learner's `state()`, but not its random state."""
         self.sgd_steps = int(state["sgd_steps"])
         self._call_all("adopt_state", dict(state))
 
     def close(self) -> None:
-        """Ends the learners, and Ray if it was started here."""
+        """Terminates the replicas, and shuts down Ray if this group started Ray."""
         self._actors.close()
         if self._servers:
             self._servers.close()
@@ -277,29 +277,29 @@ class LearnerGroup:
         self._owns_ray = False
 
     def _call_all(self, method: str, *arguments: Any) -> list[Any]:
-        """Calls a method of every learner; answers in the order of ranks."""
+        """Calls a method on all replicas; returns the results in rank order."""
         return self._ask_all("call", method, *arguments)
 
     def _call_first(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the first learner; all others would return the same."""
+        """Calls a method on the first replica only: all replicas have the same state."""
         return self._answers([self._actors.ask(0, "call", method, *arguments)])[0]
 
     def _ask_all(self, method: str, *arguments: Any) -> list[Any]:
         return self._answers([self._actors.ask(rank, method, *arguments) for rank in self._ranks])
 
     def _ask_servers(self, method: str, *arguments: Any) -> list[Any]:
-        """Calls a method of every parameter server; answers in their order, none without servers."""
+        """Calls a method on all parameter servers; returns the results in order, empty without servers."""
         if self._servers is None:
             return []
         calls = [self._servers.ask(index, method, *arguments) for index in self._servers.indices]
         return self._servers.answers(calls)
 
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
-        """Waits for answers.
+        """Waits for the results of replicas' calls.
 
         Raises:
             RlrunError: The exception of a learner, unchanged.
-            TrainingFailed: A learner died or hung.
+            TrainingFailed: A replica died or timed out.
         """
         try:
             return self._actors.answers(calls)

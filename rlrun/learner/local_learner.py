@@ -1,4 +1,4 @@
-"""The learner in this process: minibatch SGD on a policy's parameters, on one device (torch)."""
+"""In-process learner: minibatch SGD on a policy's parameters, on one device (torch)."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ from rlrun.policy.policy import Policy
 
 
 class LocalLearner:
-    """Minibatch SGD on the flat parameter vector of one policy.
+    """In-process learner: minibatch SGD on the flat parameter vector of one policy.
 
     Args:
-        policy: The policy; its present parameters are the initial ones.
-        objectives: The objectives, in order.
-        device: Torch's name of the device, `cpu` or `cuda`.
-        update_executor: How updates are executed.
-        identity: Text that determines the updates apart from objectives and shapes, or None if code outside of rlrun
-            takes part.
-        seed: Seed of the order of minibatches.
+        policy: Policy to train, starting from its current parameters.
+        objectives: Objectives, in the order in which they run.
+        device: Torch device name, `cpu` or `cuda`.
+        update_executor: Executor of the updates: eager torch, NumPy kernels, or compiled.
+        identity: Cache key of the updates, besides objectives and shapes; None if code outside of rlrun takes
+            part.
+        seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
-        reducer: Reduces the gradients of several learners; None for a single one.
-        share: (i, n): it takes the i-th of n equal parts of every minibatch, from 0.
-        precision: Precision of the networks' passes.
-        has_target: Whether it has a target network.
-        announce: Called with a sentence before something that takes long.
+        reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
+        share: (i, n): the learner computes the i-th of n equal parts of each minibatch, from 0.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        has_target: Whether the learner keeps a target network.
+        announce: Callback for a message before a slow operation, such as compilation.
 
     Attributes:
-        policy: The policy.
-        objectives: The objectives, in order.
-        sgd_steps: Minibatches learned from.
-        weights_version: Batches learned from.
-        update_executor: How updates are executed; fixed for the whole run, since the bits differ.
-        last_batch: The last batch, for diagnosis; None before the first.
+        policy: Policy that is trained.
+        objectives: Objectives, in the order in which they run.
+        sgd_steps: Number of minibatch updates so far.
+        weights_version: Version of the weights: number of batches learned so far.
+        update_executor: Executor of the updates; fixed for a run, since results differ in the last bits.
+        last_batch: Last batch learned, for diagnostics; None before the first.
 
     Raises:
-        ValueError: The objectives do not fit together, or not the policy; see `check_objectives`.
+        ValueError: The objectives are inconsistent with each other or with the policy; see `check_objectives`.
     """
 
     def __init__(
@@ -130,16 +130,16 @@ class LocalLearner:
         stop: tuple[str, float] | None = None,
         objectives: Collection[str] | None = None,
     ) -> None:
-        """Runs epochs of minibatch SGD on a batch.
+        """Trains for several epochs of minibatch SGD on a batch of experience.
 
-        All minibatches have one shape: the last of an epoch is padded with rows that are not valid.
+        All minibatches have the same shape: the last one of an epoch is padded with invalid rows.
 
         Args:
             batch: Rows of experience [S, L, ...].
-            num_epochs: Passes over the batch.
-            minibatch_size: Steps (rows times L) in a minibatch.
-            scheduled: Present values of scheduled settings by name, learning rates among them.
-            stop: (name of a statistic, bound): the epochs end once its mean over an epoch exceeds the bound.
+            num_epochs: Number of epochs (passes over the batch).
+            minibatch_size: Steps (rows times L) per minibatch.
+            scheduled: Current values of scheduled settings by name, including learning rates.
+            stop: Early stopping (statistic, bound): training stops once the statistic's epoch mean exceeds the bound.
             objectives: Names of the objectives to run, as in `step`; None for all.
         """
         self.last_batch = batch
@@ -163,16 +163,16 @@ class LocalLearner:
     def step(
         self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
     ) -> NDArray[np.float32]:
-        """Updates the parameters by one minibatch.
+        """Trains on one minibatch: one update by each objective that is due.
 
         Args:
             batch: Rows of experience [S, L, ...].
-            scheduled: Present values of scheduled settings by name, learning rates among them.
+            scheduled: Current values of scheduled settings by name, including learning rates.
             objectives: Names of the objectives to run; None for all. `Objective.every` counts the calls for the
                 objective.
 
         Returns:
-            The rows' new priorities from the loss, [S]; empty if it gives none.
+            New replay priorities of the rows, [S]; empty if the loss computes none.
         """
         self.last_batch = batch
         self._totals.begin_update()
@@ -181,14 +181,14 @@ class LocalLearner:
         return priorities.cpu().numpy()
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
-        """Computes the gradients of one minibatch, for `apply_gradients` of another learner.
+        """Computes the gradients of one minibatch without an update, for another learner's `apply_gradients`.
 
         Args:
             batch: Rows of experience [S, L, ...], one minibatch.
-            scheduled: Present values of scheduled settings by name, learning rates among them.
+            scheduled: Current values of scheduled settings by name, including learning rates.
 
         Returns:
-            The gradient sums of the objectives with a loss, one after another, see `GradientSum`.
+            Concatenated gradient sums of the objectives with a loss; see `GradientSum`.
         """
         self.last_batch = batch
         learned = [objective for objective in self.objectives if objective.loss is not None]
@@ -199,14 +199,14 @@ class LocalLearner:
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]
     ) -> None:
-        """Updates the parameters by another learner's `gradients`, or by gradients from elsewhere.
+        """Updates the parameters with externally computed gradients, such as another learner's `gradients`.
 
         Args:
-            gradients: Gradient sums of objectives, one after another. Each consists of the gradient, values to assign
-                and statistics, all times a weight, then the weight.
+            gradients: Concatenated gradient sums of objectives. Each consists of the gradient, assigned values and
+                statistics, all multiplied by a weight, followed by the weight.
             statistics: Names of the statistics in each sum, by the objective's name: another learner's
                 `statistics_of_gradients`. Gradients of an objective without a loss have none.
-            scheduled: Present values of scheduled settings by name, learning rates among them.
+            scheduled: Current values of scheduled settings by name, including learning rates.
         """
         settings = self._staging.settings(scheduled)
         received = torch.from_numpy(gradients.copy()).to(self.device)
@@ -218,11 +218,11 @@ class LocalLearner:
 
     @property
     def statistics_of_gradients(self) -> dict[str, tuple[str, ...]]:
-        """Names of the statistics that accompany each gradient, known after the first `gradients`."""
+        """Names of the statistics in each objective's gradient sum, known after the first `gradients`."""
         return self._sums.statistics
 
     def _staged(self, batch: SampleBatch) -> SampleBatch:
-        """Moves a minibatch to the device, with the noise that losses use."""
+        """Copies a minibatch to the device and adds the noise columns that losses use."""
         draws = self.policy.draws(self._generator, *batch["valid"].shape)
         return self._staging.batch(SampleBatch(batch, **draws))
 
@@ -232,7 +232,7 @@ class LocalLearner:
         settings: Mapping[str, Tensor],
         objectives: Collection[str] | None = None,
     ) -> Tensor:
-        """Updates the parameters by one minibatch and returns its rows' priorities, without waiting for the device."""
+        """Launches one minibatch update; returns the rows' priorities without synchronizing with the device."""
         due = self._counts.due(objectives)
         self.sgd_steps += 1
         if self._in_parts:
@@ -260,7 +260,7 @@ class LocalLearner:
     def _apply(
         self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]
     ) -> None:
-        """Updates an objective's parameters by a gradient sum, and adds its statistics to the totals."""
+        """Updates an objective's parameters with a gradient sum, and accumulates the objective's statistics."""
         move = apply_sum if self._reducer is None else self._reducer
         measured = move(self.policy, objective, self._flat, self._states[objective.name], total, settings)
         is_alone = len(self.objectives) == 1
@@ -272,11 +272,11 @@ class LocalLearner:
         return Parameters(self._flat, self._target)
 
     def evaluate(self, function: EvaluatedFunction, batch: SampleBatch) -> Any:
-        """Evaluates a function of the policy's outputs on rows of experience; a tree of NumPy arrays.
+        """Evaluates a function of the policy's outputs on rows of experience; returns a tree of NumPy arrays.
 
         Args:
             function: A module-level function from outputs and batch to a tree of tensors; it runs without gradients.
-            batch: Rows of experience [S, L, ...], with the noise that the function uses.
+            batch: Rows of experience [S, L, ...], with the noise columns that the function reads.
 
         Raises:
             ValueError: Other processes cannot import the function by its module and name.
@@ -293,28 +293,28 @@ class LocalLearner:
         return self._totals.of_update()
 
     def take_statistics(self) -> dict[str, float]:
-        """Means of all statistics since the last call, which are reset."""
+        """Returns the means of all statistics since the last call, and resets them."""
         return self._totals.take()
 
     def is_finite(self) -> bool:
-        """Whether all parameters are finite."""
+        """Whether no parameter is NaN or infinite."""
         return bool(torch.isfinite(self._flat).all())
 
     def flat(self) -> NDArray[np.float32]:
-        """A copy of all parameters, [P]."""
+        """Flat copy of all parameters, [P]."""
         return self._flat.cpu().numpy().copy()
 
     def acting_flat(self) -> NDArray[np.float32]:
-        """A copy of the parameters for acting, [A]: the slice `Policy.acting_range`."""
+        """Flat copy of the parameters needed for acting, [A]: the slice `Policy.acting_range`."""
         start, size = self.policy.acting_range
         return self._flat[start : start + size].cpu().numpy().copy()
 
     def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Loads parameters [P], which may be a view into the object store."""
+        """Loads the flat parameter vector [P], which may be a view into Ray's object store."""
         self._flat.copy_(over_memory(flat))
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Outputs of the target network for rows [S, L], as [S, L, K]."""
+        """Computes the target network's outputs [S, L, K] for rows of experience [S, L]."""
         if self._target is None:
             raise RuntimeError("this learner keeps no target network")
         needed = self._staging.batch(network_columns(batch))
@@ -324,10 +324,10 @@ class LocalLearner:
         return found
 
     def update_target(self, tau: float = 1.0, prefix: str = "") -> None:
-        """Polyak update of the target network: moves it towards the parameters by a fraction.
+        """Polyak update of the target network: target += tau * (parameters - target).
 
         Args:
-            tau: The fraction; 1 copies the parameters.
+            tau: Rate of the update; 1 is a hard update (copy).
             prefix: Prefix of the names of the parameters to update; "" for all.
 
         Raises:
@@ -343,7 +343,7 @@ class LocalLearner:
             own.lerp_(present, tau)
 
     def target(self) -> NDArray[np.float32] | None:
-        """A copy of the target network's parameters, [P]; None if there is none."""
+        """Flat copy of the target network's parameters, [P]; None without a target network."""
         return None if self._target is None else self._target.cpu().numpy().copy()
 
     def load_target(self, flat: NDArray[np.float32]) -> None:
@@ -352,7 +352,7 @@ class LocalLearner:
             self._target.copy_(over_memory(flat))
 
     def optimizer_state(self) -> dict[str, NDArray[np.float32]]:
-        """The optimizers' tensors as `<objective>/<part>`, for a checkpoint."""
+        """Optimizer state tensors by `<objective>/<part>`, for a checkpoint."""
         return {
             f"{name}/{part}": tensor.cpu().numpy().copy()
             for name, state in self._states.items()
@@ -360,13 +360,13 @@ class LocalLearner:
         }
 
     def load_optimizer_state(self, named: Mapping[str, NDArray[np.float32]]) -> None:
-        """Restores `optimizer_state()`."""
+        """Restores the optimizers from an `optimizer_state()` dict."""
         for name, state in self._states.items():
             for part, tensor in state.items():
                 tensor.copy_(torch.from_numpy(np.array(named[f"{name}/{part}"])))
 
     def state(self) -> dict[str, Any]:
-        """Counters and the state of the minibatch order."""
+        """State dict: counters, and the random state of the minibatch shuffling."""
         return {
             "sgd_steps": self.sgd_steps,
             "weights_version": self.weights_version,
@@ -375,17 +375,17 @@ class LocalLearner:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores counters and random state from a `state()` dict."""
         self.adopt_state(state)
         self.weights_version = as_count(state["weights_version"])
         load_generator(self._generator, state["generator"])
 
     def adopt_state(self, state: Mapping[str, Any]) -> None:
-        """Adopts the counters of another learner's `state()`, but not its random draws."""
+        """Copies the counters from another learner's `state()`, but not its random state."""
         self.sgd_steps = as_count(state["sgd_steps"])
         # Older checkpoints lack the counts of some or all objectives; these ran at every minibatch.
         every_one = dict.fromkeys(self._counts.state(), self.sgd_steps)
         self._counts.load_state({**every_one, **state.get("objectives", {})})
 
     def close(self) -> None:
-        """Does nothing: it has no processes."""
+        """No-op: an in-process learner owns no processes."""

@@ -1,4 +1,4 @@
-"""Minibatches of one shape from a batch (torch)."""
+"""Minibatches of a fixed shape from a batch (torch)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rlrun.data.tree import map_tree, named_leaves
 
 @dataclass(frozen=True)
 class Passes:
-    """Passes (epochs) over a batch, cut into minibatches of one shape.
+    """Epochs over a batch, split into minibatches of a fixed shape.
 
     Attributes:
-        rows: Rows of the batch.
-        size: Rows of a minibatch, over all learners.
-        share: (i, n): a learner takes the i-th of n equal parts of every minibatch, from 0.
+        rows: Number of rows in the batch.
+        size: Rows per minibatch, summed over all learners.
+        share: (i, n): the learner computes the i-th of n equal parts of each minibatch, from 0.
     """
 
     rows: int
@@ -31,29 +31,29 @@ class Passes:
 
     @classmethod
     def over(cls, rows: int, length: int, minibatch_size: int, share: tuple[int, int]) -> Passes:
-        """Passes over a batch, in minibatches whose size is rounded to whole rows and equal shares.
+        """Creates epochs over a batch, with the minibatch size rounded to whole rows and equal shares.
 
         Args:
-            rows: Rows of the batch.
-            length: Steps in a row.
-            minibatch_size: Steps in a minibatch.
-            share: The learner's share, see the class.
+            rows: Number of rows in the batch.
+            length: Steps per row.
+            minibatch_size: Steps per minibatch.
+            share: Share (i, n) of this learner, see the class.
         """
         _, parts = share
         return cls(rows, -(-min(max(minibatch_size // length, 1), rows) // parts) * parts, share)
 
     @property
     def own_size(self) -> int:
-        """Rows in this learner's share of a minibatch."""
+        """Number of rows in this learner's share of a minibatch."""
         return self.size // self.share[1]
 
     @property
     def spare(self) -> int:
-        """Padding rows of the last minibatch in a pass."""
+        """Number of padding rows in the last minibatch of an epoch."""
         return -self.rows % self.size
 
     def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Draws the order of this learner's rows in one pass; padding rows have the number `rows`."""
+        """Shuffles the row indices of this learner's share for one epoch; padding rows have the index `rows`."""
         order = generator.permutation(self.rows)
         if self.spare:
             order = np.concatenate([order, np.full(self.spare, self.rows)])
@@ -62,17 +62,17 @@ class Passes:
 
 
 class Selection:
-    """Rows of a batch that are not gathered yet: the NumPy executor gathers only the columns that it reads.
+    """Lazy row selection from a batch: the NumPy executor gathers only the columns that the update reads.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
         leaves: Arrays over the columns' memory, in the order of `named_leaves`.
-        rows: Numbers of the selected rows.
+        rows: Indices of the selected rows.
 
     Attributes:
         leaves: Arrays over the columns' memory, in the order of `named_leaves`.
-        rows: Numbers of the selected rows.
-        shape: Number of rows, and of steps in each.
+        rows: Indices of the selected rows.
+        shape: (number of rows, steps per row).
     """
 
     def __init__(self, columns: SampleBatch, leaves: Sequence[NDArray[Any]], rows: NDArray[np.int64]) -> None:
@@ -82,17 +82,17 @@ class Selection:
         self._columns = columns
 
     def gathered(self) -> SampleBatch:
-        """Gathers the rows into a minibatch."""
+        """Gathers the selected rows into a minibatch."""
         rows = torch.from_numpy(self.rows)
         return self._columns.map(lambda leaf: leaf.index_select(0, rows))
 
 
 Cut = Callable[[Tensor, int], Iterator[SampleBatch | Selection]]
-"""Yields the minibatches of a batch for an order of rows and a size, which divides the number of rows."""
+"""Function that yields a batch's minibatches for shuffled row indices and a size that divides their number."""
 
 
 def selections_of(columns: SampleBatch) -> Cut:
-    """A `Cut` of a batch into minibatches that are not gathered yet.
+    """`Cut` of a batch into lazily gathered minibatches.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
@@ -107,12 +107,12 @@ def selections_of(columns: SampleBatch) -> Cut:
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:
-    """Yields a batch's rows in an order, as minibatches.
+    """Yields minibatches of a batch, in the order of shuffled row indices.
 
     Args:
         columns: Rows of experience [S, L, ...].
-        order: Numbers of the rows; `size` divides their number.
-        size: Rows of a minibatch.
+        order: Shuffled row indices; `size` divides their number.
+        size: Rows per minibatch.
     """
     shuffled = columns.map(lambda leaf: leaf.index_select(0, order))
     cut = {name: map_tree(lambda leaf: leaf.split(size), tree) for name, tree in shuffled.items()}
@@ -121,9 +121,9 @@ def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Samp
 
 
 def nth(tree: Any, index: int) -> Tensor | Any:
-    """The index-th minibatch, from a tree of sequences of minibatches.
+    """Minibatch number `index` from a tree whose leaves are split into minibatches.
 
-    A split leaf is a tuple of tensors, a nested column a tuple of something else.
+    A split leaf is a tuple of tensors; a nested column is a tuple of other types.
     """
     if isinstance(tree, dict):
         return {key: nth(value, index) for key, value in tree.items()}

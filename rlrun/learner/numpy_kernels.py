@@ -1,7 +1,7 @@
 """NumPy kernels of the operations in a traced update, on preallocated buffers.
 
-A kernel is called once, when the update is translated: with the arrays that it reads and the one that it writes, which
-stay the same. It emits the NumPy calls that do the work, each one loop in C with its result written in place.
+A kernel is called once, when the update is translated, with its fixed input and output arrays. The kernel emits the
+NumPy calls of the computation, each one loop in C with a preallocated output.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Array = NDArray[Any]
 
 
 class Emit(Protocol):
-    """Appends a call to an update, to run with the same arguments whenever the update runs."""
+    """Callback that appends a NumPy call with bound arguments to an update."""
 
     def __call__(self, function: Callable[..., object], *arguments: object, out: Array | None = None) -> None:
-        """Appends the call of a function, which writes its result to `out` if that is given."""
+        """Appends a function call, which writes to `out` if given."""
 
 
 Kernel = Callable[..., None]
-"""A function of an `Emit`, the array to write, and the operation's arguments with arrays in place of tensors."""
+"""Kernel function of an `Emit`, the output array, and the operation's arguments with arrays for tensors."""
 
 
 def of_ufunc(function: np.ufunc) -> Kernel:
-    """Kernel of an operation that is one ufunc."""
+    """Creates the kernel of an operation that is one NumPy ufunc."""
 
     def kernel(emit: Emit, out: Array, first: Any, second: Any = None) -> None:
         operands = [first] if second is None else [first, second]
@@ -38,7 +38,7 @@ def of_ufunc(function: np.ufunc) -> Kernel:
 
 
 def constant(operand: Any, operands: Sequence[Any], out: Array) -> Any:
-    """An operand as an array; a number takes the type of the other arrays, or else of the result."""
+    """Converts an operand to an array; a number gets the other operands' dtype, else the result's."""
     if isinstance(operand, np.ndarray):
         return operand
     dtype = next((each.dtype for each in operands if isinstance(each, np.ndarray)), out.dtype)
@@ -182,7 +182,7 @@ FEW = 4
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
-    """Emits a reduction by a ufunc along one dimension, which `out` keeps.
+    """Emits a ufunc reduction along one axis, which is kept in `out`.
 
     A loop over rows of two or three numbers, such as the logits of two or three actions, costs several times as much as
     a loop over the rows for each number.
@@ -198,7 +198,7 @@ def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> N
 
 
 def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
-    """Emits x - log(sum(exp(x))) along a dimension."""
+    """Emits x - log(sum(exp(x))) along an axis."""
     demand(not half_to_float)
     most, powers = np.empty_like(x.max(dim, keepdims=True)), np.empty_like(out)
     combine(emit, np.maximum, most, x, dim)
@@ -210,7 +210,7 @@ def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool)
 
 
 def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits gradient - exp(y) * sum(gradient) along a dimension."""
+    """Emits gradient - exp(y) * sum(gradient) along an axis."""
     demand(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     combine(emit, np.add, sums, gradient, dim)
@@ -220,7 +220,7 @@ def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim:
 
 
 def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
-    """Emits exp(x) / sum(exp(x)) along a dimension."""
+    """Emits exp(x) / sum(exp(x)) along an axis."""
     demand(not half_to_float)
     most = np.empty_like(x.max(dim, keepdims=True))
     combine(emit, np.maximum, most, x, dim)
@@ -231,7 +231,7 @@ def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> 
 
 
 def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits y * (gradient - sum(gradient * y)) along a dimension."""
+    """Emits y * (gradient - sum(gradient * y)) along an axis."""
     demand(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     emit(np.multiply, gradient, y, out)
@@ -246,7 +246,7 @@ def product(emit: Emit, out: Array, first: Array, second: Array) -> None:
 
 
 def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
-    """Emits the sum over some dimensions, or over all.
+    """Emits the sum over given axes, or over all.
 
     The sums of a matrix's columns, such as a bias's gradient, are a product with ones, in a quarter of the time.
     """
@@ -257,7 +257,7 @@ def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, k
 
 
 def of_reduction(function: np.ufunc) -> Kernel:
-    """Kernel of a reduction by a ufunc over some dimensions, or over all."""
+    """Creates the kernel of a ufunc reduction over given axes, or over all."""
 
     def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
         axes = None if dims is None or not len(dims) else tuple(dims)
@@ -272,47 +272,47 @@ def of_reduction(function: np.ufunc) -> Kernel:
 
 
 def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
-    """Emits the mean over some dimensions, or over all."""
+    """Emits the mean over given axes, or over all."""
     of_reduction(np.add)(emit, out, x, dims, keepdim)
     emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
 
 
 def norm(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the root of the sum of squares."""
+    """Emits the Euclidean norm."""
     demand(x.ndim == 1)
     emit(np.matmul, x, x, out)
     emit(np.sqrt, out, out)
 
 
 def argmax(emit: Emit, out: Array, x: Array, dim: int, keepdim: bool = False) -> None:
-    """Emits the index of the largest value along a dimension."""
+    """Emits the argmax along an axis."""
     emit(x.argmax, dim, np.squeeze(out, dim) if keepdim else out)
 
 
 def concatenate(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
-    """Emits arrays joined along a dimension."""
+    """Emits arrays concatenated along an axis."""
     emit(np.concatenate, [part for part in parts if part.shape != (0,)], dim, out)
 
 
 def stack(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
-    """Emits arrays joined along a new dimension."""
+    """Emits arrays stacked along a new axis."""
     axis = dim % out.ndim
     emit(np.concatenate, [np.expand_dims(part, axis) for part in parts], axis, out)
 
 
 def cast(emit: Emit, out: Array, x: Array, dtype: object = None, memory_format: object = None) -> None:
-    """Emits a copy in the type and strides of the output."""
+    """Emits a copy with the dtype and strides of the output."""
     emit(np.copyto, out, x, "unsafe")
 
 
 def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) -> None:
-    """Emits `first` where a condition holds, `second` elsewhere."""
+    """Emits where(condition, first, second)."""
     emit(np.copyto, out, second)
     emit(np.copyto, out, first, "same_kind", condition)
 
 
 def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -> Array:
-    """Emits the flat indices of positions along a dimension, in the shape of `index`."""
+    """Emits flat indices for a gather along an axis, in the shape of `index`."""
     strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
     axis = dim % len(shape)
     grid = np.indices(index.shape)
@@ -326,7 +326,7 @@ def flat_positions(emit: Emit, shape: tuple[int, ...], dim: int, index: Array) -
 
 
 def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
-    """Emits the elements at positions along a dimension."""
+    """Emits a gather of elements by index along an axis."""
     demand(out.flags.c_contiguous)
     if not x.flags.c_contiguous:
         x, strided = np.empty(x.shape, x.dtype), x
@@ -335,7 +335,7 @@ def gather(emit: Emit, out: Array, x: Array, dim: int, index: Array) -> None:
 
 
 def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source: Array) -> None:
-    """Emits x with values added at positions along a dimension."""
+    """Emits a copy of x with a scatter-add of values by index along an axis."""
     demand(out.flags.c_contiguous and index.shape == source.shape)
     positions = flat_positions(emit, x.shape, dim, index)
     emit(np.copyto, out, x)
@@ -345,24 +345,24 @@ def scatter_add(emit: Emit, out: Array, x: Array, dim: int, index: Array, source
 def slice_backward(
     emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> None:
-    """Emits zeros with the gradient in place of a slice."""
+    """Emits the gradient of slicing: zeros, with the output gradient in the slice."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (slice(start, end, step),)], gradient)
 
 
 def select_backward(emit: Emit, out: Array, gradient: Array, sizes: Sequence[int], dim: int, index: int) -> None:
-    """Emits zeros with the gradient in place of one index along a dimension."""
+    """Emits the gradient of selecting one index: zeros, with the output gradient at this index along an axis."""
     emit(np.copyto, out, np.zeros((), out.dtype))
     emit(np.copyto, out[(slice(None),) * (dim % out.ndim) + (index,)], gradient)
 
 
 def fill_where(emit: Emit, out: Array, mask: Array, value: float) -> None:
-    """Emits a number where a mask holds, in place."""
+    """Emits an in-place masked fill with a number."""
     emit(np.copyto, out, constant(value, [out], out), "same_kind", mask)
 
 
 def filled(emit: Emit, out: Array, x: Array, mask: Array, value: float) -> None:
-    """Emits x with a number where a mask holds."""
+    """Emits a masked fill: a copy of x with a number where the mask is true."""
     emit(np.copyto, out, x)
     fill_where(emit, out, mask, value)
 
@@ -384,7 +384,7 @@ def add_product(emit: Emit, out: Array, first: Array, second: Array, value: floa
 
 
 def in_place(function: np.ufunc) -> Kernel:
-    """Kernel of an operation by which a ufunc changes its first operand."""
+    """Creates the kernel of an in-place ufunc operation on the first operand."""
 
     def kernel(emit: Emit, out: Array, other: Any) -> None:
         emit(function, out, constant(other, [out], out), out)
@@ -393,7 +393,7 @@ def in_place(function: np.ufunc) -> Kernel:
 
 
 def demand(is_supported: bool) -> None:
-    """Refuses an operation in a form that its kernel does not support.
+    """Raises `NoKernel` for a variant of an operation that the kernel does not support.
 
     Raises:
         NoKernel: The form is not supported.
@@ -403,7 +403,7 @@ def demand(is_supported: bool) -> None:
 
 
 class NoKernel(Exception):
-    """An operation of an update has no NumPy kernel; the message names it."""
+    """Raised when an operation of an update has no NumPy kernel; the message names the operation."""
 
 
 _ATEN = torch.ops.aten

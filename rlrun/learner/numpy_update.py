@@ -1,7 +1,7 @@
-"""The NumPy executor: runs a traced update by NumPy kernels on preallocated buffers, where compiling does not pay.
+"""NumPy executor: runs a traced update by NumPy kernels on preallocated buffers, without compilation.
 
-For small networks, torch spends more time on dispatching operations than on arithmetic. Here that happens once: views
-are taken, buffers assigned and common subexpressions eliminated. The result is a list of calls.
+For small networks, torch spends more time on dispatch than on arithmetic. This executor dispatches once, at
+translation: views are bound, buffers assigned and common subexpressions eliminated. The result is a list of calls.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from rlrun.learner.numpy_kernels import (
 )
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
-"""Types with which NumPy computes like torch."""
+"""Dtypes whose arithmetic is equal in NumPy and torch."""
 
 
 def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> NumpyUpdate:
     """Translates an update into a list of NumPy calls.
 
     Args:
-        function: The update as a function of tensors; it must not depend on their values, only on shapes.
-        arguments: Example tensors with the shapes and types to come; they are not changed.
-        num_kept: Number of first arguments that are the same tensors in every call.
+        function: Update as a function of tensors, without data-dependent control flow.
+        arguments: Example tensors with the final shapes and dtypes; not modified.
+        num_kept: Number of leading arguments that are identical tensors in every call.
 
     Raises:
         NoKernel: An operation has no kernel; the message names it.
@@ -51,16 +51,16 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
-    """Records a function's operations, with its backward pass, as a graph; the nodes' `meta` holds their results.
+    """Traces a function with its backward pass into a graph; each node's `meta` holds the node's result.
 
-    Torch's own `make_fx` records the same, and imports torch's compiler for it, which takes seconds.
+    Torch's `make_fx` traces equivalently, but imports torch's compiler, which takes seconds.
 
     Args:
-        function: The function.
-        arguments: Its arguments; they are not changed.
+        function: Function to trace.
+        arguments: Arguments of the function; not modified.
 
     Raises:
-        NoKernel: It depends on values.
+        NoKernel: The function has data-dependent control flow.
     """
     copies = [argument.clone() for argument in arguments]
     recorder = Recorder(copies)
@@ -71,13 +71,13 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the operations that run within it as a graph.
+    """Torch dispatch mode that traces the operations run within its context into a graph.
 
     Args:
-        arguments: The arguments of the recorded function.
+        arguments: Arguments of the traced function.
 
     Attributes:
-        graph: The operations so far; the `meta` of each node holds its result.
+        graph: Operations so far; each node's `meta` holds the node's result.
     """
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
@@ -97,7 +97,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs an operation and records it."""
+        """Runs an operation and appends it to the graph."""
         given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
         result = func(*args, **(kwargs or {}))
         node = self.graph.call_function(func, given, settings)
@@ -111,7 +111,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def node_of(self, tensor: Tensor) -> Node:
-        """The node of a tensor; a new one for a tensor that the function holds in a closure."""
+        """Graph node of a tensor; creates a constant node for a closure tensor."""
         if id(tensor) not in self._nodes:
             self._note(tensor, self.graph.get_attr(f"held_{len(self._nodes)}"))
         return self._nodes[id(tensor)]
@@ -125,15 +125,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class NumpyUpdate:
-    """An update as a list of NumPy calls, each with its arrays bound.
+    """Update as a list of NumPy calls with bound arrays.
 
     Args:
-        graph: A result of `recorded`; it is changed.
-        arguments: Example tensors with the shapes and types to come.
-        num_kept: Number of first arguments that are the same tensors in every call: they are used in place.
+        graph: Result of `recorded`; modified in place.
+        arguments: Example tensors with the final shapes and dtypes.
+        num_kept: Number of leading arguments that are identical tensors in every call, used in place.
 
     Raises:
-        NoKernel: An operation has no kernel, or none for this form of it.
+        NoKernel: An operation (or a variant) has no kernel.
     """
 
     def __init__(self, graph: Graph, arguments: Sequence[Tensor], num_kept: int = 0) -> None:
@@ -160,7 +160,7 @@ class NumpyUpdate:
         self._results = [plan.tensors[node].numpy() for node in returned]
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """Runs the update; tensors that it changes are changed in place."""
+        """Runs the update, which modifies tensors in place as the traced function does."""
         for i, array in self._read:
             np.copyto(array, arguments[i].numpy())
         results = self._run()
@@ -169,12 +169,12 @@ class NumpyUpdate:
         return results
 
     def of_rows(self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor]) -> list[Tensor]:
-        """Runs the update on rows of a batch, gathered only from the columns that it reads.
+        """Runs the update on selected rows of a batch, gathering only the columns in use.
 
         Args:
-            leaves: The batch's columns: the arguments after the first `num_kept`.
-            rows: Numbers of the rows.
-            others: The arguments after the columns.
+            leaves: Columns of the batch: the arguments after the first `num_kept`.
+            rows: Indices of the rows.
+            others: Arguments after the columns.
         """
         first_other = self._num_kept + len(leaves)
         for i, array in self._read:
@@ -192,15 +192,15 @@ class NumpyUpdate:
 
 
 class Plan:
-    """Assigns buffers to the results of a graph's operations, and lists the calls that compute them.
+    """Buffer allocation and call list for a graph's operations.
 
     Args:
         graph: The graph.
 
     Attributes:
-        calls: The calls so far.
+        calls: NumPy calls so far.
         tensors: Results by node; their buffers are not reused before the last read.
-        changed: Nodes whose memory is changed in place.
+        changed: Nodes whose memory is modified in place.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -214,10 +214,10 @@ class Plan:
         self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def hold(self, node: Node) -> None:
-        """Adds a constant tensor from the recorded function's closure.
+        """Adds a constant tensor from the traced function's closure.
 
         Raises:
-            NoKernel: It is changed in place, or of a type that NumPy does not support.
+            NoKernel: The constant is modified in place, or its dtype is not supported.
         """
         held = node.meta["result"]
         demand(held.dtype in TYPES and node not in self.changed)
@@ -225,10 +225,10 @@ class Plan:
         self._constants.add(node)
 
     def add(self, index: int, node: Node) -> None:
-        """Plans the index-th node of the graph.
+        """Plans the buffer and calls of the index-th node.
 
         Raises:
-            NoKernel: It has no kernel.
+            NoKernel: The node's operation has no kernel.
         """
         self._release(index)
         arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
@@ -269,7 +269,7 @@ class Plan:
         kernel(emit, result.numpy(), *given, **named)
 
     def _result(self, index: int, node: Node) -> Tensor:
-        """Allocates a result's tensor, in an operand's memory if the kernel allows that and nothing reads it later."""
+        """Allocates a result's tensor, reusing the memory of an operand that is no longer read if possible."""
         noted = node.meta["result"]
         size = noted.numel()
         demand(noted.dtype in TYPES)
@@ -283,7 +283,7 @@ class Plan:
         return torch.as_strided(buffer, noted.shape, noted.stride())
 
     def _given_up(self, index: int, node: Node) -> Tensor | None:
-        """The buffer of an operand with the result's layout that is read here for the last time, or None."""
+        """Reusable buffer: an operand with the result's layout that is last read here, or None."""
         noted = node.meta["result"]
         for used in node.all_input_nodes:
             owner, tensor = self._owners[used], self.tensors[used]
@@ -295,14 +295,14 @@ class Plan:
         return None
 
     def _release(self, index: int) -> None:
-        """Frees the buffers that are not read from here on."""
+        """Releases buffers that are not read after the index-th node."""
         for owner in [owner for owner in self._buffers if self._last_use.get(owner, -1) < index]:
             buffer = self._buffers.pop(owner)
             self._free.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
 
 
 def as_arrays(argument: Any) -> Array | Any:
-    """An argument of an operation, with arrays over the memory of its tensors."""
+    """Converts the tensors in an operation's argument to zero-copy arrays."""
     if isinstance(argument, Tensor):
         return argument.numpy()
     if isinstance(argument, list | tuple):
@@ -311,7 +311,7 @@ def as_arrays(argument: Any) -> Array | Any:
 
 
 def is_view(node: Node) -> bool:
-    """Whether a node's result is a view of its first operand."""
+    """Whether a node's result is a view of the first operand."""
     if node.target is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
         return True
     returned = node.target._schema.returns  # type: ignore[union-attr]
@@ -319,7 +319,7 @@ def is_view(node: Node) -> bool:
 
 
 def owners(graph: Graph) -> dict[Node, Node]:
-    """For each node, the node whose memory its result is in."""
+    """Maps each node to the node that owns the result's memory."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         is_within = node.op == "call_function" and (
@@ -330,12 +330,12 @@ def owners(graph: Graph) -> dict[Node, Node]:
 
 
 def changed_owners(graph: Graph, owner_of: dict[Node, Node]) -> set[Node]:
-    """The nodes whose memory is changed in place."""
+    """Memory-owning nodes that are modified in place."""
     return {owner_of[node] for node in graph.nodes if node.target in KERNELS_IN_PLACE}
 
 
 def leave_out_repetitions(graph: Graph) -> None:
-    """Computes operations with the same operands once, unless the memory of either is changed in place."""
+    """Common subexpression elimination, except for memory that is modified in place."""
     owner_of = owners(graph)
     changed = changed_owners(graph, owner_of)
     known: dict[str, Node] = {}

@@ -1,4 +1,4 @@
-"""Objectives: the losses that a learner minimises, and the parameters that each updates."""
+"""Objectives of a learner: loss functions with their parameters and optimizers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loss:
-    """Result of a loss function.
+    """Result of a loss function: scalar loss, statistics and replay priorities.
 
     Attributes:
-        total: The loss to minimise, [].
+        total: Scalar loss to minimize, [].
         statistics: Statistics to report by name, each []; the learner averages them over minibatches.
-        priorities: New priorities of the rows, [S], for a prioritized replay; None if the loss gives none. At most one
-            objective of a learner gives them.
-        carry: Tensors by name for later objectives of the same minibatch, detached; see `Objective.needs`.
-        assign: New values by the name of a parameter that has no gradient descent; see `Objective.assigns`.
+        priorities: New replay priorities of the rows (absolute TD errors), [S], or None. At most one objective of a
+            learner computes priorities.
+        carry: Detached tensors by name for later objectives on the same minibatch; see `Objective.needs`.
+        assign: New values of parameters set without gradients, by parameter name; see `Objective.assigns`.
     """
 
     total: Tensor
@@ -36,33 +36,33 @@ class Loss:
 
 
 LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
-"""A function of the policy's outputs, rows of experience [S, L] and the scheduled settings (each []).
+"""Loss as a function of the policy's outputs, rows of experience [S, L] and scheduled settings (each []).
 
-For an objective without gradient descent, the first argument is the parameters by name instead.
+For an objective without gradients (`parameters` None), the first argument is a dict of the parameters instead.
 """
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss, the parameters that it updates, and the optimizer.
+    """Objective of a learner: a loss function, the parameters it trains, and their optimizer.
 
-    A learner runs its objectives in order at every minibatch, each on the parameters after the objectives before it.
+    On each minibatch a learner runs its objectives in order, each on the parameters updated by the preceding ones.
 
     Attributes:
         name: Name, unique in its learner.
-        loss: The loss function; None if gradients come only by `Learner.apply_gradients`.
-        lr: Name of the scheduled setting that is its learning rate.
-        parameters: Prefix of the names of the parameters to update, which are adjacent in the flat vector. "" for all,
-            None for none: it only assigns. Such an objective can give later losses a value of the whole minibatch,
+        loss: Loss function; None if gradients are passed to `Learner.apply_gradients` only.
+        lr: Name of the scheduled learning-rate setting.
+        parameters: Name prefix of the parameters to train, which are adjacent in the flat vector. "" trains all, None
+            trains none: such an objective only assigns values. It can provide later losses with a minibatch statistic,
             since shares and microbatches are summed before the next objective begins.
-        every: It runs at the first of the minibatches that are for it, and at every n-th after that.
-        max_grad_norm: Bound of the gradient's norm, or None.
-        optimizer: The optimizer.
-        needs: Names of earlier objectives whose `Loss.carry` its loss reads, as `batch["<objective>/<name>"]`.
-        assigns: Names of the parameters whose values its loss gives as `Loss.assign`, at each of its minibatches.
-            Over shares and microbatches they are averaged by valid steps, like the loss.
-        is_main: Whether its statistics keep their names if there are several objectives; the names of the others'
-            statistics are prefixed by their objective's name.
+        every: Update period n: the objective runs on the first of its minibatches, and on each n-th one after that.
+        max_grad_norm: Gradient clipping threshold (global norm); None for no clipping.
+        optimizer: Optimizer of the objective's parameters.
+        needs: Names of earlier objectives whose `Loss.carry` this loss reads, as `batch["<objective>/<name>"]`.
+        assigns: Names of the parameters that the loss sets by `Loss.assign` on each of its minibatches. Values of
+            shares and microbatches are averaged by valid steps, like the loss.
+        is_main: Whether the statistics keep their names in a learner with several objectives. Statistics of other
+            objectives are prefixed by the objective's name.
     """
 
     name: str
@@ -77,16 +77,16 @@ class Objective:
     is_main: bool = False
 
     def statistic(self, name: str, *, is_alone: bool) -> str:
-        """Name of a statistic in results.
+        """Reported name of a loss statistic, with the objective's name as prefix if ambiguous.
 
         Args:
-            name: Name in the loss.
-            is_alone: Whether it is its learner's only objective.
+            name: Name of the statistic in `Loss.statistics`.
+            is_alone: Whether this objective is the learner's only one.
         """
         return name if is_alone or self.is_main else f"{self.name}/{name}"
 
     def range_in(self, parameters: FlatParameters) -> tuple[int, int]:
-        """Range of its parameters in the flat vector, as (offset, size); (0, 0) for none.
+        """Range of the objective's parameters in the flat vector, as (offset, size); (0, 0) for none.
 
         Raises:
             ValueError: No parameter has the prefix, or the parameters are not adjacent.
@@ -95,11 +95,12 @@ class Objective:
 
 
 def check_objectives(objectives: Sequence[Objective], parameters: FlatParameters) -> None:
-    """Refuses objectives that do not fit together, or do not fit a policy's parameters.
+    """Validates a learner's objectives against each other and against the policy's parameters.
 
     Raises:
-        ValueError: Two have one name; one has no parameters; one needs tensors that no earlier one carries at the same
-            minibatch; or one assigns a parameter that does not exist or that another one updates.
+        ValueError: Two objectives share a name; an objective has no parameters; an objective needs tensors that no
+            earlier objective provides on the same minibatch; or an objective assigns a parameter that does not exist
+            or that another objective updates.
     """
     before: dict[str, Objective] = {}
     ranges, assigned = {}, {}

@@ -1,4 +1,4 @@
-"""Counts of minibatches per objective, by which `Objective.every` is decided."""
+"""Minibatch counters per objective, which implement `Objective.every` (delayed updates)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlrun.learner.objective import Objective
 
 
 class ObjectiveCounts:
-    """Counts the minibatches for each objective, and selects the objectives that are due.
+    """Minibatch counters per objective, which select the objectives that are due.
 
     Args:
         objectives: The learner's objectives, in order.
@@ -20,14 +20,14 @@ class ObjectiveCounts:
         self._asked = {objective.name: 0 for objective in self._objectives}
 
     def due(self, names: Collection[str] | None = None) -> list[Objective]:
-        """Counts one minibatch, and returns the objectives to run on it, in order.
+        """Counts one minibatch, and returns the objectives that are due, in order.
 
         Args:
-            names: The objectives that it is for; None for all that have a loss.
+            names: Names of the objectives that the minibatch trains; None for all with a loss.
 
         Raises:
-            ValueError: A name is of no objective with a loss; or an objective that is due needs tensors of one that is
-                not.
+            ValueError: A name matches no objective with a loss; or a due objective needs tensors of an objective that
+                is not due.
         """
         if names is not None and (unknown := set(names) - set(self._asked)):
             raise ValueError(f"no objective with a loss is called {', '.join(sorted(unknown))}")
@@ -44,9 +44,9 @@ class ObjectiveCounts:
         return due
 
     def state(self) -> dict[str, int]:
-        """The number of minibatches for each objective."""
+        """State dict: minibatch count by objective."""
         return dict(self._asked)
 
     def load_state(self, state: Mapping[str, int]) -> None:
-        """Restores `state()`."""
+        """Restores the counters from a `state()` dict."""
         self._asked = {name: as_count(state[name]) for name in self._asked}

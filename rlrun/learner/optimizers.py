@@ -1,6 +1,6 @@
-"""Optimizers, with their states as named tensors.
+"""Gradient-descent optimizers as pure in-place functions, with their states as named tensors.
 
-All are elementwise, so that slices of the parameters can be updated separately.
+All update rules are elementwise, so that slices of the parameters can be updated separately.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEPS = "steps"
-"""Part of a state that counts updates, []; every other part has the shape of the parameters."""
+"""Name of the update counter [] in an optimizer state; all other tensors have the parameters' shape."""
 
 OptimizerState = dict[str, "Tensor"]
-"""An optimizer's tensors for one objective, by the names of its parts; changed in place."""
+"""Optimizer state of one objective: tensors by part name, changed in place."""
 
 
 class Optimizer(Protocol):
-    """Update rule of parameters by a gradient; a frozen dataclass, whose `repr` identifies it.
+    """Optimizer interface: an update rule as a frozen dataclass, identified by its `repr`.
 
     Attributes:
-        parts: Names of the tensors of its state, all zero before the first update.
+        parts: Names of the state tensors, all zero before the first update.
     """
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """See the class."""
+        """Names of the state tensors, all zero before the first update."""
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Updates parameters and state, both in place.
+        """Applies one optimizer step to parameters and state in place.
 
         Args:
-            parameters: The parameters, [N].
-            gradient: The gradient of the loss, [N].
-            state: The optimizer's tensors.
-            lr: The learning rate, [].
+            parameters: Flat parameters, [N].
+            gradient: Gradient of the loss, [N].
+            state: Optimizer state tensors by part name.
+            lr: Learning rate, [].
         """
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Adaptive moments (Kingma and Ba, arXiv:1412.6980, algorithm 1).
+    """Adam: adaptive moment estimation (Kingma and Ba, arXiv:1412.6980, algorithm 1).
 
     Attributes:
-        epsilon: Added to the root of the second moment.
+        epsilon: Constant added to the square root of the second moment.
     """
 
     epsilon: float = 1e-5
@@ -55,7 +55,7 @@ class Adam:
     parts: ClassVar[tuple[str, ...]] = ("first", "second", STEPS)
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Updates parameters by one step; see `Optimizer`."""
+        """Applies one optimizer step in place; see `Optimizer`."""
         state[STEPS].add_(1)
         state["first"].lerp_(gradient, 1 - self.beta_1)
         state["second"].mul_(self.beta_2).addcmul_(gradient, gradient, value=1 - self.beta_2)
@@ -70,8 +70,8 @@ class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101, algorithm 2).
 
     Attributes:
-        weight_decay: Fraction of each parameter, times the learning rate, that is subtracted at an update.
-        epsilon: Added to the root of the second moment.
+        weight_decay: Decoupled decay coefficient: each update subtracts lr * weight_decay * parameter.
+        epsilon: Constant added to the square root of the second moment.
     """
 
     weight_decay: float = 0.01
@@ -80,19 +80,19 @@ class AdamW:
     parts: ClassVar[tuple[str, ...]] = Adam.parts
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Updates parameters by one step; see `Optimizer`."""
+        """Applies one optimizer step in place; see `Optimizer`."""
         parameters.mul_(computed_once(1 - lr * self.weight_decay))
         Adam(self.epsilon).step(parameters, gradient, state, lr)
 
 
 @dataclass(frozen=True)
 class RMSProp:
-    """RMSProp: gradients over the root of their running mean square, with epsilon under the root.
+    """RMSProp: gradients divided by their running root mean square, with epsilon inside the root.
 
     Attributes:
-        decay: Decay rate of the running means.
-        epsilon: Added to the mean square before the square root.
-        centered: Whether the squared running mean is subtracted first, which gives the variance.
+        decay: Decay rate of the exponential moving averages.
+        epsilon: Constant added to the mean square before the square root.
+        centered: Whether to normalize by the running variance instead of the mean square (centered RMSProp).
 
     Source:
         Mnih et al., arXiv:1602.01783, eqs. S2 and S3; centered: Graves, arXiv:1308.0850, eqs. 38 to 41.
@@ -104,11 +104,11 @@ class RMSProp:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the tensors of its state."""
+        """Names of the state tensors."""
         return ("first", "second") if self.centered else ("second",)
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Updates parameters by one step; see `Optimizer`."""
+        """Applies one optimizer step in place; see `Optimizer`."""
         square = state["second"].mul_(self.decay).addcmul_(gradient, gradient, value=1 - self.decay)
         if self.centered:
             mean = state["first"].lerp_(gradient, 1 - self.decay)
@@ -118,7 +118,7 @@ class RMSProp:
 
 @dataclass(frozen=True)
 class SGD:
-    """Stochastic gradient descent, with heavy-ball momentum if asked for (Polyak 1964, as in torch).
+    """Stochastic gradient descent with optional heavy-ball momentum (Polyak 1964, as in torch).
 
     Attributes:
         momentum: Momentum coefficient; 0 for none.
@@ -128,20 +128,20 @@ class SGD:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the tensors of its state."""
+        """Names of the state tensors."""
         return ("velocity",) if self.momentum else ()
 
     def step(self, parameters: Tensor, gradient: Tensor, state: OptimizerState, lr: Tensor) -> None:
-        """Updates parameters by one step; see `Optimizer`."""
+        """Applies one optimizer step in place; see `Optimizer`."""
         if self.momentum:
             gradient = state["velocity"].mul_(self.momentum).add_(gradient)
         parameters.sub_(lr * gradient)
 
 
 def computed_once(scalar: Tensor) -> Tensor:
-    """A scalar, unchanged, that the compiler keeps in memory, [].
+    """Materialized scalar [], which the compiler does not recompute per element.
 
-    Otherwise compiled code would compute it again, powers and roots included, for every few parameters. A view with
-    explicit strides forces it into memory.
+    Without this, compiled code would recompute the scalar, powers and roots included, for every few parameters. A view
+    with explicit strides forces the scalar into memory.
     """
     return scalar.as_strided((), ())

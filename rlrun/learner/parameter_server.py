@@ -1,4 +1,4 @@
-"""A sharded parameter server: actors that each hold a slice of the parameters and the optimizer (torch).
+"""Sharded synchronous parameter server: Ray actors, each with a slice of parameters and optimizer state (torch).
 
 Updates are synchronous. Learners send each shard their gradient for its slice; the shard averages them in the learners'
 order, updates its slice when all have arrived, and answers with it. Clipping needs the norm of the whole gradient: the
@@ -30,24 +30,24 @@ from rlrun.learner.update import assign, clipped, fresh_state, num_assigned, pre
 from rlrun.policy.policy import Policy
 
 ALIGNED_TO = 64
-"""Slices begin at multiples of this, so that vector instructions group the numbers of a slice as in the whole vector,
-and round alike."""
+"""Alignment of slices in elements, so that vector instructions group (and round) a slice's elements as in the whole
+vector."""
 
 Floats = NDArray[np.float32]
 Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
-"""Calls a method of several shards at once, with arguments by shard, and returns the answers by shard."""
+"""Function that calls a method on several shards in parallel, with arguments and results by shard."""
 
 
 @dataclass(frozen=True)
 class ObjectivePart:
-    """The part of an objective that is in a shard's slice.
+    """Part of an objective's parameters within a shard's slice.
 
     Attributes:
-        name: The objective's name.
-        start: Start of the objective's parameters within the slice, in the flat vector.
-        stop: Their end; `start` if there are none.
-        offset: Their start among the objective's parameters.
-        max_grad_norm: Bound of the whole gradient's norm, or None.
+        name: Name of the objective.
+        start: Start index of the objective's parameters within the slice, in the flat vector.
+        stop: End index of these parameters; equal to `start` if there are none.
+        offset: Start index of these parameters among all parameters of the objective.
+        max_grad_norm: Clipping threshold of the global gradient norm, or None.
         optimizer: The objective's optimizer.
     """
 
@@ -61,14 +61,14 @@ class ObjectivePart:
 
 @dataclass(frozen=True)
 class ShardConfig:
-    """Config of a shard.
+    """Config of a parameter server shard.
 
     Attributes:
-        start: Start of its slice of the flat vector.
-        stop: End of the slice.
-        objectives: Its part of each objective.
+        start: Start index of the shard's slice in the flat vector.
+        stop: End index of the slice.
+        objectives: Part of each objective within the slice.
         num_learners: Number of learners.
-        timeout_s: Seconds to wait for a learner's gradient.
+        timeout_s: Timeout in seconds of waiting for a learner's gradient.
     """
 
     start: int
@@ -100,7 +100,7 @@ def shard_configs(
 
 
 class ParameterShard:
-    """One slice of the parameters, initially 0, with its part of the optimizers; learners call it in threads."""
+    """Parameter server shard: one slice of parameters (initially 0) and optimizer states; called concurrently."""
 
     def __init__(self, config: ShardConfig) -> None:
         self._config = config
@@ -113,15 +113,15 @@ class ParameterShard:
         self._result: tuple[Floats, Floats] | None = None
 
     def deliver(self, rank: int, gradient: Floats, steps: float) -> tuple[Floats, Floats] | None:
-        """Delivers a learner's gradient and waits for the update.
+        """Submits a learner's gradient and blocks until the shard's update.
 
         Args:
-            rank: The learner's number.
-            gradient: Its mean gradient for the slice, then its mean statistics.
-            steps: The number of valid steps that they are means over.
+            rank: Rank of the learner.
+            gradient: Mean gradient for the slice, followed by mean statistics.
+            steps: Number of valid steps averaged over.
 
         Returns:
-            The result of the first learner's `move`.
+            Result of the first learner's `move`.
 
         Raises:
             PeerLost: The gradients of other learners did not arrive in time.
@@ -134,7 +134,7 @@ class ParameterShard:
             return self._result
 
     def mean(self, gradient: Floats, steps: float) -> Floats:
-        """Delivers the first learner's gradient and waits for the mean over all learners, weighted by steps.
+        """Submits the first learner's gradient and blocks until the step-weighted mean over all learners.
 
         Raises:
             PeerLost: The gradients of other learners did not arrive in time.
@@ -152,12 +152,12 @@ class ParameterShard:
             return self._mean.numpy()
 
     def move(self, objective: int, norm: float, lr: float) -> tuple[Floats, Floats]:
-        """Updates the slice by the mean gradient.
+        """Clips the mean gradient and applies an optimizer step to the slice.
 
         Args:
-            objective: Number of the objective.
-            norm: The norm of the whole gradient.
-            lr: The learning rate.
+            objective: Index of the objective.
+            norm: Global norm of the mean gradient.
+            lr: Learning rate.
 
         Returns:
             The objective's parameters in the slice, and the mean statistics followed by the norm.
@@ -179,11 +179,11 @@ class ParameterShard:
             raise PeerLost(f"a parameter server waited {self._config.timeout_s:g} s for a learner")
 
     def load_flat(self, flat: Floats) -> None:
-        """Loads its slice of all parameters [P]."""
+        """Loads the shard's slice from the flat parameter vector [P]."""
         self._flat.copy_(over_memory(flat)[self._config.start : self._config.stop])
 
     def optimizer_state(self) -> dict[str, Floats]:
-        """Its slices of the optimizer's tensors by name; every shard has the counts of steps."""
+        """Shard's slices of the optimizer state by name; every shard includes the update counters."""
         return {
             f"{part.name}/{name}": tensor.numpy().copy()
             for part, state in zip(self._config.objectives, self._states, strict=True)
@@ -191,7 +191,7 @@ class ParameterShard:
         }
 
     def load_optimizer_state(self, named: Mapping[str, Floats]) -> None:
-        """Loads its slices of the whole optimizer's tensors."""
+        """Loads the shard's slices from the full optimizer state."""
         for part, state in zip(self._config.objectives, self._states, strict=True):
             own = slice(part.offset, part.offset + part.stop - part.start)
             for name, tensor in state.items():
@@ -199,19 +199,19 @@ class ParameterShard:
                 tensor.copy_(over_memory(whole if name == STEPS else whole[own]).reshape(tensor.shape))
 
     def ping(self) -> None:
-        """Returns if the process is alive."""
+        """Liveness check: returns if the process is responsive."""
 
     def close(self) -> None:
-        """Does nothing: the actor ends."""
+        """No-op: the actor is terminated by its owner."""
 
 
 class ParameterServers:
-    """A reducer that updates the parameters on the shards; see `rlrun.learner.reducer`.
+    """Gradient reducer by parameter servers, which apply the optimizer; see `rlrun.learner.reducer`.
 
     Args:
         shards: Configs of the shards.
-        rank: The learner's number.
-        ask: Calls methods of the shards.
+        rank: Rank of the learner.
+        ask: Function that calls methods of the shards.
     """
 
     owns_optimizer = True
@@ -231,15 +231,15 @@ class ParameterServers:
         total: Tensor,
         scheduled: Mapping[str, Tensor],
     ) -> Tensor:
-        """Sends this learner's gradient, and loads the parameters that the shards updated by all learners' gradients.
+        """Sends this learner's gradient to the shards, and loads the updated parameters.
 
         Args:
             policy: The policy.
-            objective: Whose gradient it is.
+            objective: Objective that the gradient belongs to.
             flat: All parameters [P]; changed in place.
-            state: Unused: the optimizer is in the shards.
+            state: Unused, since the shards hold the optimizer state.
             total: Mean gradient, assigned values and statistics over this learner's share, then its valid steps.
-            scheduled: Settings that change over a run, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
 
         Returns:
             The mean statistics over all learners, then the norm of the mean gradient if parameters are updated.
@@ -279,9 +279,9 @@ class ParameterServers:
 
 
 def whole_optimizer_state(shards: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """The optimizer's tensors by name, joined from the slices of the shards in order.
+    """Full optimizer state by name, concatenated from the shards' slices.
 
-    Shards without parameters of an objective do not count its steps, so the largest count is taken.
+    Update counters are the maximum over shards, since shards without an objective's parameters do not count.
     """
     slices = {name: [shard[name] for shard in shards] for name in shards[0]}
     return {name: np.concatenate(each) if each[0].ndim else max(each) for name, each in slices.items()}

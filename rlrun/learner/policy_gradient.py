@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def policy_gradient_loss(
     outputs: ActorCriticOutputs, batch: SampleBatch, *, vf_loss_coeff: float, entropy_coeff: Tensor
 ) -> Loss:
-    """Policy-gradient loss with value loss and entropy bonus.
+    """Advantage actor-critic loss: policy gradient with value loss and entropy bonus.
 
     Args:
-        outputs: The policy's outputs for the rows.
-        batch: Columns [S, L], `advantages` and `value_targets` among them.
+        outputs: Network outputs for the rows: action distribution and values.
+        batch: Columns [S, L], including `advantages` and `value_targets`.
         vf_loss_coeff: Coefficient of the value loss.
         entropy_coeff: Coefficient of the entropy bonus, [].
 

@@ -1,4 +1,4 @@
-"""Reducers: how learners combine their gradients into one update (torch)."""
+"""Gradient reducers of data-parallel learners: all-reduce or parameter servers (torch)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rlrun.policy.policy import Policy
 
 
 class Reducer(Protocol):
-    """Updates a learner's parameters by the gradient over all learners; a single learner uses `apply_sum`.
+    """Gradient reducer interface: updates a learner's parameters with the gradient averaged over all learners.
 
     Attributes:
-        owns_optimizer: Whether the optimizer is in other processes. The learner then has no optimizer state, and passes
-            means and the number of steps instead of sums, which is bit for bit the same for a single learner.
+        owns_optimizer: Whether the optimizer runs in other processes. The learner then has no optimizer state, and
+            passes means and the number of steps instead of sums, for bit-exact results with a single learner.
     """
 
     owns_optimizer: bool
@@ -32,26 +32,26 @@ class Reducer(Protocol):
         total: Tensor,
         scheduled: Mapping[str, Tensor],
     ) -> Tensor:
-        """Updates the parameters; see `apply_sum`.
+        """Updates the parameters with all learners' gradient sums; see `apply_sum`.
 
         Args:
             policy: The policy.
-            objective: The objective whose parameters are updated.
+            objective: Objective whose parameters are updated.
             flat: All parameters [P]; changed in place.
             state: The optimizer's state; changed in place.
             total: This learner's gradient sum.
-            scheduled: Settings that change over a run, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
 
         Returns:
-            The mean statistics over all learners, then the norm of the mean gradient if parameters are updated.
+            Mean statistics over all learners, followed by the norm of the mean gradient if parameters are trained.
         """
 
 
 class GradientAllReduce:
-    """Sums the gradients over all learners, each of which updates its own copy of the parameters.
+    """All-reduce of gradients: each learner applies the sum to its own copy of the parameters.
 
     Args:
-        all_reduce: Returns the sum of a vector over all learners.
+        all_reduce: Function that sums a vector over all learners.
     """
 
     owns_optimizer = False
@@ -68,5 +68,5 @@ class GradientAllReduce:
         total: Tensor,
         scheduled: Mapping[str, Tensor],
     ) -> Tensor:
-        """Updates the parameters; see `Reducer`."""
+        """Updates the parameters with the all-reduced gradient; see `Reducer`."""
         return apply_sum(policy, objective, flat, state, self._all_reduce(total), scheduled)

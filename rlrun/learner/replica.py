@@ -1,4 +1,4 @@
-"""A replica of the learner group, in its actor."""
+"""Replica of a data-parallel learner group, run in a Ray actor."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rlrun.learner.reducer import GradientAllReduce, Reducer
 
 @dataclass(frozen=True)
 class ReplicaConfig:
-    """Config of a replica.
+    """Config of a learner group's replica.
 
     Attributes:
         make_learner: Picklable learner factory.
-        rank: Its number, from 0.
+        rank: Rank of the replica, from 0.
         num_learners: Number of replicas.
-        address: Address at which they join for the all-reduce; None with parameter servers.
-        has_own_gpu: Whether each has its own GPU, so that gradients need not go through the CPU.
-        shards: Configs of the parameter servers; empty without them.
+        address: Rendezvous address of the all-reduce group; None with parameter servers.
+        has_own_gpu: Whether each replica has a GPU of its own, so that gradients are reduced without the CPU.
+        shards: Configs of the parameter server shards; empty for all-reduce.
         timeout_s: Seconds to wait for the other processes.
     """
 
@@ -41,7 +41,7 @@ class ReplicaConfig:
 
 
 class Replica:
-    """One of the learners of a group, in its actor."""
+    """Data-parallel replica of a learner, run in a Ray actor."""
 
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
@@ -61,7 +61,7 @@ class Replica:
         self._learner = config.make_learner(reducer=reducer, share=self._share)
 
     def meet(self, shells: list[Any]) -> None:
-        """Joins the other learners, which must do so at the same time.
+        """Joins the process group; blocks until all replicas have joined.
 
         Args:
             shells: Ray handles of the parameter servers.
@@ -71,10 +71,10 @@ class Replica:
             self._all_reduce.join(self._config.address)
 
     def _ask_servers(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Calls a method of several parameter servers at once.
+        """Calls a method on several parameter servers in parallel.
 
         Raises:
-            PeerLost: A server has died, or has waited too long for another learner.
+            PeerLost: A server has died, or timed out waiting for another learner.
         """
         import ray
         from ray.exceptions import RayError
@@ -98,7 +98,7 @@ class Replica:
         stop: tuple[str, float] | None,
         objectives: tuple[str, ...] | None = None,
     ) -> int:
-        """Learns from its share of a batch, see `LocalLearner.learn`; returns the minibatches since the run's start."""
+        """Trains on this replica's share of a batch, see `LocalLearner.learn`; returns the total minibatch count."""
         self._learner.learn(
             batch,
             num_epochs=num_epochs,
@@ -115,12 +115,12 @@ class Replica:
         statistics: dict[str, Sequence[str]],
         scheduled: dict[str, float],
     ) -> int:
-        """Updates its parameters, see `LocalLearner.apply_gradients`; returns the minibatches since the run's start."""
+        """Updates the replica's parameters, see `LocalLearner.apply_gradients`; returns the total minibatch count."""
         self._learner.apply_gradients(gradients, statistics, scheduled=scheduled)
         return self._learner.sgd_steps
 
     def target_outputs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
-        """Outputs of the target network for its share of rows [S, L]; None if that is empty."""
+        """Computes the target network's outputs for this replica's share of rows [S, L]; None for an empty share."""
         part, parts = self._share
         rows = np.array_split(np.arange(len(batch["valid"])), parts)[part]
         if not len(rows):
@@ -129,11 +129,11 @@ class Replica:
         return self._learner.target_outputs(batch.map(lambda leaf: leaf[own]))
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the learner."""
+        """Calls a method of the replica's `LocalLearner` by name."""
         return getattr(self._learner, method)(*arguments)
 
     def ping(self) -> None:
-        """Returns if the process is alive."""
+        """Liveness check: returns if the process is responsive."""
 
     def close(self) -> None:
         """Leaves the process group."""

@@ -1,4 +1,4 @@
-"""Transfer of batches, orders of rows and settings from NumPy to the learner's device (torch)."""
+"""Host-to-device transfer of batches, shuffled row indices and scheduled settings (torch)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rlrun.data.sample_batch import SampleBatch
 
 
 class Staging:
-    """Asynchronous copies to the learner's device.
+    """Asynchronous host-to-device copies for a learner.
 
-    To CUDA, arrays go through pinned memory and in a separate stream, so that a batch is transferred while the device
-    still learns from the one before. On the CPU nothing is copied.
+    For CUDA, arrays are copied from pinned memory in a separate stream, so that the transfer of a batch overlaps with
+    learning from the preceding batch. On the CPU, no copy is made.
 
     Args:
-        device: The device.
+        device: Target device.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -32,7 +32,7 @@ class Staging:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def batch(self, batch: SampleBatch, spare: int = 0) -> SampleBatch:
-        """Moves a batch to the device, with a padding row of zeros at its end if `spare` rows pad minibatches."""
+        """Copies a batch to the device, with a zero padding row appended if minibatches need padding (`spare` > 0)."""
 
         def moved(leaf: NDArray[Any]) -> Tensor:
             tensor = self._moved(over_memory(leaf))
@@ -48,11 +48,11 @@ class Staging:
         return staged
 
     def order(self, order: NDArray[np.int64]) -> Tensor:
-        """Moves an order of rows to the device."""
+        """Copies shuffled row indices to the device."""
         return self._moved(torch.from_numpy(order))
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Tensor]:
-        """Settings on the device by name, each []; the same tensors as long as no value changes."""
+        """Scheduled settings as device tensors by name, each []; cached while no value changes."""
         if values != self._latest[0]:
             together = self._moved(torch.tensor(list(values.values()), dtype=torch.float32))
             self._latest = values, dict(zip(values, together.unbind(), strict=True))
@@ -65,7 +65,7 @@ class Staging:
 
 
 def over_memory(array: NDArray[Any]) -> Tensor:
-    """A tensor over an array's memory, not to be written to: it may be a view into the object store."""
+    """Zero-copy tensor view of an array; read-only, since the memory may be Ray's object store."""
     contiguous = np.ascontiguousarray(array)
     if contiguous.flags.writeable:
         return torch.from_numpy(contiguous)

@@ -1,36 +1,36 @@
-"""Totals of statistics over minibatches, on the device (torch)."""
+"""Accumulated training statistics over minibatches, on the device (torch)."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 Totals = dict[tuple[str, ...], tuple[Tensor, int]]
-"""Sums and numbers of minibatches, by the names of the statistics that were computed together."""
+"""Statistic sums and minibatch counts, keyed by the tuple of names computed together."""
 
 
 class StatisticTotals:
-    """Totals of statistics since the last `take`; adding to them does not wait for the device."""
+    """Accumulator of training statistics on the device; `add` does not synchronize with the device."""
 
     def __init__(self) -> None:
         self._totals: Totals = {}
         self._before_update: Totals = {}
 
     def begin_update(self) -> None:
-        """Marks the begin of an update for `of_update`."""
+        """Marks the start of an update, for `of_update`."""
         self._before_update = dict(self._totals)  # a shallow copy: sums never change in place
 
     def add(self, names: tuple[str, ...], measured: Tensor) -> None:
-        """Adds the statistics of one minibatch, [number of names]."""
+        """Accumulates the statistics of one minibatch, [number of names]."""
         total, count = self._totals.get(names, (None, 0))
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
     def total_of(self, statistic: str) -> tuple[float, int]:
-        """Sum and count of a statistic; waits for the device."""
+        """Sum and minibatch count of a statistic; synchronizes with the device."""
         found = [(total[names.index(statistic)], n) for names, (total, n) in self._totals.items() if statistic in names]
         return sum(float(total) for total, _ in found), sum(count for _, count in found)
 
     def of_update(self) -> dict[str, float]:
-        """Means over the last update; empty if they were taken already."""
+        """Means of all statistics over the last update; empty after `take`."""
         added: Totals = {}
         for names, (total, count) in self._totals.items():
             before, counted = self._before_update.get(names, (None, 0))
@@ -39,13 +39,13 @@ class StatisticTotals:
         return means(added)
 
     def take(self) -> dict[str, float]:
-        """Means of all statistics since the last call, which are reset."""
+        """Returns the means of all statistics since the last call, and resets the totals."""
         taken, self._totals, self._before_update = self._totals, {}, {}
         return means(taken)
 
 
 def means(totals: Totals) -> dict[str, float]:
-    """Mean of each statistic; waits for the device."""
+    """Mean of each statistic over minibatches; synchronizes with the device."""
     sums: dict[str, tuple[float, int]] = {}
     for names, (total, count) in totals.items():
         for name, mean in zip(names, (total / count).tolist(), strict=True):

@@ -1,7 +1,7 @@
-"""One update of a policy's parameters, as a function of tensors, some of which it changes in place (torch).
+"""Parameter update on a minibatch, as a traceable in-place function of tensors (torch).
 
-All executors use the same function: called directly (eager), or traced once into a graph of tensor operations with
-forward and backward pass, clipping and optimizer, and translated as a whole (`rlrun.learner.execution`).
+All executors share this function: called directly (eager), or traced into one graph with forward and backward pass,
+gradient clipping and optimizer step, then translated as a whole (`rlrun.learner.execution`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_
 from rlrun.policy.policy import Policy
 
 GRAD_NORM = "grad_norm"
-"""Statistic of the gradient's norm before clipping."""
+"""Name of the statistic for the gradient norm before clipping."""
 
 Precision = Literal["float32", "bfloat16"]
-"""Precision of a network's passes; parameters, losses and optimizers are float32 in either case."""
+"""Precision of the networks' forward and backward passes; parameters, losses and optimizers are always float32."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters of the networks in an update.
+    """Parameters of the online and target networks in an update.
 
     Attributes:
         flat: All parameters, [P].
-        target: Parameters of the target network, [P]; None if there is none.
+        target: Parameters of the target network, [P]; None without a target network.
     """
 
     flat: Tensor
@@ -41,18 +41,18 @@ class Parameters:
 
 
 def fresh_state(optimizer: Optimizer, size: int, device: torch.device | None = None) -> OptimizerState:
-    """Initial state of an optimizer for a number of parameters."""
+    """Zero-initialized optimizer state for `size` parameters."""
     return {part: torch.zeros(() if part == STEPS else size, device=device) for part in optimizer.parts}
 
 
 class Computation(Protocol):
-    """A learner's computation on a minibatch: an update, or a gradient without the update.
+    """Interface of a learner's computations on a minibatch: a parameter update, or gradients only.
 
     Attributes:
-        name: Unique name among the learner's computations.
-        objectives: The objectives.
+        name: Name of the computation, unique in its learner.
+        objectives: Objectives that are computed.
         statistics: Names of the statistics; known after the first call.
-        carried: Names of the returned tensors after the first; known after the first call.
+        carried: Names of the additional returned tensors (`Loss.carry`); known after the first call.
     """
 
     name: str
@@ -67,23 +67,23 @@ class Computation(Protocol):
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Computes on a minibatch; parameters and states may change in place."""
+        """Runs the computation on a minibatch; may change parameters and optimizer states in place."""
 
 
 class Update:
-    """One update of a policy's parameters by all objectives that are due, on one minibatch.
+    """Parameter update on one minibatch by all objectives that are due.
 
     Args:
-        policy: The policy.
-        objectives: The objectives that are due.
-        precision: Precision of the networks' passes.
-        names_objectives: Whether names of statistics are prefixed by their objective's name.
+        policy: Policy to update.
+        objectives: Objectives that are due.
+        precision: Floating-point precision of the networks' forward and backward passes.
+        names_objectives: Whether statistics' names are prefixed with the objective's name.
 
     Attributes:
-        name: Unique name among the learner's computations.
-        objectives: The objectives that are due.
+        name: Name of the computation, unique in its learner.
+        objectives: Objectives that are due.
         statistics: Names of the statistics, in order; known after the first call.
-        carried: Empty: no tensors are for later computations.
+        carried: Always empty: no tensors are passed to later computations.
     """
 
     def __init__(
@@ -109,16 +109,16 @@ class Update:
         batch: SampleBatch,
         scheduled: Mapping[str, Tensor],
     ) -> list[Tensor]:
-        """Updates the parameters.
+        """Updates the parameters and optimizer states in place.
 
         Args:
-            parameters: The parameters, changed in place, and those of the target network.
-            states: Optimizer states of the objectives; changed in place.
+            parameters: Online parameters (changed in place) and target network's parameters.
+            states: Optimizer states by objective; changed in place.
             batch: A minibatch, columns [S, L, ...].
-            scheduled: Settings that change over a run, each [].
+            scheduled: Current values of scheduled settings (learning rate, coefficients) by name, each [].
 
         Returns:
-            One vector: the statistics of this minibatch, then the priorities of its rows if a loss gives them,
+            Vector of the minibatch's statistics, followed by the rows' priorities if a loss computes them,
             [number of statistics (+ S)].
         """
         measured: dict[str, Tensor] = {}
@@ -147,7 +147,7 @@ class Update:
 
 
 def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str, Tensor]) -> SampleBatch:
-    """A batch with the tensors that an objective needs from earlier ones, as `<objective>/<name>`."""
+    """Adds the tensors that an objective needs from earlier objectives to a batch, as `<objective>/<name>`."""
     if not objective.needs:
         return batch
     needed = {name: tensor for name, tensor in carried.items() if name.partition("/")[0] in objective.needs}
@@ -155,12 +155,12 @@ def with_carried(batch: SampleBatch, objective: Objective, carried: Mapping[str,
 
 
 def carried_from(objective: Objective, loss: Loss) -> dict[str, Tensor]:
-    """A loss's detached tensors for later objectives, as `<objective>/<name>`."""
+    """Detached tensors of a loss for later objectives, keyed by `<objective>/<name>`."""
     return {f"{objective.name}/{name}": tensor.detach() for name, tensor in loss.carry.items()}
 
 
 def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
-    """The values that a loss assigns, flat, in the order of the objective's `assigns`.
+    """Flat concatenation of the values that a loss assigns, in the order of the objective's `assigns`.
 
     Raises:
         ValueError: The loss assigns other parameters than the objective declares.
@@ -174,20 +174,20 @@ def assigned_values(objective: Objective, loss: Loss) -> list[Tensor]:
 
 
 def present_values(policy: Policy, objective: Objective, flat: Tensor) -> Tensor:
-    """Present values of the parameters that an objective assigns, one parameter after another."""
+    """Flat concatenation of the current values of the parameters that an objective assigns."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     return torch.cat([flat[slot.offset : slot.offset + slot.size] for slot in slots])
 
 
 def assign(policy: Policy, objective: Objective, flat: Tensor, values: Tensor) -> None:
-    """Writes values, one parameter after another, into the parameters [P] that an objective assigns."""
+    """Writes concatenated values into the flat parameter vector [P], at the parameters that an objective assigns."""
     slots = [policy.parameters.slot(name) for name in objective.assigns]
     for slot, value in zip(slots, torch.split(values, [slot.size for slot in slots]), strict=True):
         flat[slot.offset : slot.offset + slot.size].copy_(value)
 
 
 def num_assigned(policy: Policy, objective: Objective) -> int:
-    """Number of values that an objective assigns."""
+    """Total number of elements of the parameters that an objective assigns."""
     return sum(policy.parameters.slot(name).size for name in objective.assigns)
 
 
@@ -199,10 +199,10 @@ def apply_sum(
     total: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Updates the parameters by a gradient sum of `GradientSum`; `flat` and `state` change in place.
+    """Updates parameters and optimizer state in place with a gradient sum of `GradientSum`.
 
     Returns:
-        The mean statistics, then the norm of the mean gradient if parameters are updated; see `measured_by`.
+        Mean statistics, followed by the norm of the mean gradient if parameters are trained; see `measured_by`.
     """
     mean = sum_as_means(total)[:-1]
     _, size = objective.range_in(policy.parameters)
@@ -218,12 +218,12 @@ def apply_sum(
 
 
 def measured_by(objective: Objective, statistics: Sequence[str]) -> tuple[str, ...]:
-    """Names of an objective's statistics: those of its loss, and the gradient's norm."""
+    """Names of an objective's statistics: the loss statistics and the gradient norm."""
     return (*statistics,) if objective.parameters is None else (*statistics, GRAD_NORM)
 
 
 def sum_as_means(total: Tensor) -> Tensor:
-    """Turns a gradient sum of `GradientSum` into means over valid steps, followed by the number of these."""
+    """Converts a gradient sum of `GradientSum` into means over valid steps, followed by the number of valid steps."""
     return torch.cat([total[:-1] / total[-1].clamp(min=1), total[-1:]])
 
 
@@ -235,7 +235,7 @@ def gradient_of(
     scheduled: Mapping[str, Tensor],
     precision: Precision,
 ) -> tuple[Tensor, Loss]:
-    """Gradient of an objective's loss over its own parameters, [size], and the loss."""
+    """Gradient of an objective's loss with respect to the objective's parameters, [size], and the loss."""
     assert objective.loss is not None
     if objective.parameters is None:
         views = policy.parameters.views(parameters.flat.detach())
@@ -252,10 +252,10 @@ def gradient_of(
 
 
 def demand_loss(objective: Objective, loss: Any) -> Loss:
-    """Checks the result of an objective's loss function.
+    """Validates that an objective's loss function returned a `Loss`.
 
     Raises:
-        TrainingFailed: It is no `Loss`.
+        TrainingFailed: The loss function returned another type.
     """
     if not isinstance(loss, Loss):
         raise TrainingFailed(f"the loss of objective {objective.name} must return a Loss, not {type(loss).__name__}")
@@ -263,12 +263,12 @@ def demand_loss(objective: Objective, loss: Any) -> Loss:
 
 
 def target_views(policy: Policy, parameters: Parameters) -> dict[str, Tensor] | None:
-    """The target network's parameters by name, None if there is none."""
+    """Views of the target network's parameters by name; None without a target network."""
     return None if parameters.target is None else policy.parameters.views(parameters.target)
 
 
 def computed_in(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Context in which networks are computed in a precision."""
+    """Autocast context for forward passes in a given precision."""
     if precision == "float32":
         return nullcontext()
     # autocast caches casts of leaf tensors only, and views of a flat vector are no leaves.
@@ -283,7 +283,7 @@ def apply_gradient(
     gradient: Tensor,
     scheduled: Mapping[str, Tensor],
 ) -> Tensor:
-    """Updates an objective's parameters in place by a gradient, which is clipped; returns its norm before clipping."""
+    """Clips a gradient and applies an optimizer step in place; returns the gradient norm before clipping."""
     start, size = objective.range_in(policy.parameters)
     norm: Tensor = gradient.norm()
     if objective.max_grad_norm is not None:
@@ -293,5 +293,5 @@ def apply_gradient(
 
 
 def clipped(gradient: Tensor, norm: Tensor, bound: float) -> Tensor:
-    """Clips a gradient, or a part of it, by the norm of the whole gradient."""
+    """Clips a gradient (or a slice of one) by the global gradient norm."""
     return gradient * computed_once((bound / (norm + 1e-6)).clamp(max=1.0))

@@ -1,12 +1,12 @@
-"""The executors of updates."""
+"""Names of the executors of parameter updates."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 UpdateExecutor = Literal["eager", "numpy", "compiled"]
-"""Torch's operations one by one, NumPy kernels on a traced graph, or that graph compiled.
+"""Executor of updates: eager torch, NumPy kernels on a traced graph, or the compiled graph.
 
-It is fixed for the whole run, since the last digits differ. With `numpy`, an update with an operation that has no
-kernel runs by torch's operations.
+The executor is fixed for a run, since results differ in the last digits. With `numpy`, an update with an operation that
+has no kernel runs eagerly.
 """

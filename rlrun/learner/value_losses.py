@@ -1,4 +1,4 @@
-"""Losses of the value heads, one for each reward stream: by value targets in the batch, or by V-trace."""
+"""Value losses of all reward streams' value heads, with targets from the batch or from V-trace."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def summed_value_losses(
     outputs: ActorCriticOutputs, batch: SampleBatch, own_errors: Tensor, valid: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Sum of the value heads' losses, and each loss by name, that of the env's rewards first, all [].
+    """Sum of the value heads' losses [], and each loss [] by name, the env reward's first.
 
     Args:
-        outputs: The policy's outputs for the rows.
-        batch: Columns [S, L], among them `<stream>_value_targets` of each further reward stream.
-        own_errors: Squared errors of the values of the env's rewards, [S, L]; they may be clipped.
+        outputs: Network outputs for the rows.
+        batch: Columns [S, L], including `<stream>_value_targets` of each additional reward stream.
+        own_errors: Squared (optionally clipped) value errors of the env reward, [S, L].
         valid: 1 for valid steps and 0 elsewhere, [S, L].
     """
     losses = {"value_loss": masked_mean(own_errors, valid)}
@@ -36,13 +36,13 @@ def summed_value_losses(
 
 @dataclass(frozen=True)
 class CorrectedValues:
-    """Advantages and value losses from V-trace.
+    """V-trace advantages, value losses and value targets.
 
     Attributes:
-        advantages: The weighted sum over the reward streams, [S, T + 1].
-        loss: The value heads' summed mean squared errors times the coefficient, [].
-        losses: Each head's mean squared error by name, that of the env's rewards first, each [].
-        targets: Value targets of the env's rewards, [S, T + 1].
+        advantages: Weighted sum of the reward streams' advantages, [S, T + 1].
+        loss: Sum of the value heads' mean squared errors, times the coefficient, [].
+        losses: Mean squared error of each value head by name, the env reward's first, each [].
+        targets: V-trace value targets of the env reward, [S, T + 1].
     """
 
     advantages: Tensor
@@ -61,17 +61,17 @@ def corrected_values(
     clip_c: float,
     vf_loss_coeff: float,
 ) -> CorrectedValues:
-    """Advantages and value losses of each reward stream by V-trace.
+    """Computes V-trace advantages and value losses over all reward streams.
 
-    A stream that is not episodic bootstraps from the final observation, however an episode ends.
+    A non-episodic reward stream bootstraps from the final observation even after termination.
 
     Args:
-        outputs: The policy's outputs for the rows.
+        outputs: Network outputs for the rows.
         batch: Columns [S, T + 1].
         log_ratios: Log importance ratios log pi(a|x) - log mu(a|x), [S, T + 1].
-        streams: The reward streams, that of the env first.
+        streams: Reward streams, the env's first.
         clip_rho: Clip threshold rho-bar of the importance ratios in the TD errors.
-        clip_c: Clip threshold c-bar of the importance ratios that trace corrections back.
+        clip_c: Clip threshold c-bar of the trace coefficients.
         vf_loss_coeff: Coefficient of the value losses.
 
     Source:

@@ -1,1 +1,1 @@
-"""Encoders, heads and their dense mirrors in NumPy."""
+"""Neural networks: observation encoders, recurrent cores and heads in torch, with NumPy mirrors for acting."""

@@ -1,4 +1,4 @@
-"""Interface of networks that act: one forward pass per env step, in NumPy or torch."""
+"""Interface of inference networks for acting: one forward pass per env step, in NumPy or torch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Heads = dict[str, Floats]
 
 
 class ActingNetwork(Protocol):
-    """A network that computes one step [B] at a time."""
+    """Inference network interface: forward pass of one env step for B env slots."""
 
     @property
     def state_size(self) -> int:
-        """Numbers of recurrent state; 0 without a core."""
+        """Size of the recurrent state per env slot; 0 without a recurrent core."""
         ...
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], read-only: they may be memory of Ray's object store."""
+        """Loads parameters [A]; never modifies them, since they may be memory of Ray's object store."""
         ...
 
     def __call__(
@@ -33,14 +33,14 @@ class ActingNetwork(Protocol):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Computes the outputs of one step.
+        """Forward pass of one env step.
 
         Args:
             inputs: `obs`, a tree of [B, ...], and further inputs [B, width].
-            state: Recurrent state before it, [B, state_size].
-            episode_starts: Whether an episode begins with the step, [B]: its recurrent state is reset. None for no
+            state: Recurrent state before the step, [B, state_size].
+            episode_starts: Whether the step starts an episode, [B], which resets the recurrent state. None for no
                 episode start.
-            noise: Noise for a network that explores by itself (gSDE), [B, ...]; None for none.
+            noise: Exploration noise for gSDE networks, [B, ...]; None for no noise.
 
         Returns:
             Outputs by head, [B, K], and the recurrent state after the step.
@@ -49,10 +49,10 @@ class ActingNetwork(Protocol):
 
 
 class TransformedOutputs(ABC):
-    """A network whose head `outputs` is transformed.
+    """Wrapper of an inference network that transforms the head `outputs`.
 
     Args:
-        network: The network.
+        network: Wrapped network.
     """
 
     def __init__(self, network: ActingNetwork) -> None:
@@ -60,7 +60,7 @@ class TransformedOutputs(ABC):
         self.state_size = network.state_size
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads parameters [A] into the wrapped network."""
         self.network.load(flat)
 
     def __call__(
@@ -70,10 +70,10 @@ class TransformedOutputs(ABC):
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Computes the outputs of one step, as `ActingNetwork` does."""
+        """Forward pass of one env step, with the transformed head; see `ActingNetwork`."""
         heads, after = self.network(inputs, state, episode_starts, noise)
         return {**heads, "outputs": self.transformed(heads["outputs"], inputs)}, after
 
     @abstractmethod
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Transforms the network's outputs [B, K] for these inputs to [B, ...]."""
+        """Maps the wrapped network's outputs [B, K] and the inputs to transformed outputs [B, ...]."""

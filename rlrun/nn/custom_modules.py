@@ -1,7 +1,7 @@
-"""Custom torch modules by import path: made, run once on trial, and refused if they have state besides parameters.
+"""Custom torch modules by import path: creation, trial run, and rejection of stateful modules.
 
-Workers, learners and checkpoints hold parameters alone. So a module's outputs must be a function of those and of the
-observation.
+Workers, learners and checkpoints hold only parameters. So a module's outputs must be a function of parameters and
+observations.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from rlrun.registry import load_object
 
 
 def tried_module(path: str, what: str, make: Callable[[Any], Any], inputs: Any, seed: int) -> tuple[nn.Module, Any]:
-    """Makes a custom module and checks it in two forward passes.
+    """Instantiates a custom module and validates two forward passes.
 
     Args:
-        path: Its class or factory, as `package.module:Name`.
-        what: Its role in messages: "network".
-        make: Calls the class or factory with its arguments.
-        inputs: A batch of observations for the forward passes.
-        seed: Seed of its initial weights.
+        path: Import path of the class or factory, as `package.module:Name`.
+        what: Role of the module in messages, such as "network".
+        make: Function that calls the class or factory with suitable arguments.
+        inputs: Batch of observations for the forward passes.
+        seed: Seed of the weight initialization.
 
     Returns:
-        The module, and its outputs, which the caller checks.
+        Module and outputs; the caller validates the outputs.
 
     Raises:
-        UsageError: It is no nn.Module, or its outputs depend on more than parameters and observations.
+        UsageError: The object is no nn.Module, or the outputs depend on more than parameters and observations.
     """
     with torch.random.fork_rng(devices=[]):
         named = load_object(path, what=what)

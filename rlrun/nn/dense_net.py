@@ -1,4 +1,4 @@
-"""Dense layers in NumPy, for acting: five to ten times cheaper per small call than torch itself."""
+"""MLP forward pass in NumPy, for acting: five to ten times faster than torch for small batches."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Floats = NDArray[np.float32]
 
 
 def tanh(x: Floats) -> Floats:
-    """Applies tanh in place."""
+    """Tanh activation, in place."""
     np.tanh(x, out=x)
     return x
 
 
 def relu(x: Floats) -> Floats:
-    """Applies max(x, 0) in place."""
+    """ReLU activation, in place."""
     np.maximum(x, 0, out=x)
     return x
 
 
 def elu(x: Floats) -> Floats:
-    """Applies x if positive, exp(x) - 1 otherwise."""
+    """ELU activation: x if positive, else exp(x) - 1."""
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
 def silu(x: Floats) -> Floats:
-    """Applies x * sigmoid(x)."""
+    """SiLU activation: x * sigmoid(x)."""
     activated: Floats = x / (1 + np.exp(-x))
     return activated
 
@@ -39,7 +39,7 @@ ACTIVATIONS: dict[Activation, Callable[[Floats], Floats]] = {"tanh": tanh, "relu
 
 
 class DenseNet:
-    """Dense layers over views of a flat parameter vector.
+    """MLP in NumPy with parameters loaded from a flat vector.
 
     Args:
         layers: (name, activation) of each layer, first to last; None for no activation.
@@ -50,12 +50,12 @@ class DenseNet:
         self._parts: list[tuple[Floats, Floats, Callable[[Floats], Floats] | None]] = []
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads new parameters.
+        """Loads weights and biases by name.
 
         Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
 
         Args:
-            parameter: Returns a parameter's array by name.
+            parameter: Function from a parameter's name to the array.
         """
         self._parts = [
             (
@@ -67,7 +67,7 @@ class DenseNet:
         ]
 
     def __call__(self, x: Floats) -> Floats:
-        """Maps inputs [B, D] to outputs [B, K]."""
+        """Forward pass from inputs [B, D] to outputs [B, K]."""
         for weight, bias, activation in self._parts:
             x = x @ weight
             x += bias

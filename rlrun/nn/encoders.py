@@ -1,4 +1,4 @@
-"""Observation encoders (torch): one-hot and embeddings, convolutions for images, pooling over sets of entities."""
+"""Observation encoders (torch): one-hot, embeddings, CNNs for images, and pooling over sets of entities."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rlrun.nn.own_encoders import OwnModule
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU, "silu": nn.SiLU}
 
 ATTENTION_HEADS = 4
-"""Heads of the attention over entities."""
+"""Number of attention heads over entities."""
 
 MASKED_SCORE = -1e9
-"""Attention score of a masked entity."""
+"""Attention logit of a masked entity."""
 
 
 def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
-    """Returns dense layers, each followed by the activation."""
+    """Creates an MLP, with the activation after each layer."""
     layers: list[nn.Module] = []
     for width in hiddens:
         layers += [nn.Linear(inputs, width), ACTIVATIONS[activation]()]
@@ -36,7 +36,7 @@ def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Seque
 
 
 class DenseEncoder(nn.Module):
-    """Numbers as they are or scaled to 0..1, integers as one-hot vectors; without parameters."""
+    """Parameter-free encoder: identity or scaling to 0..1 for numbers, one-hot for integers."""
 
     def __init__(self, leaf: ObservationLeaf) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class DenseEncoder(nn.Module):
 
     @override
     def forward(self, observations: Tensor) -> Tensor:
-        """Encodes [N, *shape] as [N, width]."""
+        """Encodes observations [N, *shape] as features [N, width]."""
         if self.leaf.kind == "vector":
             numbers = observations.reshape(len(observations), self.width).float()
             return (numbers - self.leaf.low) * self.leaf.scale if self.leaf.is_scaled else numbers
@@ -60,17 +60,17 @@ class DenseEncoder(nn.Module):
 
 
 def one_hot(leaf: ObservationLeaf, observations: Tensor) -> Tensor:
-    """Returns a one-hot vector for each integer of observations [N, *shape], [N, integers, values] of float32."""
+    """One-hot encoding of integer observations [N, *shape], as float32 [N, integers, values]."""
     first, number = leaf.starts[0], leaf.sizes[0]
     values = torch.arange(first, first + number, device=observations.device)
     return (observations.reshape(len(observations), math.prod(leaf.shape), 1).long() == values).float()
 
 
 class EmbeddingEncoder(nn.Module):
-    """A learned embedding of integers, shared by all positions; zeros for a value out of bounds.
+    """Embedding encoder of integers, with a table shared by all positions; zeros for out-of-range values.
 
     Args:
-        leaf: The integers.
+        leaf: Observation leaf of integers.
     """
 
     def __init__(self, leaf: ObservationLeaf) -> None:
@@ -81,20 +81,20 @@ class EmbeddingEncoder(nn.Module):
 
     @override
     def forward(self, observations: Tensor) -> Tensor:
-        """Encodes [N, *shape] as [N, width]."""
+        """Encodes observations [N, *shape] as features [N, width]."""
         vectors: Tensor = self.vectors(one_hot(self.leaf, observations)).flatten(1)
         return vectors
 
 
 class EntityEncoder(nn.Module):
-    """Permutation-invariant pooling over a set of entities, without the masked ones.
+    """Permutation-invariant encoder of an entity set: shared MLP, then masked pooling.
 
-    A net with two layers, shared by all entities, computes E features of each. They are pooled by mean or maximum
-    (deep sets), or by multihead attention with a learned query: each head weighs its own part of the features, with
-    scores linear in an entity's features. Without any entity the features are 0.
+    A two-layer MLP, shared by all entities, computes E features per entity. Pooling is the mean or maximum (deep sets),
+    or multi-head attention with a learned query: each head weights its slice of the features, with logits linear in an
+    entity's features. For an empty set the features are 0.
 
     Args:
-        leaf: The entities.
+        leaf: Observation leaf of entities.
 
     Source:
         Zaheer et al., "Deep sets", arXiv:1703.06114, eq. 2. Lee et al., "Set transformer", arXiv:1810.00825, section
@@ -111,11 +111,11 @@ class EntityEncoder(nn.Module):
 
     @override
     def forward(self, entities: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Encodes entities [N, K, F] as [N, E].
+        """Encodes entity sets [N, K, F] as features [N, E].
 
         Args:
-            entities: The entities.
-            mask: 1 for each entity that is present, else 0, [N, K]; None if all are.
+            entities: Feature vectors of the entities, [N, K, F].
+            mask: 1 for each present entity, else 0, [N, K]; None if all are present.
         """
         shape = entities.shape[:2]
         is_there = torch.ones(shape, dtype=torch.bool, device=entities.device) if mask is None else mask != 0
@@ -139,11 +139,11 @@ class EntityEncoder(nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """Convolutions over pixels scaled to 0..1, channels first, and a dense layer over their flattened features.
+    """CNN encoder of images: pixels scaled to 0..1, convolutions, and a dense layer over flattened features.
 
     Args:
-        leaf: The image.
-        layers: The convolutions.
+        leaf: Observation leaf of an image.
+        layers: Convolutional layers.
     """
 
     def __init__(self, leaf: ObservationLeaf, layers: nn.Sequential) -> None:
@@ -157,7 +157,7 @@ class ImageEncoder(nn.Module):
 
     @override
     def forward(self, images: Tensor) -> Tensor:
-        """Encodes images [N, *shape] as [N, width]."""
+        """Encodes images [N, *shape] as features [N, width]."""
         pixels = self._channels_first(images)
         # On a CPU, channels_last makes convolutions a quarter faster in training, and a tenth slower in acting.
         layout = torch.channels_last if torch.is_grad_enabled() else torch.contiguous_format
@@ -168,7 +168,7 @@ class ImageEncoder(nn.Module):
         return features
 
     def _channels_first(self, images: Tensor) -> Tensor:
-        """Returns images as [N, channels, height, width]."""
+        """Permutes images to [N, channels, height, width]."""
         if len(self.leaf.shape) == 2:
             return images.unsqueeze(1)
         pixels = images.movedim(-1, -3) if self.leaf.channels_last else images
@@ -176,14 +176,14 @@ class ImageEncoder(nn.Module):
 
 
 def nature_layers(channels: int, height: int, width: int) -> nn.Sequential:
-    """Returns the convolutions of Mnih et al., "Human-level control through deep reinforcement learning", 2015.
+    """Creates the CNN of Mnih et al., "Human-level control through deep reinforcement learning", 2015.
 
-    Where an image is smaller than a convolution's kernel, the kernel is as large as the image.
+    Kernels are reduced to the image's size where the image is smaller.
 
     Args:
-        channels: The image's channels.
-        height: The image's height in pixels.
-        width: The image's width in pixels.
+        channels: Number of image channels.
+        height: Image height in pixels.
+        width: Image width in pixels.
     """
     layers: list[nn.Module] = []
     for features, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
@@ -195,7 +195,7 @@ def nature_layers(channels: int, height: int, width: int) -> nn.Sequential:
 
 
 class ResidualBlock(nn.Module):
-    """Residual block of two 3 x 3 convolutions that keeps the number of channels."""
+    """Residual block of two 3 x 3 convolutions with a constant number of channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -204,13 +204,13 @@ class ResidualBlock(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the input plus the block's residual."""
+        """Adds the convolutions' residual to the input."""
         corrected: Tensor = x + self.second(F.relu(self.first(F.relu(x))))
         return corrected
 
 
 def impala_layers(channels: int) -> nn.Sequential:
-    """Returns the deep residual net of Espeholt et al., arXiv:1802.01561, figure 3 (right)."""
+    """Creates the deep residual CNN of IMPALA (Espeholt et al., arXiv:1802.01561, figure 3, right)."""
     layers: list[nn.Module] = []
     for width in (16, 32, 32):
         layers += [nn.Conv2d(channels, width, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
@@ -223,7 +223,7 @@ Encoder = DenseEncoder | EmbeddingEncoder | EntityEncoder | ImageEncoder | OwnMo
 
 
 def encoder(leaf: ObservationLeaf) -> Encoder:
-    """Returns the encoder for one leaf of an observation."""
+    """Creates the encoder of one observation leaf."""
     if leaf.own is not None:
         return OwnModule(leaf.own)
     match leaf.kind:
@@ -238,13 +238,13 @@ def encoder(leaf: ObservationLeaf) -> Encoder:
 
 
 class ObservationEncoder(nn.Module):
-    """Encoders of all leaves of a nested observation, with concatenated features.
+    """Encoder of a nested observation: concatenated features of all leaves' encoders.
 
     Attributes:
-        width: D, the number of features.
+        width: Number of features, D.
 
     Args:
-        tree: The tree of `ObservationLeaf`.
+        tree: Tree of `ObservationLeaf`.
     """
 
     def __init__(self, tree: Any) -> None:
@@ -259,7 +259,7 @@ class ObservationEncoder(nn.Module):
 
     @override
     def forward(self, observations: Any) -> Tensor:
-        """Encodes a tree of observations [N, ...] as [N, D]."""
+        """Encodes a tree of observations [N, ...] as features [N, D]."""
         # By key: a caller's observation may have its keys in another order than the space, which sorts them.
         columns = leaves(map_tree(lambda _, column: column, self.tree, observations))
         encoded = [part(*(columns[i] for i in places)) for part, places in zip(self.parts, self._places, strict=True)]
@@ -267,9 +267,9 @@ class ObservationEncoder(nn.Module):
 
 
 def initialize_orthogonally(module: nn.Module, gain: float, generator: torch.Generator) -> None:
-    """Makes the weights of all dense and convolutional layers in a module orthogonal and their biases 0.
+    """Orthogonal initialization of all dense and convolutional layers in a module, with zero biases.
 
-    Custom encoders keep their own initialisation.
+    Custom encoders keep their initialization.
     """
     foreign = {part for own in module.modules() if isinstance(own, OwnModule) for part in own.modules()}
     for part in module.modules():

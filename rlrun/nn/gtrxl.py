@@ -1,4 +1,4 @@
-"""GTrXL: a transformer over the last steps, with gates instead of residual connections (torch).
+"""GTrXL: gated transformer-XL over the last steps of an episode (torch).
 
 Source:
     Parisotto et al., "Stabilizing transformers for reinforcement learning", arXiv:1910.06764, section 3: layer
@@ -14,24 +14,24 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 GATE_BIAS = 2.0
-"""Initial bias of the gates, with which each layer starts near the identity (arXiv:1910.06764, eq. 5)."""
+"""Initial gate bias, with which each layer is initialized close to the identity (arXiv:1910.06764, eq. 5)."""
 
 INVISIBLE = -1e9
-"""Attention score of a masked step."""
+"""Attention logit of a masked step."""
 
 
 class GatedTransformer(nn.Module):
-    """A stack of gated attention layers, each with a memory of M steps of the same episode.
+    """GTrXL core: stacked gated attention layers, each with a memory of the episode's last M steps.
 
-    Its recurrent state [S, N * M * H + 1] holds the inputs of each of the N layers in the last M steps, oldest first,
-    and the number of valid steps among them. No gradient flows into it.
+    The recurrent state [S, N * M * H + 1] holds the inputs of the N layers in the last M steps, oldest first, and the
+    number of valid steps among these. No gradient flows into the state (stop-gradient).
 
     Args:
-        inputs: D, input features.
-        width: H, output features.
-        layers: N.
-        heads: Heads of each layer.
-        memory_len: M.
+        inputs: Number of input features, D.
+        width: Number of output features, H.
+        layers: Number of layers, N.
+        heads: Attention heads per layer.
+        memory_len: Memory length in steps, M.
     """
 
     def __init__(self, inputs: int, width: int, layers: int, heads: int, memory_len: int) -> None:
@@ -43,12 +43,12 @@ class GatedTransformer(nn.Module):
 
     @override
     def forward(self, features: Tensor, state: Tensor, episode_starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Runs the layers over rows of consecutive steps.
+        """Forward pass over sequences of consecutive steps.
 
         Args:
-            features: [S, L, D].
+            features: Input features, [S, L, D].
             state: Recurrent state before the first steps.
-            episode_starts: Whether an episode begins with a step, [S, L]: earlier steps are masked.
+            episode_starts: Whether a step starts an episode, [S, L], which masks all earlier steps.
 
         Returns:
             Features [S, L, H], and the recurrent state after the last steps.
@@ -76,22 +76,22 @@ class GatedTransformer(nn.Module):
 
 
 def _remembered(episodes: Tensor, count: Tensor, memory_len: int) -> Tensor:
-    """Mask [S, L, M] of memory that steps [S, L] may attend to: same episode, among the last `count` [S]."""
+    """Attention mask [S, L, M] over memory: valid steps of the same episode."""
     return (episodes == 0)[..., None] & _latest(count, memory_len)[:, None]
 
 
 def _latest(count: Tensor, memory_len: int) -> Tensor:
-    """Mask [S, M] of the last `count` [S] steps of a memory, oldest first."""
+    """Mask [S, M] of the `count` [S] newest memory steps; memory is ordered oldest first."""
     return torch.arange(memory_len, 0, -1, device=count.device) <= count[:, None]
 
 
 def _same(episodes: Tensor) -> Tensor:
-    """Whether two steps of a row belong to the same episode, [S, L, L]."""
+    """Mask [S, L, L] of step pairs in the same episode."""
     return episodes[..., None] == episodes[:, None]
 
 
 def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
-    """Sinusoidal encodings of the distances 0, 1, ... [number, width] (arXiv:1706.03762, section 3.5)."""
+    """Sinusoidal encodings of relative positions 0, 1, ..., [number, width] (arXiv:1706.03762, section 3.5)."""
     half = (width + 1) // 2
     frequencies = 10_000.0 ** (-torch.arange(half, device=device) / half)
     angles = torch.arange(number, device=device)[:, None] * frequencies
@@ -99,11 +99,11 @@ def sinusoids(number: int, width: int, device: torch.device) -> Tensor:
 
 
 class GatedAttention(nn.Module):
-    """Attention and a dense layer, each with layer norm before and a gate after it (arXiv:1910.06764, eqs. 3 and 4).
+    """GTrXL layer: attention and dense submodule, each pre-normed and gated (arXiv:1910.06764, eqs. 3 and 4).
 
     Args:
-        width: H.
-        heads: Heads of the attention.
+        width: Number of features, H.
+        heads: Number of attention heads.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -123,14 +123,14 @@ class GatedAttention(nn.Module):
 
     @override
     def forward(self, hidden: Tensor, memory: Tensor, visible: Tensor, distances: Tensor, positions: Tensor) -> Tensor:
-        """Computes the layer's outputs for steps, [S, L, H].
+        """Forward pass of the layer over sequences, [S, L, H].
 
         Args:
-            hidden: The layer's inputs, [S, L, H].
-            memory: The layer's inputs in the M steps before, [S, M, H].
+            hidden: Inputs of the layer, [S, L, H].
+            memory: Inputs of the layer in the M preceding steps, [S, M, H].
             visible: Attention mask: which of the M + L steps each step attends to, [S, L, M + L].
-            distances: Relative position of those, 0 to M steps back, [L, M + L].
-            positions: Encodings of the distances, [M + 1, H].
+            distances: Relative positions of these steps, 0 to M steps back, [L, M + L].
+            positions: Positional encodings of the distances, [M + 1, H].
         """
         seen = self.attention_norm(torch.cat([memory, hidden], 1))
         queries = self._by_head(self.queries(seen[:, memory.shape[1] :]))
@@ -147,15 +147,15 @@ class GatedAttention(nn.Module):
         return outputs
 
     def _by_head(self, features: Tensor) -> Tensor:
-        """Returns features [S, L, H] as [S, heads, L, H / heads]."""
+        """Splits features [S, L, H] by attention head, as [S, heads, L, H / heads]."""
         return features.view(*features.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class Gate(nn.Module):
-    """GRU-type gate between a submodule's input and its output (arXiv:1910.06764, section 3.2).
+    """GRU-type gating layer between a submodule's input and output (arXiv:1910.06764, section 3.2).
 
     Args:
-        width: H.
+        width: Number of features, H.
     """
 
     def __init__(self, width: int) -> None:
@@ -167,7 +167,7 @@ class Gate(nn.Module):
 
     @override
     def forward(self, hidden: Tensor, part: Tensor) -> Tensor:
-        """Gates a submodule's input `hidden` and its output `part`, [S, L, H] each."""
+        """Gated combination of a submodule's input `hidden` and output `part`, [S, L, H] each."""
         made = self.of_part(part).chunk(3, -1)
         came = self.of_input(hidden).chunk(2, -1)
         reset = (made[0] + came[0]).sigmoid()

@@ -1,4 +1,4 @@
-"""A network's parameters and forward pass over sequences [S, L] (torch)."""
+"""Network module: parameters and forward pass over sequences [S, L] (torch)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rlrun.nn.torch_cores import core_parts, run_core
 
 
 class NetworkModule(nn.Module):
-    """The torch module of a `NetworkSpec`; parameters are named as the spec names their layers.
+    """Torch module of a `NetworkSpec`, with parameters named as the spec's layers.
 
     Args:
-        spec: The description.
+        spec: Architecture of the network.
     """
 
     def __init__(self, spec: NetworkSpec) -> None:
@@ -62,12 +62,12 @@ class NetworkModule(nn.Module):
         episode_starts: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Runs the network over sequences of consecutive steps.
+        """Forward pass over sequences of consecutive steps.
 
         Args:
             inputs: `obs`, a tree of [S, L, ...], and the spec's vectors [S, L, width].
-            state: Recurrent state before the first steps, [S, state_size]; None without a core.
-            episode_starts: Whether an episode begins with a step, [S, L]: its recurrent state is reset.
+            state: Recurrent state before each sequence's first step, [S, state_size]; None without a core.
+            episode_starts: Whether a step starts an episode, [S, L], which resets the recurrent state.
             steps: With a core: indices of the steps in each sequence at which heads and vectors are evaluated, [S, N];
                 None for all L.
 
@@ -115,7 +115,7 @@ class NetworkModule(nn.Module):
         return torch.cat([outputs, log_stds], -1)
 
     def output_layers(self) -> Iterator[tuple[nn.Module, float]]:
-        """Yields the last layer of every head, and the gain of its initialisation."""
+        """Yields each head's output layer and the gain of the layer's initialization."""
         for head in self.spec.heads:
             for name in (head.layer, head.value_layer):
                 if name:
@@ -123,7 +123,7 @@ class NetworkModule(nn.Module):
                     yield (layer if head.hiddens is None else layer[-1]), head.gain
 
     def initialize_hidden_layers(self, generator: torch.Generator) -> None:
-        """Makes the weights of encoders, trunks and cores orthogonal."""
+        """Orthogonal initialization of encoders, trunks and cores."""
         for tower in self.spec.towers:
             initialize_orthogonally(self._part(f"{tower.prefix}encoder"), HIDDEN_GAIN, generator)
             initialize_orthogonally(self._part(f"{tower.prefix}trunk"), HIDDEN_GAIN, generator)
@@ -131,7 +131,7 @@ class NetworkModule(nn.Module):
                 initialize_orthogonally(self._part(name), 1.0, generator)
 
     def remember_at_first(self) -> None:
-        """Initialises forget-gate biases of LSTMs with 1.
+        """Initializes the forget-gate biases of LSTMs to 1.
 
         Source:
             Jozefowicz et al., "An empirical exploration of recurrent network architectures", 2015.
@@ -144,11 +144,11 @@ class NetworkModule(nn.Module):
 
 
 def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
-    """Dueling aggregation: value plus advantages minus their mean over actions.
+    """Dueling aggregation: Q = V + A - mean of A over actions.
 
     Args:
         values: State values, [N, 1, K].
-        advantages: Advantages of actions, [N, A, K].
+        advantages: Advantages of the actions, [N, A, K].
 
     Source:
         Wang et al., arXiv:1511.06581, eq. 9.
@@ -157,13 +157,13 @@ def dueling_sum(values: Tensor, advantages: Tensor) -> Tensor:
 
 
 def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal: bool, seed: int) -> None:
-    """Sets the initial parameters of networks that torch has made.
+    """Initializes the parameters of networks, orthogonally or as torch does by default.
 
     Args:
-        networks: The networks, in the order in which their output layers draw.
-        root: The module that holds all of them.
-        orthogonal: Whether weights are orthogonal and biases 0, instead of torch's default initialisation.
-        seed: Seed of the orthogonal draws.
+        networks: Networks, in the order in which output layers draw from the generator.
+        root: Module that contains all networks.
+        orthogonal: Whether to use orthogonal weights and zero biases instead of torch's default initialization.
+        seed: Seed of the orthogonal initialization.
     """
     generator = torch.Generator().manual_seed(seed)
     if orthogonal:
@@ -181,7 +181,7 @@ def initialize(networks: Sequence[NetworkModule], root: nn.Module, *, orthogonal
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Context in which torch draws from a seed; its own generator is restored afterwards."""
+    """Context manager that seeds torch's global generator, and restores its state on exit."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

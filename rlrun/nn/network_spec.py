@@ -1,7 +1,7 @@
-"""Description of a network, which a torch and a NumPy executor run alike.
+"""Network architecture as plain data, executed equivalently by torch and NumPy.
 
-It is plain data. `rlrun.nn.network_module` makes parameters of it and runs them over rows [S, L];
-`rlrun.nn.numpy_network` runs the same parameters one step [B] at a time, for acting.
+`rlrun.nn.network_module` creates the parameters and runs sequences [S, L]; `rlrun.nn.numpy_network` runs the same
+parameters one step [B] at a time, for acting.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
 
 VARIANCE_FLOOR = 1e-6
-"""Added to a variance computed from features (gSDE), since all of those may be 0."""
+"""Constant added to a gSDE variance, since all features may be 0."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """Description of a recurrent layer after the trunk.
+    """Architecture of a recurrent core (LSTM, GRU or GTrXL) after the trunk.
 
     Attributes:
         kind: LSTM, GRU or GTrXL.
-        width: H, output features.
-        layers: N, layers of a transformer.
-        heads: Attention heads of each of them.
-        memory_len: M, past steps that each attends to.
+        width: Number of output features, H.
+        layers: Number of transformer layers, N.
+        heads: Attention heads per transformer layer.
+        memory_len: Past steps that each transformer layer attends to, M.
     """
 
     kind: CoreKind
@@ -38,10 +38,10 @@ class Core:
 
     @property
     def state_size(self) -> int:
-        """Size of the recurrent state.
+        """Size of the core's recurrent state.
 
-        It is the hidden state [H], followed by an LSTM's memory cells [H]. A transformer's are the inputs of each layer
-        in the last steps [N, M, H], and the number of valid steps among them.
+        The state is the hidden state [H], followed by an LSTM's memory cells [H]. A transformer's state is the layers'
+        inputs in the last M steps [N, M, H], and the number of valid steps among these.
         """
         if self.kind == "gtrxl":
             return self.layers * self.memory_len * self.width + 1
@@ -50,12 +50,12 @@ class Core:
 
 @dataclass(frozen=True)
 class LogStds:
-    """Log standard deviations of a Gaussian head, which follow its means.
+    """Log standard deviations of a Gaussian head, appended to the means.
 
     Attributes:
         number: Number of standard deviations.
-        first: Their initial value.
-        state_dependent: Whether they are those of state-dependent exploration (gSDE), instead of free parameters.
+        first: Initial log standard deviation.
+        state_dependent: Whether they belong to state-dependent exploration (gSDE), instead of free parameters.
     """
 
     number: int
@@ -65,17 +65,18 @@ class LogStds:
 
 @dataclass(frozen=True)
 class Head:
-    """An output head of a network.
+    """Architecture of a network's output head.
 
     Attributes:
-        name: Its name among the network's outputs.
-        layer: Name of its layer among the parameters.
-        outputs: K, its number of outputs.
-        gain: Gain of its orthogonal initialisation.
-        hiddens: Widths of dense layers of its own before the output layer; None for no stream of its own.
-        num_actions: A, if the outputs are values of A actions in dueling form; else 0.
-        value_layer: Name of the state-value layer of a dueling head; "" if the layer's first outputs are that value.
-        log_stds: Log standard deviations, the last of the outputs; None for none.
+        name: Name of the head in the network's outputs.
+        layer: Name of the output layer in the parameters.
+        outputs: Number of outputs, K.
+        gain: Gain of the output layer's orthogonal initialization.
+        hiddens: Widths of the head's hidden layers before the output layer; None for no separate stream.
+        num_actions: Number of actions A of a dueling head; else 0.
+        value_layer: Name of the state-value layer of a dueling head; "" if the output layer computes this value
+            as its first outputs.
+        log_stds: Log standard deviations, the last outputs of a Gaussian head; None for other heads.
     """
 
     name: str
@@ -89,12 +90,12 @@ class Head:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it consists of dense layers only."""
+        """Whether the head consists of dense layers only."""
         return not self.num_actions and self.log_stds is None
 
     @property
     def layer_outputs(self) -> int:
-        """Outputs of its layer, before dueling aggregation and without log standard deviations."""
+        """Width of the output layer, before dueling aggregation and without log standard deviations."""
         return (
             self.outputs
             - (0 if self.log_stds is None else self.log_stds.number)
@@ -103,17 +104,17 @@ class Head:
 
     @property
     def numbers_per_action(self) -> int:
-        """Outputs per action, such as the atoms of a distributional value; 0 without dueling."""
+        """Outputs per action of a dueling head, such as the atoms of C51; 0 without dueling."""
         return self.outputs // self.num_actions if self.num_actions else 0
 
 
 @dataclass(frozen=True)
 class Tower:
-    """An encoder, trunk and core, with the heads on top of them.
+    """Architecture of a tower: encoder, trunk and core with the heads on top.
 
     Attributes:
-        heads: Its heads.
-        prefix: Prefix of its layers' names.
+        heads: Output heads of the tower.
+        prefix: Name prefix of the tower's layers.
     """
 
     heads: tuple[Head, ...]
@@ -122,16 +123,16 @@ class Tower:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Description of a network: observation encoders, dense trunk, recurrent core and heads, in one or more towers.
+    """Network architecture: observation encoders, dense trunk, recurrent core and heads, in one or more towers.
 
     Attributes:
-        leaves: The tree of `ObservationLeaf` of the input `obs`, without an action mask.
-        towers: The towers, which share nothing but the inputs.
-        hiddens: Widths of the trunk's dense layers.
-        activation: Activation after each of them.
-        vectors: Further inputs, by name and width: a critic's `actions`. They are concatenated with the encoded
-            observation, or with the core's outputs, so that the recurrent state depends on observations alone.
-        core: The recurrent layer between trunk and heads; None for none.
+        leaves: Tree of `ObservationLeaf` of the input `obs`, without an action mask.
+        towers: Towers, which share no parameters.
+        hiddens: Widths of the trunk's hidden layers.
+        activation: Activation function after each hidden layer.
+        vectors: Widths of further inputs by name, such as a critic's `actions`. They are concatenated with the
+            encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
+        core: Recurrent core between trunk and heads; None for a feed-forward network.
     """
 
     leaves: Any
@@ -143,43 +144,43 @@ class NetworkSpec:
 
     @property
     def is_dense(self) -> bool:
-        """Whether NumPy can execute it: no encoder has parameters, and the core is no transformer."""
+        """Whether NumPy can execute the network: no encoder has parameters, and the core is no transformer."""
         attends = self.core is not None and self.core.kind == "gtrxl"
         return not attends and all(leaf.is_dense for leaf in leaves(self.leaves))
 
     @property
     def inputs(self) -> int:
-        """Input features of the trunk."""
+        """Number of input features of the trunk."""
         encoded: int = sum(leaf.width for leaf in leaves(self.leaves))
         return encoded + (self.vector_width if self.core is None else 0)
 
     @property
     def vector_width(self) -> int:
-        """Total width of the further inputs."""
+        """Total width of the further inputs (`vectors`)."""
         return sum(width for _, width in self.vectors)
 
     @property
     def trunk_features(self) -> int:
-        """Output features of the trunk."""
+        """Number of output features of the trunk."""
         return self.hiddens[-1] if self.hiddens else self.inputs
 
     @property
     def features(self) -> int:
-        """F, input features of the heads."""
+        """Number of input features of the heads, F."""
         return self.trunk_features if self.core is None else self.core.width + self.vector_width
 
     @property
     def state_size(self) -> int:
-        """Size of the recurrent state: those of the towers' cores, concatenated."""
+        """Size of the network's recurrent state: sum over the towers' cores."""
         return 0 if self.core is None else self.core.state_size * len(self.towers)
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The heads of all towers."""
+        """Heads of all towers, in order."""
         return tuple(head for tower in self.towers for head in tower.heads)
 
     def core_layers(self, tower: Tower) -> tuple[str, ...]:
-        """Returns the names of a core's layers: of its inputs and of its hidden state, or a transformer's one."""
+        """Names of a core's layers: input-to-hidden and hidden-to-hidden, or the single transformer."""
         assert self.core is not None
         if self.core.kind == "gtrxl":
             return (f"{tower.prefix}gtrxl",)
@@ -188,7 +189,7 @@ class NetworkSpec:
         return f"{tower.prefix}{self.core.kind}_inputs", f"{tower.prefix}{second}"
 
     def only(self, *names: str) -> NetworkSpec:
-        """Returns the network with the named heads alone."""
+        """Copy of the architecture with only the named heads."""
         towers = [replace(tower, heads=tuple(h for h in tower.heads if h.name in names)) for tower in self.towers]
         return replace(self, towers=tuple(tower for tower in towers if tower.heads))
 
@@ -201,22 +202,22 @@ def network_spec(
     vectors: tuple[tuple[str, int], ...] = (),
     core: Core | None = None,
 ) -> NetworkSpec:
-    """Makes the description of a network from settings.
+    """Builds a network architecture from model settings.
 
     Args:
-        leaves_of: The tree of `ObservationLeaf`.
-        model: The settings.
-        towers: The towers.
-        hiddens: Widths of the trunk's layers; None for those of the settings.
-        vectors: Further inputs by name and width.
-        core: The recurrent layer.
+        leaves_of: Tree of `ObservationLeaf`.
+        model: Settings of the network.
+        towers: Towers of the network.
+        hiddens: Widths of the trunk's hidden layers; None for the widths in the settings.
+        vectors: Widths of further inputs by name.
+        core: Recurrent core.
     """
     own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
     return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, vectors, core)
 
 
 def core_of(model: ModelConfig) -> Core | None:
-    """Returns the recurrent layer of settings; None for none."""
+    """Recurrent core that the settings configure; None for a feed-forward network."""
     if model.core is None:
         return None
     if model.core == "gtrxl":
@@ -225,26 +226,26 @@ def core_of(model: ModelConfig) -> Core | None:
 
 
 def hidden_widths(model: ModelConfig, leaves_of: ObservationTree) -> tuple[int, ...]:
-    """Returns the widths of the dense layers after the observation encoders.
+    """Widths of the hidden layers after the observation encoders.
 
-    Unless they are set, there are none where only images are observed: their encoders end in a dense layer.
+    By default there are none for image-only observations, since image encoders end in a dense layer.
 
     Args:
-        model: The settings.
-        leaves_of: The tree of `ObservationLeaf`.
+        model: Settings of the network.
+        leaves_of: Tree of `ObservationLeaf`.
     """
     only_images = all(leaf.kind == "image" for leaf in _seen(leaves_of))
     return model.widths_behind_images if only_images else model.dense_widths
 
 
 def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
-    """Whether the value net shares the policy's layers.
+    """Whether the value function shares the policy's encoder and trunk.
 
-    Unless that is set, it does where an image is observed, or a part with a custom encoder.
+    By default layers are shared if the observation has an image or a part with a custom encoder.
 
     Args:
-        model: The settings.
-        leaves_of: The tree of `ObservationLeaf`.
+        model: Settings of the network.
+        leaves_of: Tree of `ObservationLeaf`.
     """
     if model.shared_value is None:
         return any(leaf.kind in ("image", "own") for leaf in _seen(leaves_of))
@@ -252,7 +253,7 @@ def shares_value(model: ModelConfig, leaves_of: ObservationTree) -> bool:
 
 
 def chosen_by_observation(model: ModelConfig, leaves_of: ObservationTree) -> dict[str, Any]:
-    """Returns the network settings that depend on the observation space where they are null, by name."""
+    """Resolved values, by name, of null network settings whose defaults depend on the observation space."""
     chosen: dict[str, Any] = {}
     if model.hiddens is None:
         chosen["hiddens"] = list(hidden_widths(model, leaves_of))

@@ -1,4 +1,4 @@
-"""Noisy networks: dense layers with learned parameter noise, drawn for each forward pass (torch)."""
+"""NoisyNet: dense layers with learned parameter noise, resampled for each forward pass (torch)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 @dataclass(frozen=True)
 class NoisyLayer:
-    """Description of a noisy dense layer.
+    """Parameter names and sizes of a noisy dense layer.
 
     Attributes:
         weight: Name of its weights [outputs, inputs] in the module.
@@ -34,7 +34,7 @@ class NoisyLayer:
 
 
 class NoisyNet(nn.Module):
-    """A network with factorised Gaussian noise on the parameters of its dense layers.
+    """NoisyNet wrapper: factorized Gaussian noise on the parameters of a network's dense layers.
 
     The network's own parameters are the means, and `sigmas` the standard deviations. Convolutions have no noise.
 
@@ -77,11 +77,11 @@ class NoisyNet(nn.Module):
 
     @override
     def forward(self, *arguments: Any) -> Any:
-        """Runs the network without noise, with the means of its parameters."""
+        """Forward pass with the mean parameters, without noise."""
         return self.net(*arguments)
 
     def drawn(self, views: Mapping[str, Tensor], noise: Tensor) -> dict[str, Tensor]:
-        """Returns this module's parameters by name, with noise on those of dense layers.
+        """Samples noisy parameters: this module's parameters by name, with noise added to dense layers.
 
         Args:
             views: This module's parameters by name.

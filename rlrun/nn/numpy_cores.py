@@ -1,4 +1,4 @@
-"""LSTM and GRU for acting, one step at a time (NumPy); equal to those of `rlrun.nn.torch_cores`."""
+"""LSTM and GRU cells for acting (NumPy), equivalent to `rlrun.nn.torch_cores`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Floats = NDArray[np.float32]
 
 
 class Lstm:
-    """An LSTM with its gates in torch's order: input, forget, candidate, output.
+    """LSTM cell with gates in torch's order: input, forget, candidate, output.
 
     Its recurrent state is one array [B, 2 H]: the hidden state, and the memory cells.
 
@@ -34,7 +34,7 @@ class Lstm:
             self._bias[own] *= 0.5
 
     def __call__(self, inputs: Floats, state: Floats) -> Floats:
-        """Returns the recurrent state [B, 2 H] after inputs [B, D]; its first H features are the outputs."""
+        """One LSTM step: recurrent state [B, 2 H] after inputs [B, D]; the first H features are the outputs."""
         width = self.width
         gates = np.concatenate([inputs, state[:, :width]], -1) @ self._weights
         gates += self._bias
@@ -50,7 +50,7 @@ class Lstm:
 
 
 class Gru:
-    """A GRU with its gates in torch's order: reset, update, candidate. Its recurrent state is the hidden state [B, H].
+    """GRU cell with gates in torch's order: reset, update, candidate. Its recurrent state is the hidden state [B, H].
 
     Args:
         width: H.
@@ -71,7 +71,7 @@ class Gru:
             part[..., : 2 * self.width] *= 0.5
 
     def __call__(self, inputs: Floats, state: Floats) -> Floats:
-        """Returns the hidden state [B, H] after inputs [B, D], which is also the output."""
+        """One GRU step: hidden state (and output) [B, H] after inputs [B, D]."""
         width = self.width
         of_inputs, of_hidden = inputs @ self._inputs, state @ self._hidden
         of_inputs += self._bias

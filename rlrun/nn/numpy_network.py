@@ -1,4 +1,4 @@
-"""Forward pass of one step in NumPy, for acting; equal to `rlrun.nn.network_module` for dense specs."""
+"""Single-step forward pass in NumPy, for acting; equivalent to `rlrun.nn.network_module` for dense specs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ParameterByName = Callable[[str], Floats]
 
 
 class NumpyNetwork:
-    """A network in NumPy over views of a flat parameter vector.
+    """Inference network in NumPy over views of a flat parameter vector.
 
-    It is pickled without parameters, so it is sent to workers that never import torch.
+    The network is pickled without parameters, and needs no torch in rollout workers.
 
     Args:
         spec: The description, a dense one.
         slots: Offsets and shapes of its parameters in the flat vector, by their names in the network.
 
     Attributes:
-        state_size: Numbers of recurrent state.
+        state_size: Size of the recurrent state.
     """
 
     def __init__(self, spec: NetworkSpec, slots: Mapping[str, ParameterSlot]) -> None:
@@ -44,11 +44,11 @@ class NumpyNetwork:
 
     @property
     def plain_layers(self) -> tuple[str, tuple[tuple[str, Activation | None], ...]] | None:
-        """The head's name, and (name, activation) of each layer, of a plain chain of dense layers; else None."""
+        """Head name and layers (name, activation) of a plain MLP; None for other networks."""
         return None if self._plain is None else (self._plain[0], self._plain[1].layers)
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], read-only: they may be memory of Ray's object store."""
+        """Loads parameters [A]; never modifies them, since they may be memory of Ray's object store."""
 
         def parameter(name: str) -> Floats:
             slot = self.slots[name]
@@ -67,7 +67,7 @@ class NumpyNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Computes the outputs of one step.
+        """Forward pass of one env step.
 
         Args:
             inputs: `obs`, a tree of [B, ...], and the spec's vectors [B, width].
@@ -108,12 +108,12 @@ class NumpyNetwork:
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the description without parameters, which arrive by a broadcast."""
+        """Pickles the architecture without parameters, which are broadcast separately."""
         return NumpyNetwork, (self.spec, self.slots)
 
 
 def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
-    """Returns the head's name and the chain of layers of a network of dense layers only; else None."""
+    """Head name and layers of a plain MLP; None for other networks."""
     if len(spec.heads) > 1 or spec.core is not None:
         return None
     (tower,) = spec.towers
@@ -124,7 +124,7 @@ def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
 
 
 class _Tower:
-    """The layers of the i-th tower.
+    """NumPy layers of one tower.
 
     Attributes:
         state: Its slice of the recurrent state.
@@ -148,12 +148,12 @@ class _Tower:
 
 
 def make_core(core: Core) -> Lstm | Gru:
-    """Returns a recurrent layer without parameters."""
+    """Creates a recurrent cell, with parameters not yet loaded."""
     return Lstm(core.width) if core.kind == "lstm" else Gru(core.width)
 
 
 class _Head:
-    """One head's layers."""
+    """NumPy layers of one output head."""
 
     def __init__(self, spec: NetworkSpec, head: Head) -> None:
         self.head = head
@@ -208,12 +208,12 @@ def beside(means: Floats, log_stds: Floats) -> Floats:
 
 
 def trunk_layers(spec: NetworkSpec, tower: Tower) -> list[tuple[str, Activation | None]]:
-    """Returns (name, activation) of a trunk's dense layers."""
+    """Dense layers of a tower's trunk, as (name, activation)."""
     return [(f"{tower.prefix}trunk.{2 * i}", spec.activation) for i in range(len(spec.hiddens))]
 
 
 def stream_layers(spec: NetworkSpec, head: Head, name: str) -> list[tuple[str, Activation | None]]:
-    """Returns (name, activation) of a head's dense layers."""
+    """Dense layers of a head, as (name, activation)."""
     if head.hiddens is None:
         return [(name, None)]
     own: list[tuple[str, Activation | None]] = [(f"{name}.{2 * i}", spec.activation) for i in range(len(head.hiddens))]

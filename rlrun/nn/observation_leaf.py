@@ -1,4 +1,4 @@
-"""Leaves of observation spaces: their encoding in a network, and their width there."""
+"""Observation leaves: the network encoding and feature width of each part of an observation space."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ APART = ("mask", "actions")
 
 @dataclass(frozen=True)
 class OwnEncoder:
-    """A custom encoder of a part of an observation.
+    """Custom encoder of a part of an observation, by import path.
 
     Attributes:
         path: Its class as `package.module:Class`.
@@ -46,7 +46,7 @@ class OwnEncoder:
 
 @dataclass(frozen=True)
 class ObservationLeaf:
-    """A leaf of an observation space, with its encoding.
+    """Leaf of an observation space with the leaf's network encoding.
 
     Attributes:
         kind: `vector` for numbers, `choices` for the one-hot encoded integers of a Discrete or MultiDiscrete space,
@@ -82,7 +82,7 @@ class ObservationLeaf:
 
     @property
     def width(self) -> int:
-        """Features of the encoded leaf."""
+        """Number of features of the encoded leaf."""
         if self.kind == "vector":
             return math.prod(self.shape)
         if self.conv is not None:
@@ -102,12 +102,12 @@ class ObservationLeaf:
 
     @property
     def is_dense(self) -> bool:
-        """Whether its encoding has no parameters, so that NumPy can compute it."""
+        """Whether the leaf's encoding is parameter-free, so that NumPy can compute it."""
         return self.kind in ("vector", "choices", "one_hot")
 
     @property
     def is_scaled(self) -> bool:
-        """Whether its numbers are scaled to 0..1."""
+        """Whether the leaf's numbers are scaled to 0..1."""
         return self.scale != 1.0 or self.low != 0.0
 
     @property
@@ -139,7 +139,7 @@ class ObservationLeaf:
         return encoded
 
     def describe(self) -> str:
-        """Describes the encoding in a few words."""
+        """Short description of the leaf's encoding, for messages."""
         shape = "x".join(map(str, self.shape)) or "1"
         match self.kind:
             case "mask":

@@ -1,4 +1,4 @@
-"""Encodings of observation spaces: from a space and settings to a tree of `ObservationLeaf`."""
+"""Default and configured encodings of observation spaces, as trees of `ObservationLeaf`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def observation_leaves(
     encoders: Mapping[str, str] | None = None,
     conv: Conv | None = None,
 ) -> ObservationTree:
-    """Returns the tree of `ObservationLeaf` with the structure of a space's observations.
+    """Builds the tree of `ObservationLeaf` for an observation space and encoding settings.
 
     Args:
         space: The space.
@@ -78,13 +78,13 @@ def observation_leaves(
 
 
 def described_leaves(tree: ObservationTree) -> list[tuple[str, str]]:
-    """Returns (path, description of its encoding) of each part of an observation."""
+    """Path and encoding description of each part of an observation."""
     return [(path, leaf.describe()) for path, leaf in named_leaves(tree)]
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """Settings that choose the encodings of a space's parts."""
+    """Encoding settings applied while traversing an observation space."""
 
     settings: Mapping[str, ObservationConfig]
     encoders: Mapping[str, str]
@@ -92,7 +92,7 @@ class _Reading:
     normalize: bool
 
     def leaves(self, space: gymnasium.Space[Any], path: str) -> ObservationTree:
-        """Returns the tree of a part of the space."""
+        """Builds the tree of `ObservationLeaf` for a part of the space."""
         match space:
             case Dict():
                 masks = self._entity_masks(space, path)
@@ -114,7 +114,7 @@ class _Reading:
         return ObservationLeaf("vector", shape)
 
     def _entity_masks(self, space: Dict, path: str) -> dict[str, ObservationLeaf]:
-        """Returns the masks of entities that a Dict holds, by key."""
+        """Entity masks in a Dict space, by key."""
         masks: dict[str, ObservationLeaf] = {}
         for key, part in space.items():
             mask = self.settings.get(_within(path, key), DEFAULT).mask
@@ -213,7 +213,7 @@ def _is_bounded(low: float, high: float, is_float: bool) -> bool:
 
 
 def _likely_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float) -> Encoding:
-    """Returns the default encoding of numbers by shape, type and range."""
+    """Default encoding of a numeric space, by shape, dtype and range."""
     is_large = len(shape) > 1 and sorted(shape[-3:])[-2] >= IMAGE_MIN_PIXELS
     if is_large and (len(shape) in (3, 4) or (len(shape) == 2 and dtype == np.uint8)):
         return "image"
@@ -222,13 +222,13 @@ def _likely_encoding(shape: tuple[int, ...], dtype: np.dtype[Any], extent: float
 
 
 def _fitting_conv(shape: tuple[int, ...]) -> Conv:
-    """Returns the convolutions for images of a shape: those of `nature` leave too few pixels of small images."""
+    """Default convolutions for an image shape: `nature` leaves too few pixels of small images."""
     _, height, width = ObservationLeaf("image", shape).channels_height_width
     return "nature" if min(height, width) >= NATURE_MIN_PIXELS else "impala"
 
 
 def entity_mask_places(tree: ObservationTree) -> list[int | None]:
-    """Returns for each leaf of a tree the index of its entity mask among the leaves; None for those without one."""
+    """Leaf index of each leaf's entity mask; None for leaves without a mask."""
     count = itertools.count()
     return list(_entity_mask_places(tree, map_tree(lambda _: next(count), tree), {}))
 
@@ -245,12 +245,12 @@ def _entity_mask_places(tree: ObservationTree, places: Any, beside: Mapping[str,
 
 
 def is_masked(tree: ObservationTree) -> bool:
-    """Whether observations hold an action mask."""
+    """Whether observations include an action mask."""
     return isinstance(tree, dict) and ACTION_MASK in tree and tree[ACTION_MASK].kind == "mask"
 
 
 def encoded_leaves(tree: ObservationTree) -> ObservationTree:
-    """Returns the parts of an observation that are encoded: all but the action mask and the actions' features."""
+    """Encoded parts of an observation: all except the action mask and the action features."""
     if not isinstance(tree, dict):
         return tree
     apart = [key for key, part in tree.items() if isinstance(part, ObservationLeaf) and part.kind in APART]
@@ -258,7 +258,7 @@ def encoded_leaves(tree: ObservationTree) -> ObservationTree:
 
 
 def dense_inputs(tree: Any, observations: Any) -> NDArray[np.float32]:
-    """Encodes all parts and concatenates their features, [B, D]; all parts must be dense."""
+    """Encodes all parts of an observation as concatenated features [B, D]; all parts must be dense."""
     if isinstance(tree, ObservationLeaf):
         return tree.dense(observations)
     parts = leaves(map_tree(lambda leaf, column: leaf.dense(column), tree, observations))

@@ -20,7 +20,7 @@ WHAT = "encoder"
 
 
 class OwnModule(nn.Module):
-    """A custom encoder, whose inputs are the env's observations as they are.
+    """Module of a custom encoder, applied to raw env observations.
 
     Args:
         own: The encoder.
@@ -41,7 +41,7 @@ class OwnModule(nn.Module):
 
 
 def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
-    """Makes a custom encoder and checks its outputs for two observations.
+    """Instantiates a custom encoder, and validates the outputs for two observations.
 
     Args:
         path: Its class, made from the space, as `package.module:Class`.
@@ -71,7 +71,7 @@ def _form(tensor: Tensor) -> str:
 
 
 def _two_of(space: gymnasium.Space[Any]) -> Tensor:
-    """Returns two observations, [2, *shape], always the same."""
+    """Two fixed (seeded) observations of a space, [2, *shape]."""
     own = copy.deepcopy(space)
     own.seed(0)
     return torch.as_tensor(batched(own, own.sample(), own.sample()))

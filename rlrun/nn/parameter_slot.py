@@ -11,9 +11,9 @@ class ParameterSlot:
     """Offset and shape of one parameter in a flat vector.
 
     Attributes:
-        name: Its name.
-        offset: Index of its first element.
-        shape: Its shape.
+        name: Name of the parameter.
+        offset: Index of the parameter's first element.
+        shape: Shape of the parameter.
     """
 
     name: str
@@ -22,5 +22,5 @@ class ParameterSlot:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements of the parameter."""
         return math.prod(self.shape)

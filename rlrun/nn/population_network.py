@@ -1,4 +1,4 @@
-"""A population of networks of one description, each acting in an env slot of its own (NumPy)."""
+"""Population of networks with one architecture, each acting in one env slot (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlrun.nn.observation_leaves import dense_inputs
 
 
 class PopulationNetwork:
-    """A population of networks, of which network b takes row b of the inputs.
+    """Population of inference networks, where network b processes row b of the inputs.
 
     Networks of dense layers only take one batched product per layer; others run one by one.
 
@@ -42,12 +42,12 @@ class PopulationNetwork:
             self._single = [copy.deepcopy(network) for _ in range(size)]
 
     def load(self, flat: Floats) -> None:
-        """Gives all networks the same parameters [A]."""
+        """Loads parameters [A] into all networks of the population."""
         for which in range(self.size):
             self.load_one(which, flat)
 
     def load_one(self, which: int, flat: Floats) -> None:
-        """Gives one network new parameters [A]."""
+        """Loads parameters [A] into one network of the population."""
         if self._dense is None:
             self._single[which].load(flat)
         else:
@@ -60,7 +60,7 @@ class PopulationNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Computes one step of each network; see `ActingNetwork`, with B = N."""
+        """Forward pass of one env step of every network; see `ActingNetwork`, with B = N."""
         if self._dense is not None:
             return self._dense(inputs["obs"]), None
         found = [
@@ -78,7 +78,7 @@ class PopulationNetwork:
 
 
 class _DenseNetworks:
-    """A population of chains of dense layers, with stacked weights."""
+    """Population of MLPs with stacked weights, evaluated by batched matrix products."""
 
     def __init__(
         self, network: NumpyNetwork, head: str, layers: Sequence[tuple[str, Activation | None]], size: int

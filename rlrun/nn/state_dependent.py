@@ -32,6 +32,6 @@ class StateDependentStd(nn.Module):
 
     @override
     def forward(self, features: Tensor) -> Tensor:
-        """Returns log standard deviations [N, D] of features [N, F]."""
+        """Computes log standard deviations [N, D] from features [N, F]."""
         variances: Tensor = features.detach().square() @ (2 * self.log_stds).exp()
         return 0.5 * (variances + VARIANCE_FLOOR).log()

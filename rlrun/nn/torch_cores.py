@@ -12,7 +12,7 @@ from rlrun.nn.network_spec import Core
 
 
 def core_parts(core: Core, inputs: int) -> list[nn.Module]:
-    """Returns a core's layers: those of its inputs and of its hidden state, or a transformer.
+    """Creates a core's layers: input-to-hidden and hidden-to-hidden, or a transformer.
 
     Args:
         core: The core.
@@ -27,7 +27,7 @@ def core_parts(core: Core, inputs: int) -> list[nn.Module]:
 def run_core(
     core: Core, parts: Sequence[nn.Module], features: Tensor, state: Tensor, episode_starts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Runs a core over sequences of consecutive steps.
+    """Forward pass of a recurrent core over sequences of consecutive steps.
 
     Args:
         core: The core.

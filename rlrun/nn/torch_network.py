@@ -1,4 +1,4 @@
-"""Networks with parameters passed by name, over sequences and for acting (torch)."""
+"""Functional network calls with parameters passed by name, for learning and acting (torch)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 class TorchNetwork:
-    """A module run with the parameters of each call, or with its own.
+    """Functional wrapper of a module: each call uses the given parameters, or the module's own.
 
     Args:
         module: A `NetworkModule`, a custom module, or a `NoisyNet` with one of them.
@@ -41,7 +41,7 @@ class TorchNetwork:
         episode_starts: Tensor | None = None,
         steps: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Runs the network over sequences of consecutive steps, as `NetworkModule.forward` does.
+        """Forward pass over sequences of consecutive steps, as in `NetworkModule.forward`.
 
         Args:
             views: The policy's parameters by name; None for the module's own.
@@ -72,12 +72,12 @@ class TorchNetwork:
 
 
 class TorchActingNetwork:
-    """A network acting in torch on the CPU, one step at a time: for encoders with parameters and custom modules.
+    """Inference network in torch on the CPU, for learned encoders and custom modules.
 
     Args:
         network: The network, of which a copy is made.
         offset: Index of its first parameter in the flat vector.
-        state_size: Numbers of recurrent state.
+        state_size: Size of the recurrent state.
     """
 
     def __init__(self, network: TorchNetwork, offset: int, state_size: int = 0) -> None:
@@ -88,7 +88,7 @@ class TorchActingNetwork:
         self.state_size = state_size
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], of which it uses its own slice."""
+        """Loads the network's slice of parameters [A]."""
         own = torch.from_numpy(flat[self.offset : self.offset + self.size].copy())
         nn.utils.vector_to_parameters(own, self.network.module.parameters())
 
@@ -99,7 +99,7 @@ class TorchActingNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[dict[str, Floats], Floats | None]:
-        """Computes one step, as `NumpyNetwork` does, without state-dependent exploration."""
+        """Forward pass of one env step, as in `NumpyNetwork`, without gSDE noise."""
         starts: NDArray[np.bool_] | None = None
         if state is not None:
             starts = np.zeros(len(state), np.bool_) if episode_starts is None else episode_starts

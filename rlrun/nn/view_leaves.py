@@ -1,4 +1,4 @@
-"""Encodings of views: stacked observations, last actions and rewards (`rlrun.data.views`)."""
+"""Encodings of history views: stacked observations, past actions and rewards (`rlrun.data.views`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.nn.observation_leaves import ObservationTree
 def view_leaves(
     observed: ObservationTree, action_space: gymnasium.Space[Any], views: ViewsConfig
 ) -> dict[str, ObservationTree]:
-    """Returns the tree of `ObservationLeaf` of a view.
+    """Builds the tree of `ObservationLeaf` of a history view.
 
     Args:
         observed: The tree of the env's observations.
@@ -43,7 +43,7 @@ def view_leaves(
 
 
 def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Returns the padding before an episode's start, [...], which is encoded as zeros.
+    """Padding value before an episode's start, [...], which is encoded as zeros.
 
     Args:
         leaf: Encoding of a stack of frames, actions or rewards.
@@ -57,7 +57,7 @@ def nothing_before(leaf: ObservationLeaf, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
-    """Returns the encoding of a stack of `number` observations."""
+    """Encoding of a stack of `number` observations."""
     shape = (number, *leaf.shape)
     match leaf.kind:
         case "vector" | "one_hot":
@@ -74,7 +74,7 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
 
 
 def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
-    """Returns the encoding of the last actions, in the policy's form: choices count from 0."""
+    """Encoding of past actions in the policy's form, where choices count from 0."""
     match space:
         case Discrete():
             return ObservationLeaf("one_hot", (number,), (int(space.n),), (0,))

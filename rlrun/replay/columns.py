@@ -1,4 +1,4 @@
-"""The columns of a replay ring: their stores, and its rows as fragments (NumPy)."""
+"""Columns of a replay ring buffer: allocation of their storage, and slices of fragments (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = ("terminateds", "truncateds", "valid")
 
 
 def has_frames(fragment: Mapping[str, Any]) -> bool:
-    """Whether the observations of a fragment are windows over single observations, each of which is stored once."""
+    """Whether a fragment's observations are history windows, whose single observations are each stored once."""
     return is_viewed(fragment["obs"]) and VIEW_FRAMES in fragment["obs"]
 
 
@@ -32,15 +32,15 @@ def stores_for(
     frame_stack: int | None,
     new: Allocate,
 ) -> dict[str, Any]:
-    """Allocates the stores of a ring's columns, by name; where a column is a tree of arrays, a tree of stores.
+    """Allocates the storage of a ring buffer's columns, by name: a tree of stores for a column that is a tree.
 
     Args:
-        fragment: A fragment [T, B] with the columns to come; T does not matter.
+        fragment: Example fragment [T, B] with the columns to store; T is arbitrary.
         shape: Workers, rows, and env slots of each worker.
         extra: Names of further columns to store.
         is_n_step: Whether n-step rewards, discounts and numbers of steps are stored too.
-        frame_stack: Images in a stacked observation; None if observations are not stacks.
-        new: Allocates zeros.
+        frame_stack: Number of images in a frame stack; None if observations are not frame stacks.
+        new: Allocator of zero-filled arrays.
 
     Raises:
         UsageError: No part of the observation is a stack of `frame_stack` images.
@@ -74,12 +74,12 @@ def stores_for(
 
 
 def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: slice) -> SampleBatch:
-    """A fragment [T, B] of some rows and slots of another one.
+    """Slice of a fragment: selected columns, rows and env slots, as a fragment [T, B].
 
     Args:
-        fragment: The other one.
+        fragment: Fragment to slice.
         names: Columns to take.
-        rows: The rows [T + 1]; of all columns but `obs`, the last one is left out.
+        rows: Row indices [T + 1]; the last one selects the closing observation, and applies to `obs` alone.
         slots: Env slots.
     """
     part = SampleBatch()
@@ -90,12 +90,12 @@ def rows_of(fragment: SampleBatch, names: Sequence[str], rows: Indices, slots: s
 
 
 def rows_without_steps(like: Mapping[str, Any], number: int, slots: slice) -> SampleBatch:
-    """A fragment of zeros in which no row is valid.
+    """Padding fragment: all columns zero, and no row valid.
 
     Args:
-        like: A fragment with the columns and all env slots; its length does not matter.
-        number: Rows, T.
-        slots: Env slots to make it for.
+        like: Example fragment with the columns and all env slots; its length is arbitrary.
+        number: Number of padding rows, T.
+        slots: Env slots of the padding fragment.
     """
     rows: Indices = np.zeros(number + 1, np.int64)
     zeros = SampleBatch(like).map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype))

@@ -1,4 +1,4 @@
-"""A store of stacked images that keeps each image once (NumPy)."""
+"""Replay storage for frame stacks that stores each frame once (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rlrun.replay.stores import Allocate, Indices, Store
 
 
 class FrameStore(Store):
-    """Frame stacks with each frame stored once: a stack is put together from the frames of the rows before it.
+    """Storage of frame stacks that stores each frame once, and rebuilds a stack from the preceding rows' frames.
 
-    Each stack that is written is compared with the one before it, shifted by a frame. Where they differ (an episode's
-    first stack, or the first after a gap) its older frames are stored too. So reads return exactly the written stacks,
-    whatever the env does; observations that are no stacks only cost memory.
+    Each written stack is compared with the preceding stack, shifted by one frame. Where they differ (an episode's first
+    stack, or the first after a gap), the stack's older frames are stored too. So reads return exactly the written
+    stacks, for any env. Observations that are no frame stacks only cost more memory.
 
-    Reading a row takes up to `num_frames` - 1 rows before it. Once one of these is overwritten, it must not be read.
+    Reading a row uses up to `num_frames` - 1 preceding rows. A row must not be read once one of these is overwritten.
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:
-        """Allocates the store.
+        """Allocates the arrays of the frames.
 
         Args:
             shape: Workers, rows, and env slots of each worker.
             inner: Shape of a stack: number of frames (the oldest first), then the shape of a frame.
             dtype: Type of the pixels.
-            new: Allocates zeros.
+            new: Allocator of zero-filled arrays.
         """
         self.num_frames = inner[0]
         self._shape = shape
@@ -42,7 +42,7 @@ class FrameStore(Store):
 
     @override
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Stores the newest frames, and whole stacks where they do not follow from the row before."""
+        """Stores each stack's newest frame, and the older frames where a stack does not continue the preceding one."""
         numbers: Indices = np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows
         runs = np.zeros(leaf.shape[:2], np.uint8)
         if continues:
@@ -83,7 +83,7 @@ class FrameStore(Store):
     @property
     @override
     def num_bytes(self) -> int:
-        """Bytes allocated, with the older frames of stacks that are stored whole."""
+        """Allocated bytes, including the older frames of stacks that are stored whole."""
         return self._frames.nbytes + self._runs.nbytes + sum(older.nbytes for older in self._older.values())
 
     @override
@@ -107,7 +107,7 @@ class FrameStore(Store):
 
 
 def _words(stacks: NDArray[Any]) -> NDArray[Any]:
-    """Views the bits of frames as the largest integers that fit, for fast comparisons: [N, B, frames, words]."""
+    """Reinterprets frames as wide unsigned integers for fast comparison, [N, B, frames, words]."""
     flat = np.ascontiguousarray(stacks).reshape(*stacks.shape[:3], -1)
     size = next(size for size in (8, 4, 2, 1) if flat.shape[-1] * flat.itemsize % size == 0)
     return flat.view(f"u{size}")

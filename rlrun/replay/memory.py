@@ -1,4 +1,4 @@
-"""Allocation of a replay's arrays, in memory or in memory-mapped files."""
+"""Array allocation for replay buffers, in RAM or in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rlrun.replay.stores import Allocate
 
 
 def zeros_in(directory: str | None) -> Allocate:
-    """Returns a function that allocates zeros, in memory-mapped files in a directory, or in memory for None.
+    """Allocator of zero-filled arrays: memory-mapped files in a directory, or RAM for None.
 
-    The files are unlinked at once: they vanish with their array, however the process ends.
+    The files are unlinked right after creation, so the OS frees each file with its array, even after a crash.
     """
     if directory is None:
         return np.zeros

@@ -1,4 +1,4 @@
-"""N-step transitions (NumPy)."""
+"""N-step returns and bootstrap discounts of replay transitions (NumPy)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 
 class NStepTransitions(NamedTuple):
-    """N-step transitions from every step, each [T, B].
+    """N-step return, bootstrap discount and length of the transition that starts at each step, [T, B].
 
     Attributes:
         rewards: N-step return without bootstrap: discounted sum of the rewards.
-        discounts: Factor of the bootstrap value: gamma ** steps, or 0 if the last step terminated its episode.
-        steps: Number of steps, at most `n_step`; fewer where the episode ends before.
-        complete: Whether no step is missing: there are `n_step`, or all up to the episode's end. False in rows that
-            are not valid.
+        discounts: Discount of the bootstrap value: gamma ** steps, or 0 if the transition's last step is terminal.
+        steps: Length of the transition: `n_step`, or fewer where the episode ends earlier.
+        complete: Whether all steps of the transition are known: `n_step`, or all up to the episode's end. False in
+            invalid rows.
     """
 
     rewards: NDArray[np.float32]
@@ -33,7 +33,7 @@ def n_step_transitions(
     gamma: float,
     n_step: int,
 ) -> NStepTransitions:
-    """N-step return and discount of every step, cut short where the episode ends.
+    """Computes the n-step return and bootstrap discount of each step, truncated at episode ends.
 
     Rows are packed (`rlrun.data.packing`): a step's successor is in the next row.
 
@@ -46,7 +46,7 @@ def n_step_transitions(
         truncateds: Whether the step truncated its episode, [T, B].
         valid: Whether the row holds a step, [T, B].
         gamma: Discount factor.
-        n_step: Most steps of a transition.
+        n_step: Maximum length of a transition.
 
     Source:
         Sutton, "Learning to predict by the methods of temporal differences", 1988; De Asis et al., arXiv:1703.01327,

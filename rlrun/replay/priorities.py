@@ -1,4 +1,4 @@
-"""Proportional prioritization of replay (NumPy)."""
+"""Proportional prioritized experience replay: priorities and importance weights (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Indices = NDArray[np.int64]
 
 
 class Priorities:
-    """Proportional prioritization: draws index i with P(i) = p_i / sum p, where p_i = (|error_i| + epsilon)^alpha.
+    """Proportional prioritization: samples index i with P(i) = p_i / sum p, where p_i = (|error_i| + epsilon)^alpha.
 
-    An index without an error yet has the largest p so far, so that it is drawn soon. One that cannot be drawn has 0.
+    A new index without a TD error gets the largest priority so far. An index that cannot be sampled has priority 0.
 
     Source:
         Schaul et al., "Prioritized Experience Replay", arXiv:1511.05952, eq. 1 and algorithm 1 (proportional).
     """
 
     def __init__(self, num_indices: int, alpha: float, epsilon: float) -> None:
-        """Starts with all priorities at 0, so that nothing can be drawn.
+        """Initializes all priorities to 0: no index can be sampled yet.
 
         Args:
             num_indices: Number of replay indices.
-            alpha: Exponent of the errors.
-            epsilon: Constant added to their absolute values.
+            alpha: Priority exponent: 0 samples uniformly, 1 in proportion to the error.
+            epsilon: Constant added to the absolute TD errors.
         """
         self.alpha = alpha
         self.epsilon = epsilon
@@ -36,11 +36,11 @@ class Priorities:
         self._largest = 1.0
 
     def add(self, indices: Indices, errors: NDArray[Any] | None = None) -> None:
-        """Makes indices drawable.
+        """Adds indices with initial priorities, so that they can be sampled.
 
         Args:
-            indices: The indices, [N].
-            errors: Their TD errors, [N]; NaN where unknown, None if all are.
+            indices: Replay indices, [N].
+            errors: TD errors of the indices, [N]: NaN for an unknown error, None if all are unknown.
         """
         if errors is None:
             self._tree.set(indices, self._largest)
@@ -49,17 +49,17 @@ class Priorities:
         self._tree.set(indices, np.where(np.isnan(errors), self._largest, known))
 
     def remove(self, indices: Indices) -> None:
-        """Makes indices [N] not drawable."""
+        """Sets the priorities of indices [N] to 0, so that they are no longer sampled."""
         self._tree.set(indices, 0.0)
 
     def update(self, indices: Indices, errors: NDArray[Any]) -> None:
-        """Sets the errors [N] of indices [N]; of an index that occurs twice, the last one counts."""
+        """Updates the priorities of indices [N] from new TD errors [N]; the last of duplicate indices counts."""
         self._tree.set(indices, self._powers(errors))
 
     def _powers(self, errors: NDArray[Any]) -> NDArray[np.float64]:
-        """Priorities (|error| + epsilon)^alpha of errors.
+        """Priorities (|error| + epsilon)^alpha from TD errors.
 
-        Errors that are not finite count as the largest so far: divergence is reported elsewhere and must not fail here.
+        Non-finite errors get the largest priority so far: divergence is reported elsewhere and must not raise here.
         """
         powers: NDArray[np.float64] = (np.abs(errors, dtype=np.float64) + self.epsilon) ** self.alpha
         largest = float(np.maximum.reduce(powers, initial=0.0))
@@ -72,23 +72,23 @@ class Priorities:
         return powers
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Stratified draw with replacement: one index from each of `number` equal parts of the sum of all priorities.
+        """Stratified sampling by priority: one index from each of `number` equal segments of the priority mass.
 
         Raises:
-            RuntimeError: Nothing can be drawn.
+            RuntimeError: All priorities are 0.
         """
         if not self._tree.total:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
         return self._tree.draw((generator.random(number) + np.arange(number)) / number)
 
     def weights(self, indices: Indices, beta: float) -> NDArray[np.float32]:
-        """Importance weights of drawn indices, normalised by the largest, [N].
+        """Importance-sampling weights of sampled indices, normalized by the largest weight, [N].
 
-        w_i = (M P(i))^-beta / max_j (M P(j))^-beta with M drawable indices. M and the sum of the priorities cancel.
+        w_i = (M P(i))^-beta / max_j (M P(j))^-beta with M sampleable indices. M and the sum of the priorities cancel.
 
         Args:
             indices: The indices of a minibatch, [N].
-            beta: Exponent of the correction: 0 for none, 1 for full.
+            beta: Importance-sampling exponent: 0 for no correction, 1 for full correction.
 
         Source:
             arXiv:1511.05952, section 3.4.
@@ -99,15 +99,15 @@ class Priorities:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of the sum tree."""
         return self._tree.num_bytes
 
     def state(self) -> dict[str, Any]:
-        """A copy of all priorities."""
+        """State dict with a copy of all priorities."""
         return {"values": self._tree.values.copy(), "largest": self._largest}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the priorities from a `state()` dict."""
         self._tree.set_all(state["values"])
         self._largest = float(state["largest"])
         if not 0 < self._largest < math.inf:

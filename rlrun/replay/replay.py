@@ -1,4 +1,4 @@
-"""Interface of a replay to dataflows: in this process, or sharded over actors."""
+"""Interfaces of replay buffers for dataflows: in-process, or sharded over Ray actors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.metric import Metric
 from rlrun.replay.replay_config import ReplayConfig
 
 Awaited = tuple[tuple[Any, ...], float]
-"""Ray references, and a time on the clock of `time.monotonic`; nothing changes before one of them is reached."""
+"""Ray references and a deadline (`time.monotonic`) to wait for; no state changes before one of these is ready."""
 
 GIGABYTES = Metric("replay/gigabytes", "GB", "Memory, or disk space, allocated for the replay buffer")
 
@@ -25,7 +25,7 @@ NOTHING_AWAITED: Awaited = ((), math.inf)
 
 @dataclass(frozen=True)
 class ReplayRatio:
-    """Number of minibatches that the stored steps allow: counted, not drawn at random.
+    """Replay ratio: deterministic number of minibatches to sample per stored step.
 
     Attributes:
         training_intensity: Minibatches per step stored after learning starts.
@@ -36,122 +36,122 @@ class ReplayRatio:
     learning_starts: float
 
     def minibatches(self, stored_steps: int) -> int:
-        """Minibatches allowed in all after a number of stored steps; not above 0 before learning starts."""
+        """Total number of minibatches allowed after `stored_steps`; at most 0 before learning starts."""
         return math.floor(self.training_intensity * (stored_steps - self.learning_starts) + 1e-9)
 
 
 class Replay(Protocol):
-    """A replay: stores the fragments of workers, and samples minibatches."""
+    """Replay buffer interface: stores workers' fragments and samples minibatches, possibly asynchronously."""
 
     @property
     def stored_steps(self) -> int:
-        """Steps stored since it was empty."""
+        """Steps added since the replay was created, overwritten ones included."""
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether it keeps up with storing, so that more fragments can come."""
+        """Whether the replay accepts further fragments now: backpressure on the rollout workers."""
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Stores a fragment [T, B] of a worker; shards do so asynchronously."""
+        """Adds a worker's fragment [T, B] to the replay; asynchronously if the replay is sharded."""
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Samples a minibatch if the stored steps allow another one and it has arrived, else returns None.
+        """Samples a minibatch; None if the replay ratio allows none yet, or none has arrived from the shards.
 
         Args:
-            minibatch_size: Rows in it, S.
-            env_steps: Env steps so far, for schedules.
-            ratio: Number of minibatches that the stored steps allow.
+            minibatch_size: Number of rows to sample, S.
+            env_steps: Total env steps so far, for hyperparameter schedules.
+            ratio: Replay ratio that limits the number of minibatches.
 
         Returns:
-            Rows of experience, with the `indices` [S] by which their priorities are set.
+            Sampled rows, with their replay `indices` [S] for `update_priorities`.
         """
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a requested minibatch has arrived."""
+        """Whether a minibatch requested from a shard has arrived and not been taken yet."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows, [S]; empty if the loss gives none."""
+        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
 
     def attend(self) -> None:
-        """Receives the answers of shards; never waits."""
+        """Processes the shards' finished calls without blocking."""
 
     def awaited(self) -> Awaited:
-        """The Ray references, and the time, to wait for."""
+        """Ray references and deadline until which the replay has no work to do."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings that the printed plan shows."""
+        """Settings of the replay for the printed dataflow plan."""
 
     @property
     def declared_metrics(self) -> Sequence[Metric]:
-        """Declarations of the metrics that `metrics` reports."""
+        """Names and descriptions of the metrics that `metrics` reports."""
 
     def metrics(self) -> dict[str, float]:
-        """Metrics of an iteration's result."""
+        """Replay metrics for an iteration's results, by name."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether `state` holds all that is needed to continue bit for bit."""
+        """Whether `state` suffices for bit-exact resumption of the run."""
 
     def state(self) -> dict[str, Any]:
-        """The stored experience, and the state of the random draws."""
+        """State dict: the stored experience (if saved) and the sampler's random state."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the replay from a `state()` dict."""
 
     def close(self) -> None:
-        """Ends the processes of shards."""
+        """Terminates the shards' actors."""
 
 
 class Experience(Protocol):
-    """A replay buffer in one process, of single steps or of sequences."""
+    """In-process replay buffer interface, of single transitions or of sequences."""
 
     @property
     def config(self) -> ReplayConfig:
-        """Its settings."""
+        """Settings of the replay buffer."""
 
     @property
     def stored_steps(self) -> int:
-        """Steps stored since it was empty."""
+        """Steps added since the replay was created, overwritten ones included."""
 
     @property
     def drawn_batches(self) -> int:
-        """Minibatches sampled since then."""
+        """Number of minibatches sampled since the replay was created."""
 
     @property
     def num_ready(self) -> int:
-        """Steps or sequences that can be sampled."""
+        """Number of transitions or sequences that can be sampled."""
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of the replay buffer."""
 
     def add(self, stream: int, fragment: SampleBatch) -> int:
-        """Stores a fragment [T, B] and returns how many steps it holds."""
+        """Adds a fragment [T, B] to the replay and returns its number of valid steps."""
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch of S rows, with their `indices` [S]."""
+        """Samples a minibatch of S rows, with their replay `indices` [S]."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows, [S]; empty if the loss gives none."""
+        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether `state` holds all that is needed to continue bit for bit."""
+        """Whether `state` suffices for bit-exact resumption of the run."""
 
     def state(self) -> dict[str, Any]:
-        """The stored experience, and the state of the random draws."""
+        """State dict: the stored experience (if saved) and the sampler's random state."""
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the replay from a `state()` dict."""
 
 
 class LocalReplay:
-    """A replay in this process.
+    """Synchronous replay in the calling process: a wrapper of an `Experience` buffer.
 
     Args:
-        experience: The buffer that stores the fragments.
-        workers: Indices of the workers that collect.
+        experience: Replay buffer that stores the fragments.
+        workers: Indices of the rollout workers.
     """
 
     accepts_fragments = True
@@ -164,54 +164,54 @@ class LocalReplay:
 
     @property
     def stored_steps(self) -> int:
-        """Steps stored since it was empty."""
+        """Steps added since the replay was created, overwritten ones included."""
         return self.experience.stored_steps
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Stores a fragment [T, B] of a worker."""
+        """Adds a worker's fragment [T, B] to the replay."""
         assert isinstance(fragment, SampleBatch)  # references are delivered only to shards
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Samples a minibatch if the stored steps allow another one."""
+        """Samples a minibatch; None if the replay ratio allows none yet."""
         experience = self.experience
         if experience.drawn_batches >= ratio.minibatches(experience.stored_steps) or not experience.num_ready:
             return None
         return experience.sample(minibatch_size, env_steps)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled rows, [S]; empty if the loss gives none."""
+        """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
         self.experience.update_priorities(indices, priorities)
 
     def attend(self) -> None:
-        """Does nothing: there are no shards."""
+        """No-op: the replay has no shards."""
         return
 
     def awaited(self) -> Awaited:
-        """Nothing: sampling never waits."""
+        """No references and no deadline: in-process sampling never blocks."""
         return NOTHING_AWAITED
 
     def settings(self) -> dict[str, Any]:
-        """Settings that the printed plan shows."""
+        """Settings of the replay for the printed dataflow plan."""
         return {"capacity": self.experience.config.capacity}
 
     def metrics(self) -> dict[str, float]:
-        """Memory, or disk space, allocated."""
+        """Metric of the memory or disk space allocated by the replay."""
         return {GIGABYTES.name: self.experience.num_bytes / 1e9}
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold the experience."""
+        """Whether checkpoints include the stored experience."""
         return self.experience.is_saved
 
     def state(self) -> dict[str, Any]:
-        """The stored experience, and the state of the random draws."""
+        """State dict: the stored experience (if saved) and the sampler's random state."""
         return self.experience.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the replay from a `state()` dict."""
         self.experience.load_state(state)
 
     def close(self) -> None:
-        """Does nothing: there are no processes."""
+        """No-op: the replay owns no processes."""
         return

@@ -1,4 +1,4 @@
-"""A replay buffer of single steps, with n-step transitions and optional prioritization."""
+"""Replay buffer of single n-step transitions, uniform or prioritized."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rlrun.replay.ring import ReplayRing
 from rlrun.replay.streams import Inserted
 
 PRIORITIES = "priorities"
-"""Column of a fragment with the initial priorities of its steps, [T, B]; see `InitialPriorities`."""
+"""Name of a fragment's column of initial replay priorities, [T, B]; see `InitialPriorities`."""
 
 
 class ReplayBuffer:
-    """A replay buffer: stores fragments, and samples minibatches of n-step transitions.
+    """Replay buffer of n-step transitions: stores fragments, and samples minibatches uniformly or by priority.
 
     Attributes:
-        config: Its settings.
-        stored_steps: Steps stored since it was empty.
-        drawn_batches: Minibatches drawn since then.
+        config: Settings of the replay buffer.
+        stored_steps: Steps added since creation, overwritten ones included.
+        drawn_batches: Minibatches sampled since creation.
 
     Args:
-        config: Its settings.
-        num_workers: Number of workers that collect.
-        n_step: Steps of an n-step transition.
+        config: Settings of the replay buffer.
+        num_workers: Number of rollout workers.
+        n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
-        seed: Seed of the random draws.
+        seed: Seed of the sampler.
     """
 
     def __init__(self, config: ReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
@@ -49,22 +49,22 @@ class ReplayBuffer:
 
     @property
     def num_ready(self) -> int:
-        """Steps that can be drawn."""
+        """Number of transitions that can be sampled."""
         return self._ring.num_ready
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of the ring buffer and the priorities."""
         initial = 0 if self._initial_priorities is None else self._initial_priorities.nbytes
         return self._ring.num_bytes + initial + (0 if self._priorities is None else self._priorities.num_bytes)
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Stores a fragment [T, B] and returns how many steps it holds.
+        """Adds a fragment [T, B] to the replay and returns its number of valid steps.
 
         Args:
-            worker: Number of the worker that collected it, from 0.
-            fragment: Its columns, with unfiltered observations. Steps start with its `priorities` [T, B] if it has this
-                column, else with the largest priority so far.
+            worker: Number of the worker that collected the fragment, from 0.
+            fragment: Columns of experience, with raw (unfiltered) observations. Initial priorities are the column
+                `priorities` [T, B] if present, else the largest priority so far.
         """
         for inserted in self._ring.insert(worker, fragment):
             if self.config.prioritized:
@@ -94,45 +94,45 @@ class ReplayBuffer:
         return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch.
+        """Samples a minibatch of n-step transitions.
 
         Args:
-            batch_size: Steps in it, S.
-            env_steps: Env steps so far, for schedules.
+            batch_size: Number of transitions, S.
+            env_steps: Total env steps so far, for hyperparameter schedules.
 
         Returns:
             Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over n steps), `next_obs`,
-            `valid`, `weights`, and the `indices` [S] by which priorities are set.
+            `valid`, importance `weights`, and the replay `indices` [S] for `update_priorities`.
 
         Raises:
-            RuntimeError: No step can be drawn yet.
+            RuntimeError: No transition can be sampled yet.
         """
         return self._gathered(*self._drawn(batch_size, env_steps))
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples several minibatches at once, the same as by calls of `sample` but faster.
+        """Samples several minibatches in one vectorized call, with results equal to repeated `sample` calls.
 
         Args:
             number: Number of minibatches, N.
-            batch_size: Steps in each, S.
-            env_steps: Env steps so far, for schedules.
+            batch_size: Transitions per minibatch, S.
+            env_steps: Total env steps so far, for hyperparameter schedules.
 
         Returns:
             The columns of `sample`, [N, S, ...].
 
         Raises:
-            RuntimeError: No step can be drawn yet.
+            RuntimeError: No transition can be sampled yet.
         """
         drawn = [self._drawn(batch_size, env_steps) for _ in range(number)]
         rows = self._gathered(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
-        """Samples steps uniformly for another purpose than learning: it is not counted as a minibatch.
+        """Samples transitions uniformly with another random generator; not counted as a minibatch.
 
         Args:
-            number: Number of steps, S.
-            generator: Generator of the random draws.
+            number: Number of transitions, S.
+            generator: Random generator to sample with.
 
         Returns:
             The columns of `ReplayRing.gather`, [S, 1, ...].
@@ -140,13 +140,13 @@ class ReplayBuffer:
         return self._ring.gather(self._ring.draw(generator, number))
 
     def transitions(self) -> SampleBatch:
-        """All steps that can be drawn: the columns of `ReplayRing.gather`, `terminateds` [N, 1], and `indices` [N]."""
+        """All N sampleable transitions: columns of `ReplayRing.gather`, `terminateds` [N, 1], `indices` [N]."""
         indices = self._ring.ready_indices()
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
     def _drawn(self, batch_size: int, env_steps: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Draws the indices of a minibatch, and computes their importance weights, [S]."""
+        """Samples the replay indices of a minibatch and their importance weights, [S] each."""
         self.drawn_batches += 1
         if self._priorities is None:
             return self._ring.draw(self._generator, batch_size), np.ones(batch_size, np.float32)
@@ -159,11 +159,11 @@ class ReplayBuffer:
         return batch
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
-        """Sets the priorities of sampled rows; does nothing in a uniform replay.
+        """Sets the priorities of sampled transitions; a no-op for uniform replay.
 
         Args:
-            indices: The `indices` [S] of a minibatch; those overwritten since are skipped.
-            priorities: Absolute errors of the rows, [S]; empty if the loss gives none.
+            indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
+            priorities: Absolute TD errors of the transitions, [S]; empty to change no priority.
         """
         if self._priorities is None or not len(priorities):
             return
@@ -174,11 +174,11 @@ class ReplayBuffer:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold the experience."""
+        """Whether checkpoints include the stored experience."""
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """The state of the random draws, and a copy of the experience if checkpoints hold it."""
+        """State dict: the sampler's random state, and a copy of the experience if checkpoints include it."""
         state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
         if self.is_saved:
             state["kept"] = {
@@ -191,9 +191,9 @@ class ReplayBuffer:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()` of a replay with the same settings into this one, which is empty.
+        """Restores the `state()` of a replay with equal settings into this empty replay.
 
-        Without saved experience it stays empty, and is filled again before learning starts.
+        Without saved experience the replay stays empty, and collects `learning_starts` steps before learning resumes.
         """
         load_generator(self._generator, state["generator"])
         kept = state["kept"]

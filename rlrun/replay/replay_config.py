@@ -1,4 +1,4 @@
-"""Settings of a replay buffer."""
+"""Settings of replay buffers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Literal
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
 
 SAVED_UP_TO_BYTES = 500_000_000
-"""Size up to which `save_in_checkpoints: auto` saves the experience."""
+"""Largest replay in bytes whose experience `save_in_checkpoints: auto` includes in checkpoints."""
 
 
 class ReplayConfig(ConfigModel):
-    """A replay buffer: what it stores, and how it is sampled."""
+    """Settings of a replay buffer: capacity, prioritization, storage and checkpointing."""
 
     capacity: PositiveInt = 100_000
     """Steps that it holds, over all workers and envs; the newest overwrite the oldest."""
@@ -34,5 +34,5 @@ class ReplayConfig(ConfigModel):
     `learning_starts` steps again before it learns. "auto" saves it up to 500 MB."""
 
     def saves(self, num_bytes: int) -> bool:
-        """Whether checkpoints hold experience of a size in bytes."""
+        """Whether checkpoints include the experience of a replay of `num_bytes` bytes."""
         return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints

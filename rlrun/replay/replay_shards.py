@@ -1,4 +1,4 @@
-"""A replay sharded over actors, so that neither the collecting workers nor the learner wait for each other."""
+"""Replay sharded over Ray actors, which decouples the rollout workers from the learner (Ape-X, R2D2)."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from rlrun.replay.replay_config import ReplayConfig
 
 NewPriorities = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Indices [N] of a shard's replay and their new priorities [N]; of an index that occurs twice, the last one counts."""
+"""Priority update of a shard: replay indices [N] and new priorities [N]; the last of duplicate indices counts."""
 
 PORTIONS = 4
-"""Requests by which a shard's minibatches in flight are asked for: three of four portions keep the learner busy until
-the next one arrives, and there are few messages."""
+"""Number of requests into which a shard's minibatches in flight are divided: three of four portions keep the learner
+busy until the next portion arrives, with few messages."""
 
 UNSTORED_FRAGMENTS = 8
-"""Fragments on their way into one shard from which on no more are accepted."""
+"""Number of pending fragments per shard at which the replay stops accepting fragments (backpressure)."""
 
 RESTARTS = Metric("replay_shard_restarts", "shards", "Replay shards that were restarted, empty")
 
 SHARD_BIT = 40
-"""Lowest bit of the number of the shard in an index; the bits below are the index within the shard."""
+"""Bit offset of the shard number in a global replay index; the lower bits are the index within the shard."""
 
 
 class ReplayShard:
-    """A replay buffer in an actor, for the fragments of some of the workers.
+    """Replay shard: Ray actor with a replay buffer for the fragments of a subset of the workers.
 
     Args:
-        make_buffer: Makes it, empty; picklable.
+        make_buffer: Picklable factory of an empty replay buffer.
     """
 
     def __init__(self, make_buffer: Callable[[], ReplayBuffer]) -> None:
         self._buffer = make_buffer()
 
     def add(self, stream: int, fragment: SampleBatch | BatchRef) -> tuple[int, int]:
-        """Stores a fragment.
+        """Adds a fragment to the shard's replay buffer.
 
         Returns:
-            The number of its steps, 0 if it was lost together with its worker; and the bytes allocated.
+            Number of valid steps in the fragment (0 if the fragment was lost with its worker), and allocated bytes.
         """
         batch = fragment.fetch() if isinstance(fragment, BatchRef) else fragment
         steps = 0 if batch is None else self._buffer.add(stream, batch)
@@ -62,60 +62,60 @@ class ReplayShard:
     def sample(
         self, number: int, minibatch_size: int, env_steps: int, priorities: NewPriorities | None
     ) -> SampleBatch | None:
-        """Sets new priorities, then samples minibatches.
+        """Applies pending priority updates, then samples minibatches.
 
         Args:
             number: Number of minibatches, N.
-            minibatch_size: Rows in each, S.
-            env_steps: Env steps so far, for schedules.
-            priorities: New priorities of earlier minibatches, if any.
+            minibatch_size: Rows per minibatch, S.
+            env_steps: Total env steps so far, for hyperparameter schedules.
+            priorities: Pending priority updates of earlier minibatches.
 
         Returns:
-            Their columns [N, S, ...]; None if the shard is empty.
+            Columns of the minibatches, [N, S, ...]; None if the shard is empty.
         """
         if priorities is not None:
             self.update_priorities(*priorities)
         return self._buffer.minibatches(number, minibatch_size, env_steps) if self._buffer.num_ready else None
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of rows; a restarted shard no longer has them."""
+        """Sets the priorities of sampled rows; ignored by a restarted shard, which has lost these rows."""
         if self._buffer.num_ready:
             self._buffer.update_priorities(indices, priorities)
 
     def state(self) -> dict[str, Any]:
-        """The stored experience, and the state of the random draws."""
+        """State dict: the stored experience and the sampler's random state."""
         return self._buffer.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the shards from a `state()` dict."""
         self._buffer.load_state(state)
 
     def close(self) -> None:
-        """Does nothing: the experience ends with the process."""
+        """No-op: the actor's memory is freed with its process."""
 
 
 class ReplayShards:
-    """A replay sharded over actors; all fragments of a worker go to one shard, so that they stay consecutive.
+    """Replay sharded over Ray actors; each worker is assigned to one shard, so its fragments stay consecutive.
 
-    The actors start when they are first used, in the Ray that the remote workers run in. One that dies, or does not
-    answer in time, is restarted, empty.
+    The actors start at first use, in the Ray cluster of the remote workers. A shard that dies or exceeds the timeout is
+    restarted with an empty buffer.
 
     Args:
-        config: Settings; the capacity is divided among the shards.
+        config: Settings of the replay; the capacity is divided among the shards.
         num_shards: Number of shards.
-        workers: Indices of the workers that collect.
-        n_step: Steps of an n-step transition.
+        workers: Indices of the rollout workers.
+        n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
-        seed: Root seed of the random draws.
-        minibatches_in_flight: Minibatches requested of each shard ahead of time.
-        minibatches_per_fragment: Minibatches to sample before the next fragment is accepted.
-        timeout_s: Seconds after which a shard that has not answered is restarted.
-        max_restarts: Restarts of shards before the trial fails.
+        seed: Root seed of the shards' samplers.
+        minibatches_in_flight: Minibatches prefetched from each shard.
+        minibatches_per_fragment: Minibatches that the learner must sample before the next fragment is accepted.
+        timeout_s: Timeout in seconds of a shard's call, after which the shard is restarted.
+        max_restarts: Maximum number of shard restarts before the trial fails.
 
     Attributes:
         num_shards: Number of shards, at most one for each worker.
-        stored_steps: Steps stored in all shards, with those that were lost with a shard.
-        sampled_minibatches: Minibatches requested.
+        stored_steps: Steps added to all shards, including steps lost with a failed shard.
+        sampled_minibatches: Number of minibatches requested from the shards so far.
     """
 
     def __init__(
@@ -174,25 +174,25 @@ class ReplayShards:
 
     @property
     def restarts(self) -> int:
-        """Number of restarted shards, over all sessions of the trial."""
+        """Number of shard restarts, over all sessions of the trial."""
         return self._earlier_restarts + (self._actors.restarts if self._actors else 0)
 
     @property
     def accepts_fragments(self) -> bool:
-        """Whether every shard keeps up with storing, and the learner with the fragments, if minibatches are in flight.
+        """Whether the replay accepts a fragment now: no shard has a full queue, and the learner keeps up.
 
-        The learner keeps up once it took `minibatches_per_fragment` minibatches since the last fragment.
+        The learner keeps up if it sampled `minibatches_per_fragment` minibatches since the last fragment.
         """
         keeps_up = max(self._unstored.values(), default=0) < UNSTORED_FRAGMENTS
         return keeps_up and not (self._owed and sum(self._undrawn.values()))
 
     @property
     def has_minibatch(self) -> bool:
-        """Whether a requested minibatch has arrived."""
+        """Whether a prefetched minibatch has arrived from a shard."""
         return bool(self._arrived)
 
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
-        """Sends a fragment to its worker's shard; does not wait."""
+        """Sends a fragment to the worker's shard without blocking."""
         assert worker is not None  # shards keep the fragments of remote workers
         stream, shard = self._places[worker]
         self._unstored[shard] += 1
@@ -201,7 +201,7 @@ class ReplayShards:
         self._started().ask(shard, "add", stream, fragment).inbox = self._stored
 
     def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Takes a minibatch that has arrived, or None, and requests further ones if the stored steps allow."""
+        """Returns a prefetched minibatch (None if none has arrived), and prefetches more within the replay ratio."""
         if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
             self.attend()  # not before each minibatch: it costs as much as several of them
             self._request(minibatch_size, env_steps, ratio.minibatches(self.stored_steps))
@@ -218,18 +218,18 @@ class ReplayShards:
 
     @property
     def _portion(self) -> int:
-        """Minibatches requested in one message."""
+        """Number of minibatches requested by one actor call."""
         return -(-self._in_flight // PORTIONS)
 
     def _request(self, minibatch_size: int, env_steps: int, allowed: int) -> None:
-        """Requests minibatches of all shards that are not empty, up to the number in flight.
+        """Prefetches minibatches from all non-empty shards, up to the limit in flight.
 
-        Shards are asked in turn for a portion each, so that every shard gets its share where few are allowed.
+        Round-robin over the shards, one portion each, so that few allowed minibatches still spread over all shards.
 
         Args:
-            minibatch_size: Rows in each.
-            env_steps: Env steps so far, for schedules.
-            allowed: Bound of `sampled_minibatches`.
+            minibatch_size: Rows per minibatch.
+            env_steps: Total env steps so far, for hyperparameter schedules.
+            allowed: Upper bound of `sampled_minibatches`, from the replay ratio.
         """
         passed_over = 0
         while passed_over < self.num_shards and self.sampled_minibatches < allowed:
@@ -245,10 +245,10 @@ class ReplayShards:
             call.inbox = self._sampled
 
     def attend(self) -> None:
-        """Receives the answers of the shards; never waits.
+        """Processes the shards' finished calls without blocking, and restarts failed shards.
 
         Raises:
-            TrainingFailed: More shards died than may be restarted.
+            TrainingFailed: More shards failed than `max_restarts` allows.
         """
         self._started().attend()
         while self._stored:
@@ -268,7 +268,7 @@ class ReplayShards:
                 self._empty.add(call.actor)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Holds new priorities back until the next request to their shard, which sets them before it samples."""
+        """Queues priority updates, which are sent with the next sample request to their shard."""
         if len(priorities):
             shard = int(indices[0]) >> SHARD_BIT
             self._new_priorities.setdefault(shard, []).append((indices - (shard << SHARD_BIT), priorities))
@@ -281,29 +281,29 @@ class ReplayShards:
         return np.concatenate(indices), np.concatenate(priorities)
 
     def settings(self) -> dict[str, Any]:
-        """Settings that the printed plan shows."""
+        """Settings of the replay for the printed dataflow plan."""
         return {"shards": self.num_shards, "capacity": self._config.capacity}
 
     declared_metrics = (GIGABYTES, RESTARTS)
 
     def metrics(self) -> dict[str, float]:
-        """Memory, or disk space, allocated by the shards, and the number of restarts."""
+        """Replay metrics: memory or disk space allocated by the shards, and the number of restarts."""
         return {
             GIGABYTES.name: self._num_bytes.total() / 1e9,
             RESTARTS.name: float(self.restarts),
         }
 
     def awaited(self) -> Awaited:
-        """The Ray references, and the time, to wait for."""
+        """Ray references of pending calls, and the deadline of the earliest timeout."""
         return self._started().awaited()
 
     @property
     def is_saved(self) -> bool:
-        """Never: minibatches in flight are not saved but drawn again."""
+        """Always False (no bit-exact resumption): prefetched minibatches are not saved but sampled again."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """The experience and draws of all shards, without the minibatches in flight."""
+        """State dict: each shard's experience and random state, without prefetched minibatches."""
         actors = self._started()
         for shard in range(self.num_shards):
             if (priorities := self._take_new_priorities(shard)) is not None:
@@ -319,10 +319,10 @@ class ReplayShards:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`.
+        """Restores the shards from a `state()` dict.
 
         Raises:
-            CheckpointError: The state has another number of shards.
+            CheckpointError: The number of shards differs from that in `state`.
         """
         states = state["shards"]
         if len(states) != self.num_shards:
@@ -340,7 +340,7 @@ class ReplayShards:
         self._earlier_restarts = int(state["restarts"]) - actors.restarts
 
     def close(self) -> None:
-        """Ends the actors."""
+        """Terminates the shards' actors."""
         if self._actors:
             self._actors.close()
         self._actors = None

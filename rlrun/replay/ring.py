@@ -1,4 +1,4 @@
-"""The ring buffer of a replay: fragments end to end, the oldest rows overwritten by the newest (NumPy)."""
+"""Ring buffer of replay: consecutive fragments per worker, where the newest rows overwrite the oldest (NumPy)."""
 
 from __future__ import annotations
 
@@ -24,37 +24,36 @@ _NONE: Indices = np.zeros(0, np.int64)
 
 
 class ReplayRing:
-    """A ring buffer of steps [workers, rows, slots], which stores every observation once.
+    """Ring buffer of env steps [workers, rows, slots] with n-step transitions; stores each observation once.
 
-    A worker's fragments follow each other row by row. The observation after a step is in the next row. If that is an
-    episode's final observation, its row holds no step and is never drawn. A fragment that does not continue its
-    worker's last one (the worker was restarted) begins one row later: the row between closes the steps before.
+    A worker's fragments are stored in consecutive rows, and a step's next observation is in the next row. A row with
+    an episode's final observation holds no step and is never sampled. After a worker's restart, the new fragment begins
+    one row later: the skipped row holds the final observation of the interrupted episode.
 
-    Empty rows (`rlrun.data.packing`) are not stored: from the first one on, the env slots of its worker fill their rows
-    separately. Until then they share their rows, which is faster.
+    Empty rows (`rlrun.data.packing`) are not stored. From a worker's first empty row on, each env slot has its own
+    write position; until then all slots share one, which is faster.
 
-    A step can be drawn once all steps of its n-step transition are stored.
+    A step can be sampled once all steps of its n-step transition are stored.
 
-    Of windows over several observations (`rlrun.data.views`) each observation is stored once; reading puts the windows
-    together again.
+    Windows over several observations (`rlrun.data.views`) are stored as single observations, and rebuilt when read.
 
-    To draw something else than steps, such as sequences, use `streams` to find entries, `read` to read them, and the
-    result of `insert` to know which rows are new or lost. Further columns of the fragments (recurrent state, starts of
-    episodes) are stored if `extra` names them.
+    To sample other units than steps, such as sequences: `streams` computes indices of entries, `read` reads entries,
+    and the result of `insert` lists new and overwritten rows. Fragment columns named by `extra` (recurrent state,
+    episode starts) are stored too.
 
     Args:
-        capacity: Steps over all workers.
+        capacity: Capacity in steps, over all workers.
         num_workers: Number of workers. The rows of each are capacity / (workers * env slots).
-        n_step: Steps of an n-step transition.
+        n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
-        extra: Further columns to store, each [T, B, ...] or a tree of such.
-        frame_stack: Images in a stacked observation, or a stacked part of it, the newest last: each is stored once.
-            None for no stacks.
-        on_disk: Directory of memory-mapped files for the steps; None for memory.
+        extra: Names of additional columns to store, each [T, B, ...] or a tree of such arrays.
+        frame_stack: Number of images in a frame stack (newest last), each of which is stored once. None if
+            observations have no frame stack.
+        on_disk: Directory of memory-mapped files for the columns; None for RAM.
 
     Attributes:
-        num_ready: Steps that can be drawn.
-        streams: Numbering of the entries, and write positions; without entries before the first insertion.
+        num_ready: Number of steps that can be sampled.
+        streams: Flat indexing of entries, and write positions; no entries before the first insertion.
     """
 
     def __init__(
@@ -88,23 +87,23 @@ class ReplayRing:
 
     @property
     def rows(self) -> int:
-        """Rows of each worker; 0 before the first insertion."""
+        """Number of rows per worker; 0 before the first insertion."""
         return self.streams.rows
 
     @property
     def num_slots(self) -> int:
-        """Env slots of each worker; 0 before the first insertion."""
+        """Number of env slots per worker; 0 before the first insertion."""
         return self.streams.num_slots
 
     def insert(self, worker: int, fragment: SampleBatch) -> list[Inserted]:
-        """Stores a fragment [T, B] after the last one of its worker.
+        """Appends a fragment [T, B] to a worker's rows, overwriting the oldest.
 
         Args:
             worker: Number of the worker.
-            fragment: Its columns; `obs` has T + 1 rows.
+            fragment: Columns of the fragment; `obs` has T + 1 rows.
 
         Returns:
-            The effect on all env slots at once, or on each that received rows.
+            Inserted and lost rows: one entry for all env slots together, or one per slot that received rows.
 
         Raises:
             UsageError: The capacity is too small for the fragment.
@@ -133,7 +132,7 @@ class ReplayRing:
         return [self._append_packed(worker, cursor, fragment, rows) for cursor, rows in slots if len(rows)]
 
     def pad(self, worker: int, number: int) -> list[Inserted]:
-        """Appends rows without steps to all env slots of a worker whose experience is complete."""
+        """Appends padding rows without steps to all env slots of a worker whose experience is complete."""
         inserted = []
         for cursor in self.streams.each(worker):
             part = rows_without_steps(self._like, number, cursor.slots)
@@ -141,7 +140,7 @@ class ReplayRing:
         return inserted
 
     def _has_gap(self, worker: int, cursor: Cursor, fragment: SampleBatch) -> bool:
-        """Whether a fragment has empty rows. Row 0 of a worker's first fragment may hold a final observation."""
+        """Whether a fragment has empty rows; row 0 of a worker's first fragment may be a final observation."""
         valid = fragment["valid"]
         if np.count_nonzero(valid) == valid.size:
             return False
@@ -150,7 +149,7 @@ class ReplayRing:
         return int(np.count_nonzero(filled)) < filled.size
 
     def _has_ended(self, worker: int, cursor: Cursor) -> NDArray[np.bool_]:
-        """Whether the row before the head holds a step that ended its episode, for each slot."""
+        """Whether each slot's last step ended its episode, [slots]."""
         terminated, truncated, valid = (self._last(name, worker, cursor) for name in FLAGS)
         return (terminated | truncated) & valid
 
@@ -159,9 +158,9 @@ class ReplayRing:
         return last
 
     def _continues(self, worker: int, cursor: Cursor, part: SampleBatch) -> bool | None:
-        """Whether rows begin with the last stored observations, bit for bit; None if only those of some slots do.
+        """Whether rows continue the stored episode: equal observations at the seam; None if only some slots do.
 
-        A restarted env that happens to begin so cannot be distinguished, by a policy no more than here.
+        A restarted env with an identical first observation is indistinguishable, for the policy as well.
         """
         if not cursor.begun:
             return False
@@ -174,7 +173,7 @@ class ReplayRing:
         return None if any(same) else False
 
     def _append_packed(self, worker: int, cursor: Cursor, fragment: SampleBatch, rows: Indices) -> Inserted:
-        """Stores the rows of one slot that are not empty; the last of them closes the others."""
+        """Appends the non-empty rows of one env slot; the last one is the closing observation."""
         part = rows_of(fragment, self._names, rows, cursor.slots)
         # After an episode's end nothing continues, even if the next observation equals the final one. If the row before
         # the head holds no step, there is nothing to close.
@@ -185,15 +184,15 @@ class ReplayRing:
     def _append(
         self, worker: int, cursor: Cursor, part: SampleBatch, steps: slice | Indices, *, closes: bool, continues: bool
     ) -> Inserted:
-        """Stores rows without gaps, [T, slots of the cursor].
+        """Appends consecutive rows without gaps, [T, slots of the cursor].
 
         Args:
             worker: Number of the worker.
-            cursor: Write position.
-            part: Columns of the rows.
-            steps: Rows of the fragment that they were.
-            closes: Whether the head's observation closes the steps before, so that the new rows begin one row later.
-            continues: Whether the head holds their first observation already.
+            cursor: Write position of the env slots.
+            part: Columns of the rows to append.
+            steps: Indices of the appended rows in their fragment.
+            closes: Whether the head holds a final observation; appending then starts one row later.
+            continues: Whether the head already holds the first observation of the new rows.
         """
         streams, rows, slots = self.streams, self.streams.rows, cursor.slots
         length, head, closing = len(part["valid"]), cursor.head, int(closes)
@@ -220,7 +219,7 @@ class ReplayRing:
         )
 
     def _no_rows(self, fragment: SampleBatch) -> dict[str, Any]:
-        """The stored columns of a fragment without rows, [0, B, ...]."""
+        """Empty fragment [0, B, ...] with the stored columns."""
         return {name: map_tree(lambda leaf: leaf[:0].copy(), fragment[name]) for name in self._names}
 
     def _allocate(self, fragment: SampleBatch) -> None:
@@ -242,7 +241,7 @@ class ReplayRing:
         self._ready = np.zeros((self.num_workers, rows, num_slots), np.bool_)
 
     def _close(self, worker: int, cursor: Cursor) -> None:
-        """Truncates the last steps before the head, unless they terminated: the head holds their final observation."""
+        """Marks each slot's last step as truncated unless terminated; the head then holds its final observation."""
         last, slots = (cursor.head - 1) % self.rows, cursor.slots
         self._values("truncateds")[worker, last, slots] |= ~self._values("terminateds")[worker, last, slots]
         for name in (*FLAGS, "rewards"):
@@ -253,7 +252,7 @@ class ReplayRing:
         return values
 
     def _retire(self, worker: int, cursor: Cursor, number: int) -> Indices:
-        """Makes rows from the head on not drawable; returns the indices that were drawable."""
+        """Invalidates `number` rows from the head on, before overwriting; returns the indices that could be sampled."""
         first, slots = cursor.head, cursor.slots
         if cursor.filled < self.rows and first + number <= self.rows:
             return _NONE  # these rows were never written
@@ -266,7 +265,7 @@ class ReplayRing:
         return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
 
     def _add_transitions(self, worker: int, slots: slice, first: int, number: int) -> Indices:
-        """Computes the n-step transitions of consecutive rows; returns the indices that became drawable."""
+        """Computes the n-step transitions of consecutive rows; returns the indices that can be sampled from now on."""
         rows = self.streams.span(first, number)
         if self.n_step == 1:
             new = self._values("valid")[worker, rows, slots]
@@ -284,10 +283,10 @@ class ReplayRing:
         return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
 
     def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Draws indices of steps uniformly and with replacement, [number].
+        """Samples step indices uniformly with replacement, [number].
 
         Raises:
-            RuntimeError: No step can be drawn.
+            RuntimeError: No step can be sampled yet.
         """
         if not self.num_ready:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
@@ -300,12 +299,12 @@ class ReplayRing:
         return drawn
 
     def ready_indices(self) -> Indices:
-        """The indices of all steps that can be drawn, ascending."""
+        """Indices of all steps that can be sampled, ascending."""
         found: Indices = np.flatnonzero(self._ready)
         return found
 
     def gather(self, indices: Indices) -> SampleBatch:
-        """The n-step transitions at indices, as rows [N, 1] with `next_obs` after the last step."""
+        """Gathers the n-step transitions at indices [N], as rows [N, 1] with the bootstrap observation `next_obs`."""
         indices = indices[:, None]
         obs = self._stores["obs"]
         if self.n_step == 1:
@@ -325,10 +324,10 @@ class ReplayRing:
         )
 
     def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:
-        """Columns at indices as they were inserted, [..., ...].
+        """Gathers stored columns at indices [...], without n-step returns.
 
-        Entries that are not valid hold no step, and only their `obs` has a meaning: it is an episode's final
-        observation, or the last one before an interruption. The same holds for the newest row of a worker.
+        Invalid entries hold no step: only `obs` is meaningful there, as an episode's final observation or the last
+        one before an interruption. The newest row of a worker is such an entry too.
 
         Args:
             indices: Flat indices of entries, [...].
@@ -337,18 +336,18 @@ class ReplayRing:
         return SampleBatch({name: map_tree(lambda store: store.read(indices), self._stores[name]) for name in names})
 
     def are_ready(self, indices: Indices) -> NDArray[np.bool_]:
-        """Whether the steps at indices [...] can be drawn, [...]."""
+        """Whether the steps at indices [...] can be sampled, [...]."""
         ready: NDArray[np.bool_] = self._ready.reshape(-1).take(indices)
         return ready
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of all columns."""
         stores = [store for stores in self._flat_stores.values() for store in stores]
         return int(self._ready.nbytes + sum(store.num_bytes for store in stores))
 
     def state(self) -> dict[str, Any]:
-        """All stored rows, and the write positions."""
+        """State dict: all stored rows and the write positions."""
         rows = self.streams.num_used_rows
         return {
             "streams": self.streams.state(),
@@ -358,7 +357,7 @@ class ReplayRing:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores rows and write positions from a `state()` dict."""
         if not state["like"]:
             return
         self._allocate(SampleBatch(state["like"]))
@@ -371,5 +370,5 @@ class ReplayRing:
 
 
 def _leaves(tree: Any) -> list[Any]:
-    """A tree's leaves; fast for a single array, the most frequent tree."""
+    """Leaves of a tree, with a fast path for a single array."""
     return [tree] if isinstance(tree, np.ndarray) else leaves(tree)

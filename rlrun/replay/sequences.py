@@ -1,4 +1,4 @@
-"""A replay buffer of sequences for recurrent networks, each with the recurrent state before its first step (NumPy)."""
+"""Sequence replay for recurrent networks, with stored recurrent states and burn-in (R2D2; NumPy)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlrun.replay.streams import Inserted
 
 
 class SequenceReplayConfig(ReplayConfig):
-    """A replay buffer of sequences: what it stores, and the sequences that a recurrent network learns from."""
+    """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
 
     length: PositiveInt = 20
     """With a recurrent network: steps of a sequence that are learned from."""
@@ -34,28 +34,28 @@ class SequenceReplayConfig(ReplayConfig):
 
 
 class SequenceReplay:
-    """A replay buffer of sequences, with the interface of `ReplayBuffer`.
+    """Sequence replay with stored recurrent states and burn-in (R2D2); same interface as `ReplayBuffer`.
 
     A sequence is `burn_in` + `length` consecutive rows of one env slot in the ring. `n_step` more rows follow, with the
-    observations after the last steps' n-step transitions. Sequences extend over the ends of episodes: recurrent state
-    is reset at `episode_starts`, and an episode's final observation takes a row that is not valid. A sequence may begin
-    every `stride` rows. It can be drawn once all its rows are stored, until its first one is overwritten.
+    bootstrap observations of the last n-step transitions. Sequences may span episodes: recurrent state is reset at
+    `episode_starts`, and an episode's final observation takes an invalid row. A sequence may begin every `stride`
+    rows. A sequence can be sampled once all its rows are stored, until its first row is overwritten.
 
     Source:
         Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (R2D2), ICLR 2019.
 
     Attributes:
-        config: Its settings.
-        stored_steps: Steps stored since it was empty.
-        drawn_batches: Minibatches drawn since then.
-        num_ready: Sequences that can be drawn.
+        config: Settings of the sequence replay.
+        stored_steps: Steps added since creation, overwritten ones included.
+        drawn_batches: Minibatches sampled since creation.
+        num_ready: Number of sequences that can be sampled.
 
     Args:
-        config: Its settings.
-        num_workers: Number of workers that collect.
-        n_step: Steps of an n-step transition.
+        config: Settings of the sequence replay.
+        num_workers: Number of rollout workers.
+        n_step: Maximum length n of an n-step transition.
         gamma: Discount factor.
-        seed: Seed of the random draws.
+        seed: Seed of the sampler.
     """
 
     def __init__(self, config: SequenceReplayConfig, *, num_workers: int, n_step: int, gamma: float, seed: int) -> None:
@@ -82,21 +82,21 @@ class SequenceReplay:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of columns, recurrent states and priorities."""
         priorities = 0 if self._priorities is None else self._priorities.num_bytes
         return self._ring.num_bytes + self._ready.nbytes + self._recurrent.nbytes + priorities
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Stores a fragment [T, B] and returns how many steps it holds.
+        """Adds a fragment [T, B] to the replay and returns its number of valid steps.
 
         Args:
-            worker: Number of the worker that collected it, from 0.
-            fragment: Its columns, with unfiltered observations, `state` [T, B, state_size] and `episode_starts`
-                [T, B], or [T, B, K] of a team's members.
+            worker: Number of the worker that collected the fragment, from 0.
+            fragment: Columns of experience, with raw (unfiltered) observations, `state` [T, B, state_size], and
+                `episode_starts` [T, B], or [T, B, K] of a team's members.
 
         Raises:
             UsageError: The capacity is too small for a sequence.
-            CheckpointError: The restored replay has recurrent states of another size.
+            CheckpointError: The restored recurrent states differ in size.
         """
         for inserted in self._ring.insert(worker, fragment):
             if not self._ready.size:
@@ -110,14 +110,14 @@ class SequenceReplay:
         return steps
 
     def finish(self, worker: int) -> None:
-        """Pads the complete experience of a worker, so that sequences may begin up to its last step."""
+        """Pads a worker's complete experience, so that sequences may begin at any of its steps."""
         for inserted in self._ring.pad(worker, self._span - self.n_step + self.config.stride - 1):
             num_slots = inserted.slots.stop - inserted.slots.start
             self._note(inserted, np.zeros((len(inserted.rows) - 1, num_slots, self._recurrent.shape[3]), np.float32))
         self.num_ready = int(np.count_nonzero(self._ready))
 
     def _note(self, inserted: Inserted, state: NDArray[np.float32]) -> None:
-        """Stores the recurrent state at new rows where sequences may begin, and updates which can be drawn."""
+        """Stores recurrent states at possible sequence starts in new rows, and updates the sampleable sequences."""
         worker, stride, rows = inserted.worker, self.config.stride, self._ring.rows
         firsts = np.flatnonzero(inserted.rows[:-1] % stride == 0)
         self._recurrent[worker, inserted.rows[firsts] // stride, inserted.slots] = state[firsts]
@@ -131,7 +131,7 @@ class SequenceReplay:
         self._mark(inserted, firsts[new], ready=True)
 
     def _mark(self, inserted: Inserted, rows: Indices, *, ready: bool) -> None:
-        """Makes the sequences that begin in rows of an insertion's slots drawable or not."""
+        """Updates whether the sequences starting at given rows of an insertion can be sampled."""
         places = rows[rows % self.config.stride == 0] // self.config.stride
         if not len(places):
             return
@@ -145,7 +145,7 @@ class SequenceReplay:
                 self._priorities.remove(sequences)
 
     def _allocate(self, width: int) -> None:
-        """Allocates the recurrent states, one wherever a sequence may begin."""
+        """Allocates storage for recurrent states, one per possible sequence start."""
         ring = self._ring
         if ring.rows < self._span + self.config.stride:
             least = (self._span + self.config.stride) * ring.num_workers * ring.num_slots
@@ -164,17 +164,17 @@ class SequenceReplay:
         return Priorities(self._ready.size, config.priority_alpha, config.priority_epsilon)
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch.
+        """Samples a minibatch of sequences, uniformly or by priority.
 
         Args:
-            batch_size: Sequences in it, S.
-            env_steps: Env steps so far, for schedules.
+            batch_size: Number of sequences, S.
+            env_steps: Total env steps so far, for hyperparameter schedules.
 
         Returns:
-            Of the steps to learn from: `actions`, `rewards` and `discounts` (over n steps), `steps` (the number of
-            these) and `valid`, [S, length]. Of the whole sequences: `obs` and `episode_starts`
+            For the steps after burn-in: `actions`, `rewards` and `discounts` (over n steps), `steps` (the number of
+            these) and `valid`, [S, length]. For the whole sequences: `obs` and `episode_starts`
             [S, burn_in + length + n_step, ...], and `state` [S, state_size] before their first rows. `weights` [S, 1],
-            and the `indices` [S] by which priorities are set.
+            and the replay `indices` [S] for `update_priorities`.
         """
         self.drawn_batches += 1
         weights: NDArray[np.float32]
@@ -188,7 +188,7 @@ class SequenceReplay:
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:
-        """The columns of `sample` for sequences [S] by their numbers."""
+        """Gathers the columns of `sample` for the sequences with given numbers [S]."""
         burn_in, length = self.config.burn_in, self.config.length
         places, slots = np.divmod(sequences, self._ring.num_slots)
         workers, places = np.divmod(places, self._ready.shape[1])
@@ -222,11 +222,11 @@ class SequenceReplay:
         )
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sampled sequences; does nothing in a uniform replay.
+        """Sets the priorities of sampled sequences; a no-op for uniform replay.
 
         Args:
-            indices: The `indices` [S] of a minibatch; those overwritten since are skipped.
-            priorities: Of each sequence, [S].
+            indices: Replay `indices` [S] of a minibatch; indices overwritten since sampling are skipped.
+            priorities: New priorities of the sequences, [S].
         """
         if self._priorities is not None:
             ready = self._ready.reshape(-1)[indices]
@@ -234,11 +234,11 @@ class SequenceReplay:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold the experience."""
+        """Whether checkpoints include the stored experience."""
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """The state of the random draws, and a copy of the experience if checkpoints hold it."""
+        """State dict: the sampler's random state, and a copy of the experience if checkpoints include it."""
         draws = self.draws()
         if not self.is_saved:
             return {"kept": None, "generator": draws["generator"]}
@@ -251,9 +251,9 @@ class SequenceReplay:
         return {"kept": {**kept, **draws}, "generator": draws["generator"]}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()` of a replay with the same settings into this one, which is empty.
+        """Restores the `state()` of a replay with equal settings into this empty replay.
 
-        Without saved experience it stays empty, and is filled again before learning starts.
+        Without saved experience the replay stays empty, and collects `learning_starts` steps before learning resumes.
         """
         load_generator(self._generator, state["generator"])
         kept = state["kept"]
@@ -272,7 +272,7 @@ class SequenceReplay:
         self.load_draws(kept)
 
     def draws(self) -> dict[str, Any]:
-        """The state of the random draws and the priorities, without the experience."""
+        """State dict of the sampler: random state and priorities, without the experience."""
         return {
             "drawn_batches": self.drawn_batches,
             "priorities": None if self._priorities is None else self._priorities.state(),
@@ -280,7 +280,7 @@ class SequenceReplay:
         }
 
     def load_draws(self, state: dict[str, Any]) -> None:
-        """Restores `draws()`, over the same experience."""
+        """Restores the sampler from a `draws()` dict; the stored experience must be identical."""
         self.drawn_batches = as_count(state["drawn_batches"])
         if state["priorities"] is not None:
             self._priorities = self._new_priorities()

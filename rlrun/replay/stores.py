@@ -1,4 +1,4 @@
-"""Storage of a replay ring's columns (NumPy)."""
+"""Column storage of a replay ring buffer (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from typing_extensions import override
 
 Indices = NDArray[np.int64]
 Allocate = Callable[[tuple[int, ...], DTypeLike], NDArray[Any]]
-"""Allocates zeros, in memory or in files."""
+"""Allocator of zero-filled arrays by shape and dtype, in RAM or in memory-mapped files."""
 
 
 class Store(ABC):
-    """One column of a ring, as an array [workers, rows, slots, ...]."""
+    """Storage of one ring buffer column, readable like an array [workers, rows, slots, ...]."""
 
     @abstractmethod
     def write(self, worker: int, rows: slice | Indices, slots: slice, leaf: NDArray[Any], *, continues: bool) -> None:
-        """Overwrites consecutive rows.
+        """Overwrites consecutive rows of a worker's env slots.
 
         Args:
-            worker: The worker.
-            rows: Its rows, N.
-            slots: Its env slots, B.
-            leaf: Their new values, [N, B, ...].
-            continues: Whether the first row holds its value already, as the observation that closed the rows before.
+            worker: Number of the worker.
+            rows: Rows to overwrite, N of them.
+            slots: Env slots to overwrite, B of them.
+            leaf: New values, [N, B, ...].
+            continues: Whether the first row already holds its value, as the next observation of the preceding row.
         """
 
     @abstractmethod
     def read(self, indices: Indices) -> NDArray[Any]:
-        """Returns copies of the values at indices [...], [..., *shape]."""
+        """Gathers copies of the values at flat indices [...], as [..., *shape]."""
 
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of the column."""
 
     @abstractmethod
     def state(self, rows: int) -> dict[str, Any]:
-        """Copies of the first rows of each worker."""
+        """State dict with copies of each worker's first `rows` rows."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the column from a `state()` dict."""
 
 
 class PlainStore(Store):
-    """Stores every value as it is.
+    """Column storage as one plain array, without deduplication.
 
     Attributes:
-        values: The values, [workers, rows, slots, ...].
+        values: Stored values, [workers, rows, slots, ...].
     """
 
     def __init__(self, shape: tuple[int, int, int], inner: tuple[int, ...], dtype: DTypeLike, new: Allocate) -> None:
-        """Allocates the store.
+        """Allocates the array of values.
 
         Args:
             shape: Workers, rows, and env slots of each worker.
             inner: Shape of a value.
             dtype: Type of the values.
-            new: Allocates zeros.
+            new: Allocator of zero-filled arrays.
         """
         self.values = new((*shape, *inner), dtype)
         self._flat = self.values.reshape(-1, *inner)

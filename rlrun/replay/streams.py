@@ -1,4 +1,4 @@
-"""Numbering of a replay ring's entries, and the write positions of its env slots (NumPy)."""
+"""Flat indices of replay ring entries, and write positions of env slots (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rlrun.replay.stores import Indices
 
 @dataclass(slots=True)
 class Cursor:
-    """Write position that some env slots of a worker share, because they have received the same rows so far.
+    """Write position in a replay ring, shared by env slots of a worker that have received equal rows so far.
 
     Attributes:
-        slots: The env slots.
-        head: The newest row: it holds the last observation, and no step yet.
-        filled: Rows written before the head, at most all.
-        begun: Whether anything was written.
+        slots: Env slots concerned.
+        head: Newest row, which holds the last observation and no step yet.
+        filled: Number of rows written before the head, at most the ring's length.
+        begun: Whether any row was written.
     """
 
     slots: slice
@@ -30,17 +30,17 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """Effect of an insertion into the ring on some env slots.
+    """Result of an insertion into a replay ring: new, lost and newly sampleable entries of env slots.
 
     Attributes:
         worker: Number of the worker.
-        slots: The env slots.
-        steps: Rows of the fragment that were inserted, T of them.
-        rows: Rows of the ring that hold their observations, [T + 1]; the last one holds no step yet.
-        lost: Rows of the ring whose earlier content is overwritten or cannot be read any more, in the order of
-            writing; until the ring is full they held nothing.
-        overwritten: Indices that can no longer be drawn.
-        ready: Indices that can be drawn now and could not be before.
+        slots: Env slots concerned.
+        steps: Inserted rows of the fragment, T of them.
+        rows: Ring rows of the inserted observations, [T + 1]; the last one holds no step yet.
+        lost: Ring rows whose old content is overwritten or no longer readable, in write order; empty rows until
+            the ring is full.
+        overwritten: Indices that can no longer be sampled.
+        ready: Indices that can be sampled from now on.
     """
 
     worker: int
@@ -53,16 +53,16 @@ class Inserted:
 
 
 class Streams:
-    """Flat indices of a ring's entries [workers, rows, slots], and the cursors of its env slots.
+    """Flat indexing of a replay ring [workers, rows, slots], with the write cursors of its env slots.
 
-    The steps of an env slot fill the rows from the first one on, and wrap around after the last. The slots of a worker
-    share a cursor until `part` separates them.
+    The steps of an env slot fill the rows in order, and wrap around after the last row. The slots of a worker share a
+    cursor until `part` separates them.
 
     Args:
-        num_workers: Workers whose fragments are stored.
-        rows: Rows of each worker.
-        num_slots: Env slots of each worker.
-        reach: Earlier rows that are needed to read a row.
+        num_workers: Number of workers.
+        rows: Number of rows per worker.
+        num_slots: Number of env slots per worker.
+        reach: Number of preceding rows needed to read a row (frame stacks).
     """
 
     def __init__(self, num_workers: int, rows: int, num_slots: int, reach: int) -> None:
@@ -76,25 +76,25 @@ class Streams:
 
     @property
     def num_indices(self) -> int:
-        """Number of entries."""
+        """Total number of entries: workers * rows * slots."""
         return self.num_workers * self.rows * self.num_slots
 
     def shared(self, worker: int) -> Cursor | None:
-        """The cursor that all slots of a worker share; None once they are separate."""
+        """Write cursor shared by all slots of a worker; None once the slots have separate cursors."""
         return None if self._are_apart[worker] else self._cursors[worker][0]
 
     def each(self, worker: int) -> list[Cursor]:
-        """The cursors of a worker: one for all its slots, or one for each."""
+        """Write cursors of a worker: one for all slots, or one per slot."""
         return self._cursors[worker]
 
     def part(self, worker: int) -> None:
-        """Gives each env slot of a worker its own cursor."""
+        """Splits a worker's shared cursor into one cursor per env slot."""
         (shared,) = self._cursors[worker]
         self._are_apart[worker] = True
         self._cursors[worker] = [replace(shared, slots=slice(slot, slot + 1)) for slot in range(self.num_slots)]
 
     def advance(self, worker: int, cursor: Cursor, number: int) -> None:
-        """Moves a cursor on by newly written rows."""
+        """Advances a cursor by the number of newly written rows."""
         cursor.head = (cursor.head + number) % self.rows
         cursor.filled = min(cursor.filled + number, self.rows)
         cursor.begun = True
@@ -110,20 +110,20 @@ class Streams:
         return numbers if first + number <= self.rows else numbers % self.rows
 
     def numbered(self, worker: int, rows: int | Indices, slots: Indices) -> Indices:
-        """Flat indices of entries; rows and slots are broadcast against each other."""
+        """Flat indices of a worker's entries; rows and slots broadcast against each other."""
         indices: Indices = (worker * self.rows + rows) * self.num_slots + slots
         return indices
 
     def heads(self, worker: int, cursor: Cursor) -> Indices:
-        """Flat indices at a cursor's head, [slots]."""
+        """Flat indices of the head row's entries for a cursor's env slots, [slots]."""
         return self.numbered(worker, cursor.head, np.arange(cursor.slots.start, cursor.slots.stop))
 
     def later(self, indices: Indices, rows: int | Indices) -> Indices:
-        """Indices a number of rows later in the same env slots, wrapped around; a negative number goes back.
+        """Shifts flat indices by rows within their env slots, modulo the ring; negative shifts go backwards.
 
         Args:
             indices: Flat indices.
-            rows: Numbers of rows; broadcast against the indices.
+            rows: Number of rows to shift by; broadcast against the indices.
         """
         per_worker = self.rows * self.num_slots
         further: Indices = indices + rows * self.num_slots
@@ -134,9 +134,9 @@ class Streams:
         return workers + within
 
     def rows_ahead(self, indices: Indices) -> Indices:
-        """Rows written after indices [...] in their env slots; -1 for entries that hold nothing.
+        """Number of rows written after the entries at indices [...] in their env slots; -1 for empty entries.
 
-        At a slot's newest row, which holds the observation after its last step, the number is 0.
+        The result is 0 at a slot's newest row, which holds the observation after the slot's last step.
         """
         rows, slots = np.divmod(indices, self.num_slots)
         workers, within = np.divmod(rows, self.rows)
@@ -151,9 +151,9 @@ class Streams:
         return ahead
 
     def candidates(self, generator: np.random.Generator, number: int) -> Indices:
-        """Draws indices uniformly and with replacement among the rows that may hold something, [number].
+        """Samples candidate indices uniformly with replacement from the possibly filled rows, [number].
 
-        Where the slots of a worker have separate cursors, these are the rows that any of them has filled.
+        For a worker with separate cursors, candidates are the rows that any slot has filled.
         """
         filled = self._most_filled
         if self.num_workers == 1:
@@ -167,11 +167,11 @@ class Streams:
 
     @property
     def num_used_rows(self) -> int:
-        """Number of first rows that hold something of any worker, the newest observation included."""
+        """Number of leading rows in use by any worker, the newest observation included."""
         return max(self._most_filled) + 1
 
     def state(self) -> dict[str, Any]:
-        """All cursors."""
+        """State dict of all write cursors."""
         cursors: list[tuple[int, ...]] = [
             (worker, cursor.slots.start, cursor.slots.stop, cursor.head, cursor.filled, cursor.begun)
             for worker, cursors in enumerate(self._cursors)
@@ -180,7 +180,7 @@ class Streams:
         return {"cursors": np.array(cursors, np.int64), "are_apart": list(self._are_apart)}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()` of streams with the same shape."""
+        """Restores the cursors from the `state()` of streams with equal shape."""
         self._are_apart = [bool(are_apart) for are_apart in state["are_apart"]]
         if len(self._are_apart) != self.num_workers:
             raise ValueError(f"streams of {len(self._are_apart)} workers, and there are {self.num_workers}")

@@ -1,4 +1,4 @@
-"""A sum tree: draws indices in proportion to their values, with updates and draws in logarithmic time (NumPy)."""
+"""Sum tree for prioritized sampling: proportional sampling and updates in logarithmic time (NumPy)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FAN_OUT = 32
-"""Children of a node. NumPy adds 32 numbers in hardly more time than two, so a wide and shallow tree is fastest."""
+"""Children per node: NumPy adds 32 numbers about as fast as two, so a wide, shallow tree is fastest."""
 _LARGEST_TOP = 1024
 _LATER = np.tri(FAN_OUT, k=-1)
-"""Matrix by which a block [32] becomes, at each of its entries, the sum of the later ones."""
+"""Strictly triangular matrix: multiplying a block [32] by it yields exclusive suffix sums."""
 
 
 class SumTree:
-    """A sum tree over non-negative numbers.
+    """Sum tree over non-negative values, for sampling in proportion to them.
 
-    Whenever a number changes, the sums above it are computed again from their children. So rounding errors do not
-    accumulate: the sums depend on the present numbers alone, to the last bit, not on their history.
+    Each update recomputes the sums of all ancestors from their children. So rounding errors do not accumulate: the
+    sums depend only on the current leaves, bit for bit, not on their history.
     """
 
     def __init__(self, size: int) -> None:
-        """Starts with zeros.
+        """Initializes all leaves to 0.
 
         Args:
             size: Number of leaves.
@@ -41,25 +41,25 @@ class SumTree:
 
     @property
     def values(self) -> Floats:
-        """The leaves, [size]; not to be written to."""
+        """Leaf values, [size]; read-only by convention."""
         return self._levels[0][: self.size]
 
     @property
     def total(self) -> float:
-        """The sum of all leaves."""
+        """Sum of all leaves."""
         return float(self._summed_top()[-1])
 
     @property
     def num_bytes(self) -> int:
-        """Bytes allocated."""
+        """Allocated bytes of all levels."""
         return sum(level.nbytes for level in self._levels)
 
     def set(self, indices: Indices, values: Floats | float) -> None:
-        """Sets leaves; of an index that occurs twice, the last value counts.
+        """Sets leaves by index; the last value of a duplicate index counts.
 
         Args:
-            indices: The leaves, [N].
-            values: Their new values, finite, [N], or one for all.
+            indices: Leaf indices, [N].
+            values: New finite values, [N] or a scalar for all.
         """
         self._levels[0][indices] = values
         for blocks, above in zip(self._blocks, self._levels[1:], strict=True):
@@ -81,9 +81,9 @@ class SumTree:
         return self._top_sums
 
     def draw(self, fractions: Floats) -> Indices:
-        """Indices at which the cumulative sum, from the last leaf backwards, first exceeds fractions of the total.
+        """Inverse-CDF sampling: indices where the cumulative sum from the last leaf first exceeds fraction * total.
 
-        A leaf that is zero is never drawn.
+        A leaf that is zero is never sampled.
 
         Args:
             fractions: Numbers in [0, 1), [N].
@@ -108,10 +108,10 @@ class SumTree:
         return self._without_zeros(indices)
 
     def _without_zeros(self, indices: Indices) -> Indices:
-        """Moves drawn indices of zeros to the next leaf above zero.
+        """Moves sampled indices of zero leaves to the next positive leaf.
 
-        By a rounding error in the last bit, the rest of a fraction within a block may equal the block's sum. It then
-        leads to the block's first leaf, which may be zero; the first one above zero was meant.
+        By a rounding error in the last bit, a fraction's remainder within a block may equal the block's sum. The search
+        then ends at the block's first leaf, which may be zero, instead of the first positive leaf.
         """
         values = self._levels[0]
         drawn = values.take(indices)

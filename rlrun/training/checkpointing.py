@@ -48,7 +48,7 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
     """Returns the state stored in a checkpoint section, after a check of its version.
 
     Raises:
-        CheckpointError: It is missing or none, or was written by a newer rlrun.
+        CheckpointError: The section is missing, malformed, or written by a newer version of rlrun.
     """
     try:
         found = sections[owner]
@@ -69,7 +69,7 @@ def league_table(content: Content) -> dict[str, Any] | None:
     """Returns the league's ratings and payoff matrix in a checkpoint; None without a league.
 
     Raises:
-        CheckpointError: They are none.
+        CheckpointError: The table is malformed.
     """
     if "league" not in content.state:
         return None

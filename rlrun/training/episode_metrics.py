@@ -102,7 +102,7 @@ class AgentMetrics:
         return self._of_policies[policy].result()
 
     def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:
-        """Returns return and length metrics pooled over several policies' agents, from the last 100 episodes of each."""
+        """Returns return and length metrics pooled over several policies, from the last 100 episodes of each."""
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:

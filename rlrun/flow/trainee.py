@@ -1,4 +1,4 @@
-"""Trainee: a policy in training, on which the operators of a dataflow work."""
+"""Trainee: a policy in training, with its learner, workers, filters and clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trainee:
-    """A policy in training: its learner, the workers that collect for it, its statistics and its clock.
+    """Policy in training: learner, rollout workers, filter statistics and step clock.
 
     `learner`, `policy` and `spaces` are made when they are first read. So that a dataflow can be printed without them,
     operators read them when they are pulled.
@@ -64,7 +64,7 @@ class Trainee:
 
     @property
     def policy(self) -> Policy:
-        """The policy that the learner learns."""
+        """The policy trained by the learner."""
         return self.learner.policy
 
     @property

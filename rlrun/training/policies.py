@@ -208,7 +208,7 @@ class Policies:
         return (*self.algorithms, *self.seats)
 
     def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
-        """Returns the policies with separate metrics in results: all of a multi-agent world, none of a single-agent env."""
+        """Returns the policies with separate metrics in results: those of a multi-agent world."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Training:
     """Training of one or several policies in an env: step, train, act, evaluate, save and restore.
 
-    Workers and learners start lazily, at the first `step`, `train`, `act`, `evaluate` or `save`. A training is a context
-    manager, which closes them at the end.
+    Workers and learners start lazily, at the first `step`, `train`, `act`, `evaluate` or `save`. A training is a
+    context manager, which closes them at the end.
 
     Args:
         env: The environment, or the world of many agents: an id, a mapping or a config.

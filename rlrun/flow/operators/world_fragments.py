@@ -78,7 +78,7 @@ class JoinFragments(StatefulOperator):
 
 
 def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
-    """Whether two fragments are contiguous: the second begins at the first's closing observations in all valid slots."""
+    """Whether two fragments are contiguous: in valid slots, the second begins at the first's closing observations."""
     begins = after["valid"][0]
     observed = zip(named_leaves(before["obs"]), named_leaves(after["obs"]), strict=True)
     return all(np.array_equal(last[-1][begins], first[0][begins], equal_nan=True) for (_, last), (_, first) in observed)

@@ -27,7 +27,7 @@ class CollectedSteps(Protocol):
 
 
 class CollectingWorkers(Protocol):
-    """The rollout workers of a training, wherever they run.
+    """Protocol of a training's set of rollout workers, local or remote.
 
     Attributes:
         num_workers: Remote workers; 0 for the local one alone.

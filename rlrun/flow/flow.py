@@ -87,7 +87,7 @@ class Operator(ABC):
         return ""
 
     def pending(self) -> Pending | None:
-        """Returns the backpressure condition to wait for before the next input is pulled; None (the default) for none."""
+        """Returns the backpressure condition to wait for before pulling the next input; None (the default) for none."""
         return None
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class StatefulOperator(Operator):
 
 
 class WorkerOperator(Operator):
-    """Base class of operators that run on workers and need the worker's index or the behavior policy's weights."""
+    """Base class of operators on workers that depend on the worker's index or the behavior policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
         """Returns the operator instance for a starting or restarting worker; `self` by default.

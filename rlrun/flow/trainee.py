@@ -73,7 +73,7 @@ class Trainee:
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:
-        """Returns the present weights for the workers: acting ones, and all parameters if workers learn.
+        """Returns the current weights for broadcast: the acting parameters, or all parameters if workers learn.
 
         Args:
             optimizer: Whether learners on the workers continue from the present optimizer state as well.

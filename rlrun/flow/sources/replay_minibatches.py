@@ -26,7 +26,7 @@ def replay_minibatches(
     learning_starts: int,
     normalize_observations: bool = False,
 ) -> Flow[SampleBatch]:
-    """Creates a flow of replay minibatches at a fixed replay ratio: `training_intensity` minibatches per stored step.
+    """Creates a flow of replay minibatches at a fixed ratio, `training_intensity`, to the number of stored steps.
 
     Args:
         replay: The replay.
@@ -60,7 +60,7 @@ class ReplayMinibatches(Source):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next minibatch if the replay ratio permits one and its sample is ready; else what to wait for."""
+        """Returns the next minibatch if the replay ratio permits one; else the conditions to wait for."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio)
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))

@@ -93,7 +93,7 @@ class SyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next batch of a complete round, or requests a new round and returns the conditions to wait for."""
+        """Returns the next batch of a complete round; else requests a round and returns the conditions to wait for."""
         if self.here:
             return self.here.popleft()
         if self._round is None:
@@ -118,8 +118,8 @@ class SyncRollouts(RolloutSource):
 class AsyncRollouts(RolloutSource):
     """Asynchronous rollout source: fragments in order of completion.
 
-    Each worker has `in_flight` requested or undelivered fragments at a time: a new one is requested whenever one has been
-    pulled. This bounds the queue even if the consumer is slow.
+    Each worker has `in_flight` requested or undelivered fragments at a time: a new one is requested whenever one has
+    been pulled. This bounds the queue even if the consumer is slow.
 
     With aggregators between the workers and the driver, items are their batches. The driver then has an answer, a
     question and a message with weights for every batch instead of every fragment.

@@ -305,9 +305,9 @@ class _Lives:
     """Accumulator of returns, lengths and column sums of the episodes of a policy's agents.
 
     Args:
-        slots: B, slots in all worlds.
-        width: K, slots in each world.
-        columns: Names of the numbers that are read from agents' infos.
+        slots: B, number of slots over all worlds.
+        width: K, number of slots per world.
+        columns: Names of the numbers extracted from agents' infos.
     """
 
     def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
@@ -321,7 +321,7 @@ class _Lives:
         self._steps += acts
 
     def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
-        """Accumulates a step's rewards and columns, and records agents' finished episodes in evaluated world episodes."""
+        """Adds a step's rewards and columns, and records agents' finished episodes in evaluated world episodes."""
         self._sums += shown.rewards
         for name, sums in self._columns.items():
             sums += shown.columns[name]

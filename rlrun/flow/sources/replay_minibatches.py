@@ -34,7 +34,7 @@ def replay_minibatches(
         minibatch_size: Rows in each minibatch.
         training_intensity: Minibatches per step stored after `learning_starts`.
         learning_starts: Number of steps stored before the first minibatch.
-        normalize_observations: Whether observations, which a replay stores raw, are normalised by the current running moments.
+        normalize_observations: Whether observations, stored raw, are normalised by the current running moments.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio))

@@ -69,7 +69,7 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: i
 
 
 class LinearBandit(ContextualBandit):
-    """Linear contextual bandit: rewards linear in the context plus Gaussian noise; contexts and weights are unit vectors.
+    """Linear contextual bandit with Gaussian noise; contexts and coefficients are unit vectors.
 
     Args:
         arms: A, the number of arms.

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 class SparseMountainCar(MountainCarEnv):  # type: ignore[misc]  # gymnasium is not type-checked
     """MountainCar-v0 with a sparse reward: 1 at the goal and 0 before, instead of -1 per step.
 
-    The original reward of -1 per step drives exploration, since often visited states get lower values. The sparse reward
-    does not: a random policy hardly ever reaches the goal within the 200 steps of an episode.
+    The original reward of -1 per step drives exploration, since often visited states get lower values. The sparse
+    reward does not: a random policy hardly ever reaches the goal within the 200 steps of an episode.
     """
 
     def __init__(self, render_mode: str | None = None) -> None:

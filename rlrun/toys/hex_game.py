@@ -55,7 +55,7 @@ class HexArrays:
         return empty
 
     def play(self, states: States, actions: Indices) -> States:
-        """Applies one action per position: merges touched groups, and flips boards to the other player's perspective."""
+        """Applies one action per position: merges touched groups, and transposes boards for the other player."""
         rows, cells = np.arange(len(states)), states[:, : self.num_actions].copy()
         touched = np.zeros((len(states), 8), np.int16)
         around = self._neighbours[actions]

@@ -96,14 +96,14 @@ class OnePly:
 class Minimax:
     """Minimax player with alpha-beta pruning; ties between best moves are broken at random.
 
-    The player prefers quick wins and late losses. Games on a board of up to 9 cells are solved to their end, with a memory.
-    Larger ones are searched to a depth, with alpha-beta pruning (Knuth and Moore, 1975, "An analysis of alpha-beta
-    pruning"). Leaves are evaluated by open lines, or by the pieces that a connection lacks.
+    The player prefers quick wins and late losses. Games on a board of up to 9 cells are solved exhaustively, with
+    memoization. Larger games are searched to a fixed depth, with alpha-beta pruning (Knuth and Moore, 1975, "An
+    analysis of alpha-beta pruning"). Leaves are evaluated by open lines, or by the pieces that a connection lacks.
 
     Args:
         seed: Seed of the choice among equally good moves.
-        depth: Search depth in plies (moves of both players); 0 for the game's end on a board of up to 9 cells, and 3 moves
-            on larger ones.
+        depth: Search depth in plies (moves of both players); 0 for exhaustive search on a board of up to 9 cells, and
+            3 plies on larger ones.
 
     Raises:
         ValueError: The depth is negative.

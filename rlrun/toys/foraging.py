@@ -303,7 +303,7 @@ class Foraging(World):
         return had
 
     def _observe(self, dead: NDArray[np.bool_]) -> dict[str, Any]:
-        """Returns all agents' observations, in which agents that died in this step, `dead` [n], are invisible to others."""
+        """Returns all agents' observations; agents that died in this step, `dead` [n], are invisible to others."""
         populations = self._populations.values()
         places = np.concatenate([population.places for population in populations])
         energy = np.concatenate([population.energy / population.rules.most_energy for population in populations])

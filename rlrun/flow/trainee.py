@@ -76,7 +76,7 @@ class Trainee:
         """Returns the current weights for broadcast: the acting parameters, or all parameters if workers learn.
 
         Args:
-            optimizer: Whether learners on the workers continue from the present optimizer state as well.
+            optimizer: Whether learners on the workers also load the current optimizer state.
         """
         learner = self.learner
         learning = None

@@ -183,7 +183,7 @@ class LockstepRecorder:
         ]
 
     def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
-        """Restores `state()` by replaying the present episodes.
+        """Restores `state()` by replaying the current episodes.
 
         Args:
             slots: State of each env slot.

@@ -77,7 +77,7 @@ class Recorder(Protocol):
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
-        """Restores `state()` by replaying the present episodes.
+        """Restores `state()` by replaying the current episodes.
 
         Returns:
             By policy, mask [B] of slots that could not be restored exactly and began a new episode instead.

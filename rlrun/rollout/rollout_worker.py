@@ -152,7 +152,7 @@ class RolloutWorker:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()` by replaying the present episodes.
+        """Restores `state()` by replaying the current episodes.
 
         Args:
             state: State from `state`.

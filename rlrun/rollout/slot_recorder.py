@@ -208,7 +208,7 @@ class SlotRecorder:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
-        """Restores `state()` by replaying the present episodes; see `Recorder.load_state`.
+        """Restores `state()` by replaying the current episodes; see `Recorder.load_state`.
 
         Raises:
             ValueError: It is no state of this number of worlds and slots.

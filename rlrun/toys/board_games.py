@@ -204,7 +204,7 @@ class Hex(BoardGame):
 
 
 def _drawn(board: NDArray[np.int8], colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns a picture of a board [rows, columns] by the colors of its numbers."""
+    """Renders a board [rows, columns] as an RGB image, with a color for each cell value."""
     squares = np.kron(board, np.ones((_PIXELS, _PIXELS), np.int8))
     picture: NDArray[np.uint8] = colors[squares]
     picture[::_PIXELS] = picture[:, ::_PIXELS] = _FRAME

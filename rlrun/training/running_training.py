@@ -44,7 +44,7 @@ class RunningTraining:
         env_slots: Envs, or worlds, of all workers together.
         league: The frozen opponents of a world with seats; None where there are no seats.
         curriculum: The curriculum of env arguments; None for none.
-        results: Makes the result of each iteration.
+        results: Aggregator of each iteration's result.
         acting: Policies that act in this process, by name.
         iteration: Iterations so far.
         time_total_s: Seconds of all iterations.

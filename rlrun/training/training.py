@@ -158,7 +158,7 @@ class Training:
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
     ) -> EvaluationResult:
-        """Evaluates the present weights over a number of episodes; see `Acting.evaluate`."""
+        """Evaluates the current weights over a number of episodes; see `Acting.evaluate`."""
         return self.acting.evaluate(episodes, seed=seed, explore=explore, env=env)
 
     def save(self, path: Path | str) -> Path:
@@ -212,7 +212,7 @@ class Training:
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Returns the content of a checkpoint of the present state.
+        """Captures the current state as checkpoint content.
 
         Args:
             spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.

@@ -1,4 +1,4 @@
-"""Clock of a trainee: its counter of steps, and the scheduled settings that follow it."""
+"""Clock of a trainee: step counters, and the schedules (such as learning rate decay) evaluated at them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ClockUnit = Literal["env_steps", "sgd_steps"]
 
 
 class Clock:
-    """Step counter of a trainee, and settings scheduled by it.
+    """Step counter of a trainee, at which scheduled settings are evaluated.
 
     Args:
         schedules: Schedules by setting; learning rates among them.
@@ -48,7 +48,7 @@ class Clock:
         self._began_at = self._env_steps_began_at = 0
 
     def begin_iteration(self) -> None:
-        """Begins an iteration: counters of the iteration start at 0."""
+        """Resets the per-iteration step counters at the start of an iteration."""
         self._began_at, self._env_steps_began_at = self.steps, self.env_steps
 
     @property
@@ -72,9 +72,9 @@ class Clock:
         return self._counts.env_steps
 
     def value(self, name: str) -> float:
-        """Returns the present value of a scheduled setting."""
+        """Returns the current value of a scheduled setting."""
         return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:
-        """Returns the present values of all scheduled and fixed settings by name."""
+        """Returns the current values of all scheduled and fixed settings by name."""
         return values_at({**self.fixed, **self.schedules}, self.steps)

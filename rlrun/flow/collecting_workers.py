@@ -1,4 +1,4 @@
-"""Interface of the rollout workers in dataflows; see `rlrun.rollout.worker_set.WorkerSet`."""
+"""Protocol of the worker set used by dataflows; see `rlrun.rollout.worker_set.WorkerSet`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class CollectedSteps(Protocol):
-    """Counts of the received fragments; the receiver of a fragment counts it."""
+    """Protocol of the rollout counters, updated by the receiver of each fragment."""
 
     env_steps: int
 
     def count(self, rollout: Rollout) -> None:
-        """Counts a fragment."""
+        """Adds a received fragment to the counters."""
         ...
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
@@ -27,7 +27,7 @@ class CollectedSteps(Protocol):
 
 
 class CollectingWorkers(Protocol):
-    """The rollout workers of a training, wherever they run.
+    """Protocol of a training's set of rollout workers, local or remote.
 
     Attributes:
         num_workers: Remote workers; 0 for the local one alone.
@@ -41,23 +41,23 @@ class CollectingWorkers(Protocol):
 
     @property
     def counts(self) -> CollectedSteps:
-        """Counts of the fragments received so far."""
+        """Counters of the received fragments."""
         ...
 
     def postprocess(self, policy: str, operators: OperatorChain) -> None:
-        """Sets operators that the workers apply to a policy's batches; to be called before the workers start."""
+        """Sets the operators that workers apply to a policy's batches; call before the workers start."""
         ...
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Assigns the remote workers to aggregators; to be called before they start."""
+        """Assigns the remote workers to aggregators; call before the workers start."""
         ...
 
     def keep_states(self) -> None:
-        """Has each fragment hold its worker's state, from which a lost worker is restarted exactly."""
+        """Attaches the worker's state to each fragment, for exact restarts of failed workers."""
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all deliverers, or to one; the same object sent several times is stored once."""
+        """Sends orders (weights, env arguments) to all deliverers or to one; repeated objects are stored once."""
         ...
 
     def request(self, deliverer: int) -> None:

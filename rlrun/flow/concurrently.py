@@ -1,4 +1,4 @@
-"""Concurrent flows in one thread, pulled in weighted turns."""
+"""Weighted round-robin of several flows in one thread."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def concurrently(
     weights: Sequence[int] | None = None,
     output: Flow[Any] | Sequence[Flow[Any]] | None = None,
 ) -> Flow[Any]:
-    """Pulls several flows in turns, each item from one of them.
+    """Joins several flows by weighted round-robin, in one thread.
 
-    A branch in which nothing is ready loses the rest of its turn, so that no branch blocks another. Only a barrier,
-    such as a synchronous source's, is waited for: the order of its turns never depends on the speed of workers.
+    A branch without a ready item loses the rest of its turn, so that no branch blocks another. Only a barrier, such as
+    that of a synchronous source, is waited for. So the order of turns never depends on the speed of workers.
 
     Args:
         flows: The branches, in the order of their turns.
@@ -60,7 +60,7 @@ def concurrently(
 
 
 class Concurrently(Node):
-    """Polls its branches in turns; see `concurrently`."""
+    """Node of a weighted round-robin over branches; see `concurrently`."""
 
     kind = "concurrently"
 
@@ -75,7 +75,7 @@ class Concurrently(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item of an output branch; meanwhile the other branches take their turns as well.
+        """Returns the next item of an output branch, after the turns of other branches.
 
         It returns `Pending` after a round of turns without such an item, so that the caller can poll other branches. An
         output branch may wait for one of those, while a branch next to it always has items.
@@ -115,12 +115,12 @@ class Concurrently(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: the state is the branch whose turn it is."""
+        """Always true: checkpoints hold the position in the round-robin."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the branch whose turn it is, and the items pulled in that turn."""
+        """Returns the current branch of the round-robin, and the number of items pulled in its turn."""
         return {"branch": self._branch, "taken": self._taken}
 
     @override

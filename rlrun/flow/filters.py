@@ -1,4 +1,4 @@
-"""Running moments of a policy's filters, which are broadcast with its weights."""
+"""Running mean and variance of a policy's observation and return filters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Filters:
         self.moments: dict[str, Moments] = {}
 
     def merge(self, deltas: Mapping[str, Moments]) -> None:
-        """Merges new moments of the workers."""
+        """Merges moments newly collected by workers into the running moments."""
         for name, delta in deltas.items():
             self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
 
     def state(self) -> dict[str, Any]:
-        """Returns the moments as a checkpoint keeps them."""
+        """Returns the running moments for checkpoints."""
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

@@ -52,14 +52,14 @@ R = TypeVar("R")
 
 
 class FlowStalled(TrainingFailed):
-    """No branch of a flow can continue, and no request is pending that would change that."""
+    """Deadlock of a flow: every branch is waiting, and no request is pending."""
 
 
 class Operator(ABC):
-    """A callable with settings, printed in a plan as `Name(setting=value)`.
+    """Base class of operators with settings, printed in a plan as `Name(setting=value)`.
 
     Attributes:
-        learns: Whether its time counts as SGD in profiles.
+        learns: Whether the operator's time counts as SGD in profiles.
     """
 
     learns: ClassVar[bool] = False
@@ -69,7 +69,7 @@ class Operator(ABC):
         """Processes one item, and returns the item for the next operator."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns its settings for the printed plan, none by default."""
+        """Returns the operator's settings for the printed plan; none by default."""
         return {}
 
     @property
@@ -78,7 +78,7 @@ class Operator(ABC):
         return ()
 
     def metrics(self) -> dict[str, float]:
-        """Returns its metrics for the result of an iteration, none by default."""
+        """Returns the operator's metrics for an iteration's result; none by default."""
         return {}
 
     @property
@@ -87,20 +87,20 @@ class Operator(ABC):
         return ""
 
     def pending(self) -> Pending | None:
-        """Returns the condition to wait for before the next item is pulled for it; None, the default, for none."""
+        """Returns the backpressure condition to wait for before pulling the next input; None (the default) for none."""
         return None
 
     def close(self) -> None:
-        """Releases its resources, such as processes that it has started; does nothing by default."""
+        """Releases the operator's resources, such as processes; no-op by default."""
         return
 
 
 class StatefulOperator(Operator):
-    """An operator with state between items, which checkpoints hold."""
+    """Base class of operators with checkpointed state between items."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Returns its state: dicts, lists, texts, numbers, None and NumPy arrays."""
+        """Returns the operator's state, as dicts, lists, texts, numbers, None and NumPy arrays."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
@@ -108,10 +108,10 @@ class StatefulOperator(Operator):
 
 
 class WorkerOperator(Operator):
-    """An operator on workers that depends on the worker's index or on the weights of the behavior policy."""
+    """Base class of operators on workers that depend on the worker's index or the behavior policy's weights."""
 
     def for_worker(self, worker: int) -> WorkerOperator:
-        """Returns the operator for one worker, when that is started or restarted; this one by default.
+        """Returns the operator instance for a starting or restarting worker; `self` by default.
 
         Args:
             worker: The worker's index; 0 is the trial's own process.
@@ -123,28 +123,28 @@ class WorkerOperator(Operator):
         return
 
     def set_weights(self, weights: Weights) -> None:
-        """Takes the weights of the worker's behavior policy from its next fragment on."""
+        """Receives new weights of the worker's behavior policy, in effect from the next fragment on."""
         return
 
     @override
     def close(self) -> None:
-        """Releases its resources; called on its worker, and in the trial's process after that."""
+        """Releases the operator's resources; called on the worker, then in the trial's process."""
         return
 
 
 @dataclass(frozen=True)
 class OperatorInfo:
-    """One operator or source in a flow's plan.
+    """Plan entry: one operator, source or join of a flow.
 
     Attributes:
-        path: Its unique path in the plan: its name, after the numbers of the branches that lead to it.
+        path: Unique path in the plan: the operator's name, prefixed by the indices of its branches.
         name: The operator's name.
-        kind: Its kind of node: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
+        kind: Kind of node: source, for_each, combine, filter, zip_with_worker, duplicate, copy,
             followed_by or concurrently.
-        settings: Its settings for the printed plan.
-        stateful: Whether checkpoints hold a state of it.
+        settings: Settings of the operator for the printed plan.
+        stateful: Whether checkpoints hold state of the operator.
         on_workers: Name and settings of a source's operators on the workers.
-        branches: The plans that it joins, for `concurrently` and `followed_by`.
+        branches: Plans of the joined branches, for `concurrently` and `followed_by`.
     """
 
     path: str
@@ -158,13 +158,13 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class OperatorTiming:
-    """Time spent in an operator so far.
+    """Cumulative time profile of one operator.
 
     Attributes:
-        path: Its path in the plan.
-        name: Its name.
-        kind: Its kind of node, as in `OperatorInfo`.
-        seconds: Time in it, without the nodes upstream.
+        path: Path of the operator in the plan.
+        name: Name of the operator.
+        kind: Kind of node, as in `OperatorInfo`.
+        seconds: Time in the operator, without the nodes upstream.
         items: Number of items processed.
         learns: Whether that time counts as SGD.
         spans: (Start, end) of each call since `keep_spans`, on the clock of `time.perf_counter`.
@@ -180,7 +180,7 @@ class OperatorTiming:
 
 
 class Flow(Iterator[T_co]):
-    """A stream of items; pull it with `next`, a loop, or `take`.
+    """Lazy stream of items through operators: an iterator, pulled by `next`, a loop, or `take`.
 
     Args:
         node: The last node; flows begin with sources, such as `PolicyWorkers.rollouts`.
@@ -196,11 +196,11 @@ class Flow(Iterator[T_co]):
         self.waits: list[tuple[float, float]] | None = None
 
     def for_each(self, operator: Callable[[T_co], R]) -> Flow[R]:
-        """Applies an operator to each item."""
+        """Maps an operator over the items."""
         return _flow_through(ForEach(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def combine(self, operator: Callable[[T_co], Iterable[R]]) -> Flow[R]:
-        """Applies an operator that returns none, one or several items for each item."""
+        """Flat map: applies an operator that returns any number of outputs per item."""
         return _flow_through(Combine(self.node, operator, _memory(operator), *operator_label(operator)))
 
     def filter(self, predicate: Callable[[T_co], bool]) -> Flow[T_co]:
@@ -208,7 +208,7 @@ class Flow(Iterator[T_co]):
         return _flow_through(Filter(self.node, predicate, _memory(predicate), *operator_label(predicate)))
 
     def duplicate(self, copies: int, *, lead: int = DUPLICATE_LEAD) -> tuple[Flow[T_co], ...]:
-        """Returns several flows that each deliver every item of this one; the items are the same objects.
+        """Splits the flow (tee): returns several flows that each deliver all items, as shared objects.
 
         Args:
             copies: Number of flows.
@@ -218,7 +218,7 @@ class Flow(Iterator[T_co]):
         return tuple(Flow(Copy(duplicate, index)) for index in range(copies))
 
     def zip_with_worker(self) -> Flow[tuple[int | None, T_co]]:
-        """Pairs each item with the index of the worker that delivered it (None: it comes from no worker)."""
+        """Maps each item to a pair (worker index, item); the index is None for items without a worker."""
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
@@ -236,7 +236,7 @@ class Flow(Iterator[T_co]):
         return Flow(FollowedBy(self.node, other.node))
 
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
-        """Returns this flow with a further operator after its only operator of a kind.
+        """Inserts an operator after the flow's only operator of a class; returns the extended flow.
 
         With it the assembly of a training extends the dataflow of an algorithm.
 
@@ -257,7 +257,7 @@ class Flow(Iterator[T_co]):
 
     @override
     def __next__(self) -> T_co:
-        """Pulls one item, and waits for it if need be.
+        """Pulls the next item; blocks until one is ready.
 
         Raises:
             StopIteration: At the end of a finite stream.
@@ -283,7 +283,7 @@ class Flow(Iterator[T_co]):
         return [item for _, item in zip(range(number), self, strict=False)]
 
     def state(self, *, without: Sequence[Flow[Any]] = ()) -> dict[str, Any]:
-        """Returns the states of all nodes by path, with the items that wait in them.
+        """Returns the state dict of the flow: operator states and queued items of all nodes by path.
 
         Args:
             without: Flows that lead into this one, whose state is kept elsewhere.
@@ -311,11 +311,11 @@ class Flow(Iterator[T_co]):
                 node.load_state(state["operators"][path])
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a run does not resume bit for bit from a state made now."""
+        """Returns the reasons why a run could not resume bit for bit from the current state."""
         return list(dict.fromkeys(node.unsaved for node in self._places() if node.unsaved))
 
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics of all operators, for the result of an iteration."""
+        """Returns the metrics of all operators for an iteration's result."""
         return {
             name: value for node in self._places() if (own := _operator(node)) for name, value in own.metrics().items()
         }
@@ -326,12 +326,12 @@ class Flow(Iterator[T_co]):
         return list(dict.fromkeys(declared))
 
     def close(self) -> None:
-        """Closes all operators, which end actors of a replay, for example; rollout workers are closed elsewhere."""
+        """Closes all operators, such as replay shards; rollout workers are closed by their worker set."""
         for node in self._places():
             (_operator(node) or node).close()
 
     def timings(self) -> list[OperatorTiming]:
-        """Returns the time spent in each operator so far, in the order of the plan."""
+        """Returns the time profile of each operator, in the order of the plan."""
         return [
             OperatorTiming(
                 path,
@@ -346,7 +346,7 @@ class Flow(Iterator[T_co]):
         ]
 
     def keep_spans(self) -> None:
-        """Records from now on when each operator works and when the flow waits, for `timings` and `waits`.
+        """Enables recording of trace spans: start and end of each operator call and of each wait.
 
         Not for long runs: each span takes about 120 bytes.
         """
@@ -382,7 +382,7 @@ class Flow(Iterator[T_co]):
 
 
 def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
-    """Returns an operator's name and settings: a function's own name, an object's class."""
+    """Returns an operator's display name (function or class name) and settings."""
     if isinstance(operator, Operator):
         return type(operator).__name__, operator.settings()
     name: str = getattr(operator, "__name__", type(operator).__name__)
@@ -390,7 +390,7 @@ def operator_label(operator: Callable[..., Any]) -> tuple[str, dict[str, Any]]:
 
 
 def learns(operator: Callable[..., Any]) -> bool:
-    """Whether an operator's time counts as SGD."""
+    """Whether an operator's time counts as SGD in profiles."""
     return isinstance(operator, Operator) and operator.learns
 
 

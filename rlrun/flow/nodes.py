@@ -23,7 +23,7 @@ DUPLICATE_LEAD = 8
 
 
 class Delivered(NamedTuple):
-    """An item, and the index of the worker that last contributed to it (None if no worker did)."""
+    """Poll result with an item, and the index of the item's last contributing worker (None without one)."""
 
     value: Any
     worker: int | None = None
@@ -31,12 +31,12 @@ class Delivered(NamedTuple):
 
 @dataclass(frozen=True)
 class Pending:
-    """No item is ready.
+    """Poll result without a ready item: the conditions to wait for before the next poll.
 
     Attributes:
         references: Ray references to wait for, of which one is enough.
         deadline: Latest time of the next poll, on the clock of `time.monotonic`.
-        barrier: Whether the whole flow has to wait for it, although other branches could continue.
+        barrier: Whether the whole flow has to wait for these conditions, even if other branches could continue.
         reasons: Missing conditions, for the message if the flow can never continue.
         went_on: Whether another branch processed items meanwhile, so that the next poll needs no wait.
     """
@@ -48,7 +48,7 @@ class Pending:
     went_on: bool = False
 
     def joined(self, other: Pending) -> Pending:
-        """Returns the union of the conditions of two branches."""
+        """Merges the wait conditions of two branches."""
         return Pending(
             self.references + other.references,
             min(self.deadline, other.deadline),
@@ -59,7 +59,7 @@ class Pending:
 
 
 class Ended:
-    """The stream has no more items."""
+    """Poll result at the end of a finite stream."""
 
 
 ENDED = Ended()
@@ -67,7 +67,7 @@ Polled = Delivered | Pending | Ended
 
 
 class Memory(Protocol):
-    """Interface of an operator's state in checkpoints."""
+    """Protocol of checkpointable operator state."""
 
     @property
     def unsaved(self) -> str:
@@ -75,7 +75,7 @@ class Memory(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Returns the state."""
+        """Returns the operator's state for checkpoints."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -84,17 +84,17 @@ class Memory(Protocol):
 
 
 class Node(ABC):
-    """A node of a flow: a source, an operator, or a join of several flows.
+    """Node of the dataflow graph: a source, an operator, or a join of several flows.
 
     Attributes:
         kind: Kind of the node, for the printed plan.
-        name: Name of its operator.
+        name: Name of the node's operator.
         settings: The operator's settings, for the printed plan.
-        inputs: The nodes from which it pulls items.
-        seconds: Time spent in it, without the nodes upstream.
+        inputs: Upstream nodes, from which items are pulled.
+        seconds: Time spent in this node, without the nodes upstream.
         items: Number of items processed.
-        learns: Whether its time counts as SGD.
-        spans: (Start, end) of its calls, on the clock of `time.perf_counter`; None if they are not recorded.
+        learns: Whether the node's time counts as SGD.
+        spans: (Start, end) of the operator's calls, on the clock of `time.perf_counter`; None if they are not recorded.
         on_workers: Name and settings of a source's operators on the workers.
     """
 
@@ -111,11 +111,11 @@ class Node(ABC):
         self.spans: list[tuple[float, float]] | None = None
 
     def pull_from(self, node: Node, *, instead_of: Node) -> None:
-        """Replaces an input by another node, if it is one of its inputs."""
+        """Replaces the input `instead_of` by another node; no effect if `instead_of` is not an input."""
         self.inputs = tuple(node if own is instead_of else own for own in self.inputs)
 
     def spend(self, began: float) -> None:
-        """Adds the time since `began` to the seconds of this node."""
+        """Adds the time elapsed since `began` to this node's profile."""
         ended = time.perf_counter()
         self.seconds += ended - began
         if self.spans is not None:
@@ -123,15 +123,15 @@ class Node(ABC):
 
     @abstractmethod
     def poll(self) -> Polled:
-        """Returns the next item, if there is one without waiting."""
+        """Returns the next item, or the conditions to wait for; never blocks."""
 
     @property
     def stateful(self) -> bool:
-        """Whether checkpoints hold a state of this node."""
+        """Whether this node has state to save in checkpoints."""
         return False
 
     def state(self) -> dict[str, Any]:
-        """Returns its state for checkpoints."""
+        """Returns the node's state for checkpoints."""
         return {}
 
     @property
@@ -144,22 +144,22 @@ class Node(ABC):
         return
 
     def close(self) -> None:
-        """Releases its resources; does nothing by default."""
+        """Releases the node's resources, such as processes; no-op by default."""
         return
 
 
 class Source(Node):
-    """A node without inputs, whose subclasses define `next_item`."""
+    """Node without inputs; subclasses define `next_item`."""
 
     kind = "source"
 
     @abstractmethod
     def next_item(self) -> Polled:
-        """Returns the next item, if there is one without waiting."""
+        """Returns the next item, or the conditions to wait for; never blocks."""
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item, and takes the time."""
+        """Returns the result of `next_item`, and records the elapsed time."""
         began = time.perf_counter()
         try:
             polled = self.next_item()
@@ -170,12 +170,12 @@ class Source(Node):
 
 
 class OperatorNode(Node):
-    """A node that calls an operator on each item.
+    """Node that applies an operator to each item.
 
     Attributes:
         operator: The operator.
-        memory: Its state in checkpoints, None if it has none.
-        apply: The function that is called with each item.
+        memory: The operator's checkpointable state; None for a stateless operator.
+        apply: Function applied to each item.
         pending: Returns the condition to wait for before an item is pulled; None if there is never one.
     """
 
@@ -215,13 +215,13 @@ class OperatorNode(Node):
             self.memory.load_state(state["operator"])
 
     def pull(self) -> Polled:
-        """Returns the next item for the operator, or the condition to wait for."""
+        """Polls the upstream node for the operator's next input, unless the operator itself is waiting."""
         if self.pending is not None and (pending := self.pending()) is not None:
             return pending
         return self.inputs[0].poll()
 
     def call(self, item: Any) -> Any:
-        """Calls the operator, measures its time, and adds its name to exceptions."""
+        """Applies the operator to an item, with timing, and the operator's name added to exceptions."""
         began = time.perf_counter()
         try:
             return self.apply(item)
@@ -236,7 +236,7 @@ class OperatorNode(Node):
 
 
 class ForEach(OperatorNode):
-    """Maps each item to an item."""
+    """Map: applies an operator that returns one output per item."""
 
     kind = "for_each"
 
@@ -247,7 +247,7 @@ class ForEach(OperatorNode):
 
 
 class Filter(OperatorNode):
-    """Keeps items for which a predicate holds."""
+    """Filter: passes the items for which a predicate holds."""
 
     kind = "filter"
 
@@ -261,7 +261,7 @@ class Filter(OperatorNode):
 
 
 class Combine(OperatorNode):
-    """Maps each item to several or none; those that are not pulled yet are part of its state."""
+    """Flat map: applies an operator with any number of outputs per item; checkpoints hold the queued outputs."""
 
     kind = "combine"
 
@@ -279,7 +279,7 @@ class Combine(OperatorNode):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item of the operator's outputs."""
+        """Returns the next queued output of the operator, after applying it to further items if necessary."""
         while not self._ready:
             polled = self.pull()
             if not isinstance(polled, Delivered):
@@ -305,7 +305,7 @@ class Combine(OperatorNode):
 
 
 class ZipWithWorker(Node):
-    """Pairs each item with the index of the worker that delivered it."""
+    """Maps each item to a pair (worker index, item)."""
 
     kind = "zip_with_worker"
 
@@ -314,7 +314,7 @@ class ZipWithWorker(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item with its worker's index."""
+        """Returns the next pair of worker index and item."""
         polled = self.inputs[0].poll()
         if not isinstance(polled, Delivered):
             return polled
@@ -323,7 +323,7 @@ class ZipWithWorker(Node):
 
 
 class FollowedBy(Node):
-    """Delivers each item after another stream has processed everything that is ready."""
+    """Ordered join: delivers each item after another stream has processed all of its ready items."""
 
     kind = "followed_by"
 
@@ -332,7 +332,7 @@ class FollowedBy(Node):
 
     @override
     def poll(self) -> Polled:
-        """Returns the next item, after the other stream has processed everything that is ready."""
+        """Returns the next item of the first input, after the other input's ready items have been processed."""
         polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
@@ -346,7 +346,7 @@ class FollowedBy(Node):
 
 
 class Duplicate(Node):
-    """Queues of a duplicated stream: for each copy the items that it has not pulled yet."""
+    """Tee: one queue of pending items for each copy of a duplicated stream."""
 
     kind = "duplicate"
 
@@ -358,7 +358,7 @@ class Duplicate(Node):
 
     @override
     def poll(self) -> Polled:
-        """Raises: only its copies are polled."""
+        """Raises AssertionError: a duplicate is polled through its copies only."""
         raise AssertionError("a duplicate is pulled through its copies")
 
     def poll_copy(self, copy: int) -> Polled:
@@ -384,7 +384,7 @@ class Duplicate(Node):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the items that wait: each copy's are the last ones of the longest queue."""
+        """Returns the longest queue of pending items, and the queue length of each copy (queues are suffixes)."""
         longest = max(self._waiting, key=lambda waiting: len(waiting))
         return {"items": saved_items(longest), "lengths": [len(waiting) for waiting in self._waiting]}
 
@@ -395,7 +395,7 @@ class Duplicate(Node):
 
 
 class Copy(Node):
-    """One copy of a duplicated stream."""
+    """One output of a duplicated stream (tee)."""
 
     kind = "copy"
 
@@ -410,7 +410,7 @@ class Copy(Node):
 
 
 def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
-    """Converts items that wait in a flow to plain data for checkpoints.
+    """Serializes queued items of a flow to plain data for checkpoints.
 
     Items are batches, or data that a checkpoint can hold as it is; the checkpoint refuses others with their path.
     """
@@ -426,7 +426,7 @@ def saved_items(items: Iterable[Delivered]) -> list[dict[str, Any]]:
 
 
 def loaded_items(data: Iterable[Mapping[str, Any]]) -> list[Delivered]:
-    """Restores items from the data of `saved_items`."""
+    """Deserializes queued items; the inverse of `saved_items`."""
     return [
         Delivered(
             SampleBatch(saved["item"]) if saved["batch"] else _with_batches(saved["item"], saved.get("batches", ())),
@@ -440,7 +440,7 @@ _Path = tuple[int | str, ...]
 
 
 def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
-    """Yields the paths of batches within tuples, lists and dicts: a checkpoint holds each as a plain dict."""
+    """Yields the paths of all batches nested in tuples, lists and dicts, which checkpoints store as plain dicts."""
     if isinstance(value, SampleBatch):
         if path:
             yield path
@@ -450,7 +450,7 @@ def _batches_inside(value: Any, path: _Path = ()) -> Iterator[_Path]:
 
 
 def _with_batches(value: Any, batches: Collection[_Path], path: _Path = ()) -> Any:
-    """Returns an item with the dicts at the given paths as batches; checkpoints of older versions have no paths."""
+    """Converts the nested dicts at the given paths back to batches; older checkpoints have no such paths."""
     if path in batches:
         return SampleBatch(value)
     if not batches or not isinstance(value, dict | list | tuple):

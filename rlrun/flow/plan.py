@@ -1,4 +1,4 @@
-"""Printed plans of flows, as text and as Mermaid flowcharts."""
+"""Rendering of a flow's plan as text or as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class _Flowchart:
         return last
 
     def _add_step(self, info: OperatorInfo, arrows: Mapping[str, str]) -> str:
-        """Adds an operator, after a source's operators on the workers; returns its node."""
+        """Adds an operator (for a source, first its operators on the workers); returns the flowchart node."""
         if info.on_workers:
             self.lines.append(f'subgraph workers_n{self._nodes + len(info.on_workers)}["on each worker"]')
             for operator in info.on_workers:

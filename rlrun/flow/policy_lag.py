@@ -1,4 +1,4 @@
-"""Policy lag: versions between the learner's weights and those that collected a batch."""
+"""Policy lag: number of weight versions between the learner and the behavior policy that collected a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class PolicyLag:
-    """Mean and maximum policy lag over all steps learned from."""
+    """Running mean and maximum of the policy lag over training steps."""
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -18,7 +18,7 @@ class PolicyLag:
         self._max = 0
 
     def add(self, version: int, versions: NDArray[Any]) -> None:
-        """Adds the lags of a batch's steps.
+        """Adds the policy lag of each step of a batch.
 
         Args:
             version: Version of the learner's weights, before it learns from the batch.
@@ -30,7 +30,7 @@ class PolicyLag:
         self._max = max(self._max, int(lags.max(initial=0)))
 
     def take(self) -> Mapping[str, float | None]:
-        """Returns mean and maximum since the last call, None if there was no step, and resets them."""
+        """Returns and resets the mean and maximum policy lag since the last call; None without steps."""
         taken = {
             "policy_lag_mean": self._sum / self._steps if self._steps else None,
             "policy_lag_max": self._max if self._steps else None,

@@ -1,4 +1,4 @@
-"""The rollout workers of one trainee: a dataflow's only access to its workers."""
+"""Worker access of a trainee's dataflow: rollouts, weight broadcasts and filter statistics."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rlrun.policy.weights import Weights
 
 Delivery = Literal["batches", "references"]
-"""Whether all fragments are sent to this process, or large ones as references to the machine that collected them."""
+"""Fragment transport: by value, or large fragments as references into the worker's object store."""
 
 
 class PolicyWorkers:
-    """A view of the worker set on one trainee's policies.
+    """View of the worker set, restricted to one trainee's policies.
 
     Args:
         workers: The worker set.
@@ -61,7 +61,7 @@ class PolicyWorkers:
         aggregators: int = 0,
         batch_size: int = 0,
     ) -> Flow[Any]:
-        """Stream of the policy's fragments [T, B] of all workers, with the version of the behavior weights in each.
+        """Flow of the policy's fragments [T, B] from all workers, with their `weights_version`.
 
         With `sync`, one fragment is requested of every worker, and all are delivered in the order of the workers once
         the last one is ready. The next round is requested when it is pulled, after downstream operators such as a
@@ -111,7 +111,7 @@ class PolicyWorkers:
     def joint_rollouts(
         self, others: Sequence[PolicyWorkers], on_worker: Sequence[Sequence[Callable[[Any], Any]]], mode: RolloutMode
     ) -> Flow[dict[str, Any]]:
-        """Stream of the fragments of several policies of one world, in a dict by policy.
+        """Flow of multi-agent fragments: dicts of batches [T, B] by policy.
 
         Args:
             others: The views of the other policies on the same workers.

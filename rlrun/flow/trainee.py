@@ -1,4 +1,4 @@
-"""Trainee: a policy in training, on which the operators of a dataflow work."""
+"""Trainee: a policy in training, with its learner, workers, filters and clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trainee:
-    """A policy in training: its learner, the workers that collect for it, its statistics and its clock.
+    """Policy in training: learner, rollout workers, filter statistics and step clock.
 
     `learner`, `policy` and `spaces` are made when they are first read. So that a dataflow can be printed without them,
     operators read them when they are pulled.
@@ -64,7 +64,7 @@ class Trainee:
 
     @property
     def policy(self) -> Policy:
-        """The policy that the learner learns."""
+        """The policy trained by the learner."""
         return self.learner.policy
 
     @property
@@ -73,10 +73,10 @@ class Trainee:
         return self.get_spaces()
 
     def weights(self, *, optimizer: bool = False) -> Weights:
-        """Returns the present weights for the workers: acting ones, and all parameters if workers learn.
+        """Returns the current weights for broadcast: the acting parameters, or all parameters if workers learn.
 
         Args:
-            optimizer: Whether learners on the workers continue from the present optimizer state as well.
+            optimizer: Whether learners on the workers also load the current optimizer state.
         """
         learner = self.learner
         learning = None

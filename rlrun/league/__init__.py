@@ -1,1 +1,1 @@
-"""Leagues: frozen opponents in the seats of a world, who plays whom, and ratings."""
+"""League training (self-play): opponent pool, matchmaking, ratings, and seats of frozen opponents."""

@@ -1,4 +1,4 @@
-"""A frozen policy of another run, as an opponent."""
+"""Frozen policy of another run, for use as an opponent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rlrun.policy.weights import Weights
 
 @dataclass(frozen=True)
 class FrozenPolicy:
-    """A frozen policy of another run, as an opponent of which a league has a copy.
+    """Frozen policy of another run, for use as an opponent in a league.
 
     Attributes:
-        make: Creates its acting side, without weights.
-        weights: Its weights, with its saved observation filter.
-        copied: Plain data from which it can be created again.
+        make: Factory of the behavior policy, with weights not yet loaded.
+        weights: Weights and saved observation filter.
+        copied: Serialized copy of the frozen policy, for checkpoints of the league's run.
     """
 
     make: Callable[[], BehaviorPolicy]

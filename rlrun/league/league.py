@@ -1,4 +1,4 @@
-"""A league: a growing pool of past selves, games that rate it, and the lineups of its seats."""
+"""League: opponent pool of past selves, rating games, and matchmaking for the seats."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ LEAGUE_METRICS = (
 
 
 class League:
-    """A league: adds snapshots to the pool, rates them by games, and decides who plays in which seat.
+    """League of trained policies: adds snapshots to the pool, rates them by games, and sets the seats' lineups.
 
     Args:
         settings: Settings of the pool and its ratings.
         seats: Settings of each seat by name.
         trainees: The trainees by policy.
-        make_seats: Factories of the acting sides, without a lineup, by seat.
+        make_seats: Factories of the seats' behavior policies, without a lineup, by seat.
         matches: Plays the rating games.
         saved: Opponents from checkpoints, by the path in the seats' settings.
         seed: Seed of the rating games.
@@ -80,11 +80,11 @@ class League:
                 self.pool.add(policy, trainee.weights())
 
     def clear(self) -> None:
-        """Removes all members and games, since learning continues from other weights."""
+        """Clears the pool and the payoffs, before training continues from other weights."""
         self.pool, self._payoffs = Pool(self._settings.pool), Payoffs()
 
     def advance(self, iteration: int) -> None:
-        """Adds snapshots after an iteration, if they are due, and rates them by games against all others."""
+        """Adds due snapshots to the pool after an iteration, and plays rating games against all other members."""
         if iteration % self._settings.snapshot_every:
             return
         new = [self.pool.add(policy, trainee.weights()) for policy, trainee in self._trainees.items()]
@@ -116,11 +116,11 @@ class League:
         return behavior
 
     def _saved_members(self) -> dict[str, Member]:
-        """The opponents from checkpoints, by path."""
+        """Returns the opponents from checkpoints by path."""
         return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
-        """The lineups of all seats from now on, as weights to broadcast."""
+        """Returns the current lineups of all seats, as weights for broadcast."""
         present = {policy: self._present(policy) for policy in self._trainees}
         saved = self._saved_members()
         return {
@@ -139,25 +139,25 @@ class League:
         }
 
     def acting(self) -> dict[str, SeatBehavior]:
-        """Acting sides of all seats with the present lineups, for use outside of the rollout workers."""
+        """Creates the behavior policies of all seats with current lineups, for inference in this process."""
         seats = {seat: make() for seat, make in self._make_seats.items()}
         for seat, weights in self.lineups().items():
             seats[seat].load(weights)
         return seats
 
     def _present(self, policy: str) -> Member:
-        """A policy with its present weights; the version is part of the name, as older weights may still play."""
+        """Returns a policy with its current weights as an opponent, whose name includes the weights' version."""
         weights = self._trainees[policy].weights()
         return Member(f"{policy}@{weights.version}", policy, weights)
 
     def _win_rates(self, seat: SeatSettings) -> dict[str, float]:
-        """Win rates, against the past selves of a seat, of the newest snapshot of the policy that learns there."""
+        """Returns the win rates of the learning policy's newest snapshot against the seat's past selves."""
         newest = self.pool.newest(seat.plays_against).name
         found = {member.name: self._payoffs.between(newest, member.name) for member in self.pool.of(seat.selves)}
         return {name: outcomes.win_rate for name, outcomes in found.items() if outcomes is not None}
 
     def metrics(self) -> dict[str, Any]:
-        """Metrics of an iteration's result; None for those without games."""
+        """Returns the league's metrics for an iteration's result; None before any games."""
         ratings = self._ratings()
         newest = {policy: self.pool.newest(policy).name for policy in self._trainees}
         return {
@@ -175,7 +175,7 @@ class League:
         return self._payoffs.elo(self.pool.members[0].name)
 
     def state(self) -> dict[str, Any]:
-        """Pool and pay-offs, for a checkpoint; ratings are only for readers of the file."""
+        """Returns pool and payoffs for checkpoints; the ratings are informative only."""
         return {
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),
@@ -198,5 +198,5 @@ class League:
 
 
 def _player(opponent: Member) -> str:
-    """The name by which `Matches` knows an opponent: its policy, or its script."""
+    """Returns an opponent's player name in `Matches`: its policy, or its script."""
     return opponent.policy or opponent.name

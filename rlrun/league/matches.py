@@ -1,4 +1,4 @@
-"""Matches between the two sides of a world, for pay-offs."""
+"""Head-to-head matches between the two sides of a world, for the payoff matrix and ratings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rlrun.worlds.mapping import PolicyMapping
 FIRST, SECOND = "first", "second"
 
 SIDES = (FIRST, SECOND)
-"""The sides of a world; the first possible agent is of the first one."""
+"""Names of a world's sides; the first possible agent belongs to the first side."""
 
 
 class Matches:
-    """Plays games between the two sides of a world.
+    """Runner of head-to-head games between the two sides of a world.
 
     The sides are the two groups of agents that the mapping separates: hunters and prey, or the agents of the learning
     policy and those of its seat. If one policy acts for all agents, they are the first and second half of the possible
@@ -38,7 +38,7 @@ class Matches:
         spaces: Spaces of the agents of each side.
 
     Raises:
-        UsageError: Its possible agents do not form two sides.
+        UsageError: The world's possible agents do not form two sides.
     """
 
     def __init__(self, world: EnvConfig, mapping: PolicyMapping, seats: Mapping[str, SeatSettings]) -> None:
@@ -52,13 +52,13 @@ class Matches:
         self.spaces = spaces_of_policies(world, self._seated(FIRST))
 
     def sides_of(self, player: str) -> tuple[str, ...]:
-        """The sides that a policy, or another opponent in a seat, can play; both for an unknown one."""
+        """Returns the playable sides of a policy or seat opponent; both sides for an unknown name."""
         return self._played_by.get(player, SIDES)
 
     def sides_against(self, player: str, other: str) -> tuple[str, ...]:
-        """The sides on which a player can meet another one, which then plays the other side.
+        """Returns the sides on which a player can face another player on the opposite side.
 
-        Players that can only play the same side, such as two hunters, never meet.
+        Two players of one side only, such as two hunters, have no common games.
         """
         return tuple(side for side in self.sides_of(player) if other_side(side) in self.sides_of(other))
 
@@ -104,7 +104,7 @@ class Matches:
         return found
 
     def _seated(self, side: str) -> PolicyMapping:
-        """Mapping of the agents of a side to `first`, and of those of the other side to `second`."""
+        """Agent-to-player mapping: agents of the given side to `first`, the others to `second`."""
         mine, others = self._agents_of(side), self._agents_of(other_side(side))
         return PolicyMapping(SIDES, {**dict.fromkeys(mine, FIRST), **dict.fromkeys(others, SECOND)})
 
@@ -112,7 +112,7 @@ class Matches:
         return self._agents[SIDES.index(side)]
 
     def _points(self, returns: list[float], games: int, agents: Sequence[str]) -> NDArray[np.float64]:
-        """Return of a side in each game, the sum over its agents."""
+        """Return of one side in each game: sum over the side's agents."""
         if len(returns) != games * len(agents):
             raise UsageError(
                 f"env {self._world.id}: {len(returns)} episodes of agents in {games} games: every agent has to live "
@@ -130,7 +130,7 @@ def other_side(side: str) -> str:
 def _two_sides(
     world: EnvConfig, agents: tuple[str, ...], seatings: Sequence[Mapping[str, list[str]]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The agents of both sides.
+    """Partitions the world's possible agents into two sides.
 
     Raises:
         UsageError: The mapping separates other than two groups, or half of an odd number of agents would be a side.
@@ -152,7 +152,7 @@ def _played_by(
     seatings: Sequence[Mapping[str, list[str]]],
     seats: Mapping[str, SeatSettings],
 ) -> dict[str, tuple[str, ...]]:
-    """The sides that each policy, and each opponent in a seat, can play."""
+    """Returns the playable sides of each policy and seat opponent."""
     found: dict[str, set[str]] = {}
     for seating in seatings:
         for name, own in seating.items():

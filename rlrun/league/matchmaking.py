@@ -1,4 +1,4 @@
-"""Matchmaking: the probabilities of the opponents in a seat."""
+"""Matchmaking: opponent sampling probabilities in a seat (uniform or prioritized fictitious self-play)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlrun.league.league_settings import SeatSettings
 from rlrun.policy.weights import Lineup, Member
 
 UNKNOWN = 0.5
-"""Win rate against an opponent without games."""
+"""Default win rate against an opponent without games."""
 
 
 def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
@@ -21,8 +21,8 @@ def prioritized_weights(win_rates: NDArray[np.float64], exponent: float) -> NDAr
     multi-agent reinforcement learning", Methods, f_hard; uniform if all are always beaten.
 
     Args:
-        win_rates: w, the learner's win rate against each, [M].
-        exponent: p.
+        win_rates: w, win rate of the learning policy against each opponent, [M].
+        exponent: Exponent p of the prioritization.
 
     Examples:
         >>> import numpy as np
@@ -41,7 +41,7 @@ def lineup(
     win_rates: Mapping[str, float],
     saved: Mapping[str, Member],
 ) -> Lineup:
-    """The possible opponents in a seat, with their probabilities.
+    """Builds a seat's lineup: possible opponents with sampling probabilities.
 
     Args:
         settings: Settings of the seat.

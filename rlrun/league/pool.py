@@ -1,4 +1,4 @@
-"""The pool of a league: past selves of the trained policies."""
+"""Opponent pool of a league: snapshots (past selves) of the trained policies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlrun.policy.weights import Member, Weights
 
 
 class Pool:
-    """Past selves of each policy, up to a limit: beyond it the oldest is removed, but never the first.
+    """Opponent pool with a limited number of past selves per policy; the oldest is evicted, but never the first.
 
     Args:
         limit: Maximum number of past selves of a policy.
@@ -45,15 +45,15 @@ class Pool:
         return member
 
     def of(self, policies: Sequence[str]) -> list[Member]:
-        """The past selves of some policies."""
+        """Returns the past selves of the given policies."""
         return [member for member in self.members if member.policy in policies]
 
     def newest(self, policy: str) -> Member:
-        """The newest past self of a policy, which must have one."""
+        """Returns a policy's newest past self; at least one must exist."""
         return self.of([policy])[-1]
 
     def state(self) -> dict[str, Any]:
-        """The members with their weights, for a checkpoint."""
+        """Returns the pool's members with their weights, for checkpoints."""
         return {
             "added": dict(self._added),
             "members": [

@@ -1,4 +1,4 @@
-"""Pay-offs between the members of a league, and their Elo ratings."""
+"""Payoff matrix between league members, and Elo ratings by a Bradley-Terry fit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEPS, _TOLERANCE = 100, 1e-10
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Outcomes of games of one side against another.
+    """Win, draw and loss counts of one player against another.
 
     Attributes:
         wins: Games won.
@@ -53,7 +53,7 @@ class Outcomes:
         return (self.wins + 0.5 * self.draws) / self.games
 
     def swapped(self) -> Outcomes:
-        """The outcomes for the other side."""
+        """Outcomes from the opponent's perspective."""
         return Outcomes(self.losses, self.draws, self.wins)
 
     def __add__(self, other: Outcomes) -> Outcomes:
@@ -61,12 +61,12 @@ class Outcomes:
 
 
 def total(outcomes: Iterable[Outcomes]) -> Outcomes:
-    """The sum of several outcomes."""
+    """Sums several outcomes."""
     return sum(outcomes, Outcomes(0, 0, 0))
 
 
 class Payoffs:
-    """The latest outcomes between any two members, by their names.
+    """Payoff matrix: latest outcomes between pairs of members, by name.
 
     Attributes:
         names: Members with games, in the order of their first games.
@@ -77,24 +77,24 @@ class Payoffs:
         self.names: list[str] = []
 
     def record(self, first: str, second: str, outcomes: Outcomes) -> None:
-        """Records the games of one member against another, from the first one's side."""
+        """Records the outcomes of one member against another, from the first member's perspective."""
         self.names += [name for name in (first, second) if name not in self.names]
         self._outcomes[first, second] = outcomes
         self._outcomes[second, first] = outcomes.swapped()
 
     def between(self, first: str, second: str) -> Outcomes | None:
-        """The outcomes of one member against another; None if they have not played."""
+        """Returns the outcomes of one member against another; None without games."""
         return self._outcomes.get((first, second))
 
     def keep(self, names: Sequence[str]) -> None:
-        """Removes the games of all other members."""
+        """Removes the outcomes of all members other than the given ones."""
         self.names = [name for name in self.names if name in names]
         self._outcomes = {
             pair: own for pair, own in self._outcomes.items() if pair[0] in self.names and pair[1] in self.names
         }
 
     def elo(self, anchor: str) -> dict[str, float]:
-        """Elo ratings of all members by a Bradley-Terry fit; that of the anchor is 0."""
+        """Elo ratings of all members by a Bradley-Terry fit, relative to the anchor (rating 0)."""
         points = np.zeros((len(self.names), len(self.names)))
         for (first, second), own in self._outcomes.items():
             points[self.names.index(first), self.names.index(second)] = own.wins + 0.5 * own.draws
@@ -103,7 +103,7 @@ class Payoffs:
         return {name: float(rating - zero) for name, rating in zip(self.names, ratings, strict=True)}
 
     def state(self) -> list[Any]:
-        """The games as plain data."""
+        """Serializes the outcomes to plain data."""
         order = {name: number for number, name in enumerate(self.names)}
         return [
             [first, second, own.wins, own.draws, own.losses]
@@ -167,7 +167,7 @@ def wilson_interval(part: float, number: int) -> tuple[float, float]:
 
 
 def table(payoffs: Payoffs, ratings: Mapping[str, float]) -> dict[str, Any]:
-    """Ratings and pay-offs as plain data, the best member first."""
+    """Serializes ratings and payoffs to plain data, ordered by descending rating."""
     names = sorted(ratings, key=lambda name: -ratings[name])
     return {
         "ratings": {name: ratings[name] for name in names},

@@ -1,4 +1,4 @@
-"""Weights as plain data, for checkpoints."""
+"""Serialization of policy weights to plain data for checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlrun.policy.weights import Weights
 
 
 def saved_weights(weights: Weights) -> dict[str, Any]:
-    """Plain data of weights."""
+    """Serializes weights to plain data."""
     return {
         "version": weights.version,
         "acting": weights.acting,
@@ -24,7 +24,7 @@ def saved_weights(weights: Weights) -> dict[str, Any]:
 
 
 def loaded_weights(data: Mapping[str, Any]) -> Weights:
-    """Restores weights from `saved_weights()`.
+    """Deserializes weights; the inverse of `saved_weights()`.
 
     Raises:
         ValueError: The data is not valid.

@@ -24,12 +24,12 @@ BUILT_IN = {
     "one_ply": "rlrun.toys.board_players:OnePly",
     "random": "rlrun.toys.scripted_players:RandomLegal",
 }
-"""Import paths of rlrun's own opponents by name."""
+"""Import paths of the built-in scripted opponents by name."""
 
 _WRITTEN = re.compile(r"(?P<name>[^()]+)(\((?P<settings>.*)\))?", re.DOTALL)
 
 SEEDS = 2**24
-"""Number of distinct seeds from a number of the fragment's noise, which is a 32-bit float."""
+"""Number of distinct seeds derivable from a noise entry, which is a 32-bit float."""
 
 
 class ScriptedOpponent:
@@ -43,7 +43,7 @@ class ScriptedOpponent:
             its seed, as in `minimax(depth=5)`.
 
     Raises:
-        UsageError: It does not exist, cannot be called, or refuses its settings.
+        UsageError: The object does not exist, is not callable, or rejects its settings.
     """
 
     def __init__(self, path: str) -> None:
@@ -67,8 +67,8 @@ class ScriptedOpponent:
             slots: The slots that act.
 
         Raises:
-            TrainingFailed: It raises an exception, or returns no numbers.
-            UsageError: It is one of rlrun's own, and for other worlds.
+            TrainingFailed: The opponent raises an exception, or returns no numbers.
+            UsageError: A built-in opponent does not support this world.
         """
         seen = [map_tree(lambda leaf, slot=slot: leaf[slot], observations) for slot in slots]
         seeds = (noise[slots] * SEEDS).astype(np.int64).tolist()
@@ -85,13 +85,13 @@ class ScriptedOpponent:
 
 
 class ScriptedPlayer:
-    """A scripted opponent with the interface of policies in evaluations.
+    """Adapter of a scripted opponent to the evaluation protocol of policies.
 
     Args:
         path: The opponent, see `ScriptedOpponent`.
-        dtype: Type of an action in the world's action space.
-        shape: Its shape.
-        seed: Seed of its random draws.
+        dtype: Data type of an action in the world's action space.
+        shape: Shape of an action.
+        seed: Seed of the opponent's random choices.
     """
 
     def __init__(self, path: str, dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> None:
@@ -100,15 +100,15 @@ class ScriptedPlayer:
         self._draws = np.random.Generator(np.random.Philox(seed))
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
-        """Does nothing: it has no memory."""
+        """No-op: scripted opponents have no memory."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Does nothing: it uses no rewards."""
+        """No-op: scripted opponents do not observe rewards."""
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> NDArray[Any]:
-        """Actions for the world, [B, ...]; zeros in slots that do not act. The generator is not used."""
+        """Actions for the world, [B, ...], with zeros in inactive slots; the generator is ignored."""
         number = len(leaves(observations)[0])
         slots = list(range(number)) if acts is None else acts.nonzero()[0].tolist()
         actions = np.zeros((number, *self._shape), self._dtype)
@@ -118,7 +118,7 @@ class ScriptedPlayer:
 
 
 def names_script(text: str) -> bool:
-    """Whether a text is a scripted opponent, with or without settings, and not a file.
+    """Whether a text names a scripted opponent (with optional settings) rather than a checkpoint path.
 
     Examples:
         >>> names_script("minimax(depth=5)"), names_script("my_lab.players:Greedy"), names_script("runs/old")
@@ -129,7 +129,7 @@ def names_script(text: str) -> bool:
 
 
 def _read(path: str) -> tuple[str, dict[str, Any]]:
-    """Splits a scripted opponent into its name and settings.
+    """Parses a scripted opponent's text into name and settings.
 
     Raises:
         UsageError: The name is unknown, or the settings are not numbers and texts by name.
@@ -151,7 +151,7 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
 
 
 def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) -> None:
-    """Refuses settings that a class does not know or does not want.
+    """Validates settings against the signature of the opponent's class.
 
     Raises:
         UsageError: A setting is not valid.
@@ -170,9 +170,9 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
 
 
 def undecided(observations: Any, acts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether slots have an action to choose, [B].
+    """Mask [B] of slots that require an action: acting, and with a legal action.
 
-    If an action mask allows none, the observation is an episode's final one.
+    An action mask without legal actions marks an episode's final observation.
     """
     if isinstance(observations, dict) and ACTION_MASK in observations:
         allowed: NDArray[np.bool_] = observations[ACTION_MASK].any(axis=-1)

@@ -1,4 +1,4 @@
-"""The acting side of a seat: frozen opponents, one in each slot for the length of an episode."""
+"""Behavior policy of a league seat: one frozen opponent per slot and episode."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 CHOICE, SCRIPT, OWN = 0, 1, 2
-"""Offsets in a step's noise: the number that draws the opponent, a script's seed, and the first policy's noise."""
+"""Offsets in a step's noise vector: opponent choice, scripts' seed, and start of the policies' noise."""
 
 
 class SeatBehavior:
-    """Acts in a seat's slots with the opponents of its lineup.
+    """Behavior policy of a seat: samples frozen opponents from the lineup, one per slot and episode.
 
     When an agent's episode begins in a slot, an opponent is drawn there by the lineup's probabilities. It stays until
     the episode ends, with unchanged weights, even if the pool changes. It is drawn by a number of the fragment's noise,
@@ -34,7 +34,7 @@ class SeatBehavior:
     Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
     Args:
-        policies: Acting sides, without weights, of the policies whose selves play here.
+        policies: Behavior policies (weights not loaded) of the policies whose selves play in the seat.
         action_space: The policies' own actions over those of the world.
 
     Attributes:
@@ -62,7 +62,7 @@ class SeatBehavior:
         self._starts: Flags = np.zeros(0, np.bool_)
 
     def load(self, weights: Weights) -> None:
-        """Loads a lineup, for episodes that begin from now on."""
+        """Loads a lineup (opponents and probabilities), in effect for new episodes."""
         lineup = weights.lineup
         assert lineup is not None  # weights of a seat
         self.weights_version = weights.version
@@ -76,18 +76,18 @@ class SeatBehavior:
         self._release_unknown()
 
     def _release_unknown(self) -> None:
-        """Frees the slots of unknown opponents, once there is a lineup."""
+        """Unassigns slots whose restored opponent is not in the lineup."""
         if self._members:
             known = {*self._members, *self._players, *self._scripts}
             self._holds = [name if name in known else "" for name in self._holds]
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns the env slots that it acts in."""
+        """Assigns the range of env slots."""
         for behavior in self._policies.values():
             behavior.assign_envs(first_slot, num_slots)
 
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws the noise of a whole fragment, [T, B, 2 + noise of all policies]."""
+        """Samples a fragment's noise, [T, B, 2 + noise of all policies]."""
         parts = [generator.random((length, slots, OWN), np.float32)]
         parts += [behavior.noise(generator, length, slots) for behavior in self._policies.values()]
         return np.concatenate(parts, axis=-1)
@@ -107,7 +107,7 @@ class SeatBehavior:
         acts: Flags | None = None,
         rows: NDArray[np.int64] | None = None,
     ) -> Any:
-        """Acts once in all slots, with one call for each opponent.
+        """Selects the actions of all slots for one step, with one batched call per opponent.
 
         Args:
             observations: Unfiltered observations, a tree of [B, ...].
@@ -160,7 +160,7 @@ class SeatBehavior:
             player.take_rewards(rewards)
 
     def close_fragment(self, batch: SampleBatch, episode_starts: Flags, shown: Flags) -> None:
-        """Does nothing: fragments are not learned from."""
+        """No-op: a seat's fragments are not used for training."""
 
     def postprocess(self, batch: SampleBatch) -> None:
         """Removes all columns of a fragment but `valid`, by which steps are counted."""
@@ -187,7 +187,7 @@ class SeatBehavior:
         return self._space.to_env(actions)
 
     def observation_moments(self, observations: Any, filled: Flags) -> dict[str, Moments]:
-        """Empty: the filters of opponents are frozen with their weights."""
+        """Returns no moments: opponents' observation filters are frozen."""
         return {}
 
     def state(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class SeatBehavior:
 
 
 def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
-    """Range of each policy's noise within a step's."""
+    """Returns the slice of each policy's noise within a step's noise vector."""
     found, end = {}, OWN
     for policy, behavior in policies.items():
         width = behavior.noise(np.random.Generator(np.random.Philox(0)), 1, 1).shape[-1]
@@ -219,12 +219,12 @@ def _noise_of(policies: Mapping[str, BehaviorPolicy]) -> dict[str, slice]:
 
 
 class _PolicyPlayer:
-    """A policy with frozen weights, which samples its actions.
+    """Opponent with a frozen policy, which samples its actions.
 
     Args:
         member: The opponent.
-        behavior: Its acting side, not shared.
-        noise: Range of its noise within a step's.
+        behavior: Behavior policy of the opponent, not shared with others.
+        noise: Slice of the policy's noise within a step's noise vector.
     """
 
     def __init__(self, member: Member, behavior: BehaviorPolicy, noise: slice) -> None:
@@ -251,7 +251,7 @@ class _PolicyPlayer:
         self._behavior.take_rewards(rewards)
 
     def state(self) -> dict[str, Any]:
-        """Its weights, and the state of its acting side."""
+        """Returns the opponent's weights and its behavior policy's state."""
         return {
             "policy": self._member.policy,
             "weights": saved_weights(self._weights),
@@ -259,7 +259,7 @@ class _PolicyPlayer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the acting side from the `behavior` of `state()`."""
+        """Restores the behavior policy from the `behavior` entry of `state()`."""
         self._behavior.load_state(state)
 
 

@@ -1,6 +1,6 @@
-"""Agent-to-policy mappings for leagues that swap sides: functions of an agent and the number of its world's episode.
+"""Agent-to-policy mappings for leagues with alternating sides: functions of agent id and episode number.
 
-They apply to two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
+The mappings apply to two-player worlds whose agents are `x` and `o`, `red` and `yellow`, or end in a number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def alternate(agent: str, episode: int) -> str:
 
 
 def alternate_with_self_play(agent: str, episode: int) -> str:
-    """Maps both sides to `main` in two episodes, so that it learns from both, then as `alternate` in two.
+    """Self-play mapping: both sides to `main` in two episodes, then as in `alternate` for two.
 
     Examples:
         >>> [(alternate_with_self_play("x", n), alternate_with_self_play("o", n)) for n in range(4)]
@@ -31,7 +31,7 @@ def alternate_with_self_play(agent: str, episode: int) -> str:
 
 
 def alternate_with_exploiter(agent: str, episode: int) -> str:
-    """As `alternate` in two episodes, then with `exploiter` and `exploited` for `main` and `opponent` in two.
+    """Exploiter mapping: `main` against `opponent` in two episodes, then `exploiter` against `exploited` in two.
 
     Examples:
         >>> [alternate_with_exploiter("x", episode) for episode in range(4)]

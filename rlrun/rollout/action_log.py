@@ -1,4 +1,4 @@
-"""Log of the recent actions in a worker's env slots, with which a resumed run replays the present episodes."""
+"""Action log of a worker's env slots, for replay of the current episodes at a resume."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class LogTail:
-    """The newest rows of a log, for a receiver that has the earlier ones.
+    """Incremental update of an action log: the newest rows.
 
     Attributes:
         rows: The newest rows.
@@ -42,10 +42,9 @@ def with_logs_joined(place: Any, before: Any) -> Any:
 
 
 class ActionLog:
-    """Log of actions back to the reset of the longest present episode, and at most as many rows again.
+    """Log of actions since the reset of the longest current episode, trimmed at twice that length.
 
-    The log is trimmed only when it has doubled, since the lengths of the present episodes cost a call for every env
-    slot.
+    Trimming only after the log has doubled amortizes the cost of querying each env slot's episode length.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,7 @@ class ActionLog:
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:
-        """Drops fragments from before the longest present episode, of `longest` actions."""
+        """Drops fragments older than the longest current episode, of `longest` actions."""
         unneeded = 0
         while self._rows - len(self._fragments[unneeded]) >= max(longest, 1):
             self._rows -= len(self._fragments[unneeded])

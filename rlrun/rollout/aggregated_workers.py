@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rlrun.rollout.worker import Orders
 
 ANSWERS_WITHIN_S = 1.0
-"""Longest wait of an aggregator for a full batch; without one it answers so, and can receive new weights."""
+"""Longest wait of an aggregator for a full batch; the aggregator then answers without one, to receive new weights."""
 
 
 class AggregatedWorkers:
-    """Remote workers in shares, each with an aggregator; requests and weights go to the aggregators.
+    """Remote workers under aggregators: each supervises a share of the workers and forwards requests and weights.
 
     The constructor starts all of them and waits for none. Ray must run before.
 
@@ -103,7 +103,7 @@ class AggregatedWorkers:
         return [self._due[worker] for worker in self._indices]
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers, in their order, whatever aggregators they have."""
+        """Returns the workers' states in the order of their indices, independent of the aggregators."""
         answers = self._actors.answers_of_all("states", [()] * len(self._shares))
         return [state for states in answers for state in states]
 
@@ -123,11 +123,11 @@ class AggregatedWorkers:
         return sum(self._actors.answers_of_all("load_states", [(states[share], due[share]) for share in self._shares]))
 
     def close(self) -> None:
-        """Ends the workers and the aggregators."""
+        """Terminates the workers and the aggregators."""
         self._actors.close()
 
     def _note(self, arrived: Iterable[JoinedRollouts]) -> None:
-        """Updates the numbers of the next fragments by the delivered ones."""
+        """Updates each worker's next fragment number from delivered fragments."""
         for joined in arrived:
             self._due.update((rollout.worker_index, rollout.fragment + 1) for rollout in joined.fragments)
 
@@ -145,7 +145,7 @@ class AggregatedWorkers:
 
 
 def shares(workers: int, aggregators: int) -> list[slice]:
-    """Splits the workers among the aggregators: consecutive ones, in shares that differ by one at most."""
+    """Partitions the workers among aggregators, into consecutive shares of almost equal size."""
     return [
         slice(aggregator * workers // aggregators, (aggregator + 1) * workers // aggregators)
         for aggregator in range(aggregators)

@@ -1,8 +1,8 @@
-"""Aggregator: an actor between a share of the workers and the driver that joins their fragments into batches.
+"""Aggregator: a Ray actor that concatenates fragments of a share of the workers into batches for the driver.
 
 The driver then receives one answer per batch instead of one per fragment, and concatenates no arrays. The aggregator
-supervises its workers as the driver would. Each batch comes with the counts of its fragments, so the driver counts the
-same as without aggregators.
+supervises its workers as the driver would. Each batch includes the counts of its fragments, so the driver's counts are
+identical to those without aggregators.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class AggregatorConfig:
     """Config of an aggregator; picklable.
 
     Attributes:
-        index: Its index.
-        workers: Factory that starts its workers.
+        index: Index of the aggregator.
+        workers: Factory that starts the aggregator's workers.
         aggregation: Settings of all aggregators.
-        answers_within_s: Seconds after which it answers without a full batch.
+        answers_within_s: Timeout after which the aggregator answers without a full batch.
     """
 
     index: int
@@ -57,10 +57,11 @@ class AggregatorConfig:
 
 
 class Aggregator:
-    """Supervises its workers, and joins their fragments into batches.
+    """Supervisor of a share of the workers, which concatenates their fragments into batches.
 
-    A worker is asked again once its fragment has arrived, which happens only while a batch is requested. So at most
-    one batch and `in_flight` fragments of each worker wait here. The constructor starts the workers and waits for none.
+    The next fragment of a worker is requested once the last one has arrived, and only while a batch is requested. So
+    the queue holds at most one batch and `in_flight` fragments per worker. The constructor starts the workers without
+    waiting for them.
     """
 
     def __init__(self, config: AggregatorConfig) -> None:
@@ -72,7 +73,7 @@ class Aggregator:
         self._told_restarts = 0
 
     def follow(self, orders: Orders) -> None:
-        """Sends orders to all workers, which follow them from their next fragment on."""
+        """Forwards orders (weights, env arguments) to all workers, in effect from their next fragment on."""
         self.workers.order(orders)
 
     def sample(self) -> JoinedRollouts:
@@ -97,7 +98,7 @@ class Aggregator:
         return self._delivered(concatenated(parts), taken)
 
     def _receive(self) -> bool:
-        """Receives the fragments that have arrived, and requests others; returns whether there were any."""
+        """Receives ready fragments and requests new ones; returns whether any were ready."""
         arrived = self.workers.arrived()
         for rollout in arrived:
             self.workers.request(rollout.worker_index)
@@ -106,7 +107,7 @@ class Aggregator:
         return bool(arrived)
 
     def _taken(self) -> list[Rollout]:
-        """Removes and returns the oldest fragments, as many as fill a batch."""
+        """Dequeues the oldest fragments that together fill a batch."""
         taken: list[Rollout] = []
         rows = 0
         while rows < self.config.aggregation.batch_size:

@@ -1,4 +1,4 @@
-"""Counts of env steps, episodes and filter statistics of the rollouts received."""
+"""Counters of received rollouts: env steps, episodes and filter statistics."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class MeasuredFragment:
     """Timing of a received fragment.
 
     Attributes:
-        worker: Index of the worker that collected it.
-        env_steps: Its env steps.
-        times: The worker's measurements.
-        received: When it was received here, on the clock of `time.perf_counter`.
+        worker: Index of the collecting worker.
+        env_steps: Env steps of the fragment.
+        times: The worker's time profile of the fragment.
+        received: Time of arrival, on the clock of `time.perf_counter`.
     """
 
     worker: int
@@ -34,7 +34,7 @@ class MeasuredFragment:
 
 
 class RolloutCounts:
-    """Counts of rollouts, with their episodes and filter statistics until these are taken.
+    """Counters of received rollouts, and buffers of finished episodes and filter statistics.
 
     Attributes:
         env_steps: Env steps of all rollouts received.
@@ -60,7 +60,7 @@ class RolloutCounts:
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
 
     def count(self, rollout: Rollout) -> None:
-        """Counts a fragment: its steps, episodes and filter statistics."""
+        """Adds a fragment's steps, episodes and filter statistics to the counters."""
         self.env_steps += rollout.env_steps
         self.sample_s += rollout.sample_s
         self.env_slots_restarted += rollout.env_slots_restarted
@@ -86,12 +86,12 @@ class RolloutCounts:
             )
 
     def take_episodes(self) -> list[Episode]:
-        """Returns the finished episodes that arrived since the last call."""
+        """Removes and returns the finished episodes received since the last call."""
         taken, self._episodes = self._episodes, []
         return taken
 
     def take_agent_episodes(self, policy: str) -> list[Episode]:
-        """Returns the finished episodes of a policy's agents that arrived since the last call."""
+        """Removes and returns the finished episodes of a policy's agents received since the last call."""
         return self._agent_episodes.pop(policy, [])
 
     def take_filter_deltas(self, policy: str) -> dict[str, Moments]:
@@ -113,7 +113,7 @@ class RolloutCounts:
         }
 
     def _of_agents(self) -> dict[str, Any]:
-        """Returns the counts of agents in worlds."""
+        """Serializes the agent step counters of multi-agent worlds."""
         return {
             "agent_steps": dict(self.agent_steps),
             "missing_finals": self.missing_finals,

@@ -1,4 +1,4 @@
-"""Recording of a policy's episodes as demonstrations."""
+"""Recording of expert demonstrations from a policy's episodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEMONSTRATION_STREAM = 2
 
 
 def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[Demonstrations, list[float]]:
-    """Runs a fixed number of episodes in sequence and records them.
+    """Records demonstrations: runs a policy for a fixed number of episodes in sequence.
 
     Args:
         acts: The policy.
@@ -89,6 +89,6 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
 
 
 def _refuse_bad(env_id: str, space: gymnasium.Space[Any], observation: Any, place: EpisodePlace) -> None:
-    """Raises for an observation with NaN or infinite numbers, or outside its space."""
+    """Validates that an observation is finite and within its space."""
     if bad := first_bad_row(space, map_tree(lambda leaf: leaf[None], batched(space, observation))):
         raise EnvError(f"env {env_id}: {place}: {bad[1]}")

@@ -1,4 +1,4 @@
-"""Endless episodes: warnings while their ends are awaited, and the end of the wait at an interrupt."""
+"""Watchdog for endless episodes: warnings, an error beyond the maximum length, and user interrupts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_EPISODE = 200_000
 
 
 class EndlessEpisodes:
-    """Warns once if no episode ends while experience is collected.
+    """Warning for training in which no episode ends.
 
     Args:
         announce: Called with the warning.
@@ -42,12 +42,12 @@ class EndlessEpisodes:
         self._agents_end = False
 
     def begin(self, *, has_episodes: bool) -> None:
-        """Begins a session of a run in which episodes have or have not ended before."""
+        """Initializes the check at the start of a session, which may resume a run with finished episodes."""
         self.is_told = self.is_told and not has_episodes
         self._looks = not (has_episodes or self.is_told)
 
     def look(self, env_steps: int, *, has_episodes: bool, has_agent_episodes: bool = False) -> None:
-        """Warns if no episode has ended after `EPISODELESS_STEPS` steps per env slot.
+        """Checks for finished episodes; warns if there are none after `EPISODELESS_STEPS` steps per env slot.
 
         Args:
             env_steps: Env steps so far.
@@ -87,7 +87,7 @@ class EndlessEpisodes:
 
 
 class AwaitedEpisodes:
-    """Watch over episodes whose ends are awaited: a warning for a long one, an error for an endless one.
+    """Watchdog over episodes that must end (as in evaluations): a warning for long ones, an error for endless ones.
 
     Args:
         name: Name in messages: the env, and the activity that waits.
@@ -102,7 +102,7 @@ class AwaitedEpisodes:
         self._wished = math.inf
 
     def look(self, length: int) -> None:
-        """Checks the length of the longest episode; called after each step.
+        """Checks the length of the longest running episode; called after each step.
 
         Args:
             length: Steps of the longest of them so far.
@@ -130,7 +130,7 @@ def _not_ended(steps: int) -> str:
 
 
 def end_if_wanted(length: int) -> None:
-    """Interrupts an iteration that awaits the end of a long episode, if the user has asked for the end.
+    """Raises KeyboardInterrupt if the user has requested a stop and the current episode is too long to wait for.
 
     Args:
         length: Steps of the longest episode so far.

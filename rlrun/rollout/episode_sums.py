@@ -1,4 +1,4 @@
-"""Returns and lengths of episodes that span several fragments."""
+"""Accumulation of episode returns and lengths across rollout fragments."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LastInfos = Mapping[tuple[int, int], dict[str, Any]]
 NOBODY: Mapping[tuple[int, int], str] = {}
 
 MOST_INFO_NUMBERS = 1000
-"""Greatest number of an info's entries that become metrics: each is a column of all results."""
+"""Maximum number of info entries reported as metrics, since each becomes a column of all results."""
 
 
 class EpisodeSums:
-    """Running return and length of the present episode in each env slot.
+    """Running return and length of the current episode in each env slot.
 
     Attributes:
-        returns: Sum of its raw rewards, [B].
-        lengths: Its steps, [B].
-        columns: Sums of further numbers per step, by name, each [B].
+        returns: Sum of raw rewards in the current episode, [B].
+        lengths: Number of steps in the current episode, [B].
+        columns: Sums of additional per-step numbers by name, each [B].
     """
 
     def __init__(self, slots: int, columns: Iterable[str] = ()) -> None:
@@ -39,7 +39,7 @@ class EpisodeSums:
         self.columns = {name: np.zeros(slots) for name in columns}
 
     def of(self, slot: int) -> dict[str, Any]:
-        """Returns a slot's sums as plain data."""
+        """Serializes a slot's running sums to plain data."""
         return {
             "episode_return": float(self.returns[slot]),
             "episode_length": int(self.lengths[slot]),
@@ -71,7 +71,7 @@ class EpisodeSums:
         agents: Mapping[tuple[int, int], str] = NOBODY,
         columns: Mapping[str, NDArray[np.float64]] = NO_COLUMNS,
     ) -> list[Episode]:
-        """Adds a fragment, and returns the episodes that ended in it, in the order of their ends.
+        """Accumulates a fragment's rewards; returns the episodes that ended in the fragment, ordered by end.
 
         Args:
             rewards: Raw rewards, [T, B]; 0 where no step was taken.
@@ -136,9 +136,9 @@ def sums_within_episodes(
 
 
 def numbers_in(info: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the finite numbers at the top level of an info, which become metrics; keys become text.
+    """Extracts the finite top-level numbers of an info dict for metrics, with keys as text.
 
-    At most `MOST_INFO_NUMBERS` + 1 are returned: by the last one the caller sees that there are too many.
+    At most `MOST_INFO_NUMBERS` + 1 are returned, so that the caller can detect an excess.
 
     Examples:
         >>> numbers_in({"x": 1, 3: 2.5, "name": "a", "huge": 10**400})

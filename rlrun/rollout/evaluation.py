@@ -37,20 +37,20 @@ _RESAMPLED_AT_ONCE = 1_000_000
 
 
 class ActsInWorld(Protocol):
-    """Acting side of a policy in an evaluation; a behavior policy is one."""
+    """Protocol of a policy in evaluation episodes, implemented by behavior policies."""
 
     def begin_episodes(self, starts: NDArray[np.bool_]) -> None:
         """Resets memory in slots whose next observation begins an episode, [B]."""
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Takes the rewards of the last step, [B]."""
+        """Receives the rewards of the last step, [B], for policies that observe them."""
         ...
 
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the world, [B, ...], of the slots that act: drawn, or without a generator the best."""
+        """Returns the acting slots' actions for the world, [B, ...]: sampled, or greedy without a generator."""
         ...
 
 
@@ -60,13 +60,12 @@ STATISTICS = ("mean", "std", "ci95", "min", "max", "len_mean")
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """Returns and lengths of an evaluation's episodes, in their order.
+    """Result of an evaluation: return and length of each episode.
 
     Attributes:
         returns: Sum of raw rewards of each episode.
         lengths: Steps of each episode.
-        policies: Of a world of many agents, the episodes of each policy's agents; a return of the world is that of all
-            its agents.
+        policies: Per-policy results of a multi-agent world; a return of the world is the sum over all its agents.
         columns: Sums of the columns that the env's config names over each episode, by name.
     """
 
@@ -107,7 +106,7 @@ class EvaluationResult:
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
-        """95 % interval of the mean return: percentile bootstrap with fixed draws, so that it can be repeated."""
+        """95 % confidence interval of the mean return, by percentile bootstrap with a fixed seed."""
         returns = np.asarray(self.returns)
         draws = np.random.Generator(np.random.Philox(_BOOTSTRAP_SEED))
         at_once = max(1, _RESAMPLED_AT_ONCE // len(returns))
@@ -125,7 +124,7 @@ class EvaluationResult:
         return dict(zip(STATISTICS, values, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all of it as plain data; the statistics of a policy none of whose agents appeared are None."""
+        """Serializes the result to plain data; statistics of a policy without episodes are None."""
         statistics = self._statistics() if self.returns else dict.fromkeys(STATISTICS)
         return {
             "episodes": len(self.returns),
@@ -138,13 +137,13 @@ class EvaluationResult:
 
 
 def column_metric(name: str) -> str:
-    """Returns the metric's name of a column's mean sum over an episode."""
+    """Returns the metric name for a column's mean sum per episode."""
     return f"episode_columns/{name}_mean"
 
 
 @dataclass(frozen=True)
 class EvaluationSeeds(EpisodeSeeds):
-    """Seeds by an episode's number over all env slots, so that it does not depend on the number of slots.
+    """Episode seeds by global episode number, independent of the number of env slots.
 
     Attributes:
         num_envs: Number of env slots, B; env slot b runs the episodes b, b + B, b + 2 B, ...
@@ -175,21 +174,21 @@ def evaluate(
     num_envs: int | None = None,
     draw: Callable[[NDArray[Any] | None], None] | None = None,
 ) -> EvaluationResult:
-    """Runs an exact number of episodes.
+    """Evaluates policies over a fixed number of episodes.
 
     Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of
     an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
     env slots, wherever the env's backend can seed single episodes.
 
     Args:
-        behaviors: What acts, by policy.
-        env: In which env or world; its raw rewards count.
-        episodes: How many.
+        behaviors: Behavior policies by name.
+        env: The env or world; returns are sums of its raw rewards.
+        episodes: Number of episodes.
         seed: Seed of the episodes and of the actions.
-        mapping: Which agent is whose; None where one policy is everybody's.
+        mapping: Mapping of agents to policies; None if one policy acts for all agents.
         slots: Slots of policies in each world, as in training.
-        explore: Whether actions are drawn instead of the likeliest ones.
-        num_envs: Envs or worlds side by side, 8 by default, never more than episodes.
+        explore: Whether actions are sampled instead of greedy.
+        num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
         draw: Called with a picture of the world [height, width, 3] at each of its steps, None where it has none; the
             episodes then run one after the other.
 
@@ -220,7 +219,7 @@ def evaluate(
 
 
 def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) -> tuple[int, EvaluationSeeds]:
-    """Returns the number of episodes side by side, and the source of their seeds.
+    """Returns the number of parallel episodes, and the source of their seeds.
 
     Args:
         episodes: Number of all episodes.
@@ -246,7 +245,7 @@ def _run(
     draw: Callable[[NDArray[Any] | None], None] | None,
     awaited: AwaitedEpisodes,
 ) -> EvaluationResult:
-    """Steps all worlds until each has run its episodes; later episodes of a world count nowhere."""
+    """Steps all worlds until each has finished its assigned episodes; further episodes are ignored."""
     number = worlds.num_worlds
     current = np.arange(number)
     returns, lengths = [0.0] * episodes, [0] * episodes
@@ -292,7 +291,7 @@ def _run(
 
 
 def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, name: str) -> None:
-    """Raises for observations that a policy's agents cannot act on, or that end an episode."""
+    """Validates observations, including final ones: finite and within the policy's space."""
     space = worlds.spaces[policy].observation
     if first_bad_row(space, map_tree(lambda leaf: leaf[None], shown.observations)) is None:
         return
@@ -303,12 +302,12 @@ def _refuse_bad_observations(worlds: VectorWorld, policy: str, shown: SlotRows, 
 
 
 class _Lives:
-    """Returns and lengths of the episodes of a policy's agents, and what their columns add up to.
+    """Accumulator of returns, lengths and column sums of the episodes of a policy's agents.
 
     Args:
-        slots: B, slots in all worlds.
-        width: K, slots in each world.
-        columns: Names of the numbers that are read from agents' infos.
+        slots: B, number of slots over all worlds.
+        width: K, number of slots per world.
+        columns: Names of the numbers extracted from agents' infos.
     """
 
     def __init__(self, slots: int, width: int, columns: Sequence[str]) -> None:
@@ -318,11 +317,11 @@ class _Lives:
         self._found: list[tuple[int, float, int, dict[str, float]]] = []
 
     def act(self, acts: NDArray[np.bool_]) -> None:
-        """Counts the steps of the agents that act."""
+        """Increments the episode lengths of acting agents."""
         self._steps += acts
 
     def take(self, shown: SlotRows, current: NDArray[np.int64], episodes: int) -> None:
-        """Adds what a step gave, and notes the agents whose episode ended in an episode of the world that counts."""
+        """Adds a step's rewards and columns, and records agents' finished episodes in evaluated world episodes."""
         self._sums += shown.rewards
         for name, sums in self._columns.items():
             sums += shown.columns[name]

@@ -1,4 +1,4 @@
-"""Exploration noise, drawn for whole fragments."""
+"""Exploration noise of rollout fragments, sampled as arrays [T, B, ...]."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ longer than the steps."""
 
 
 class FragmentNoise:
-    """Exploration noise of a policy's fragments, a function of the fragment's number and the seed.
+    """Exploration noise of a policy's fragments, deterministic in seed and fragment number.
 
-    The network's own noise (gSDE) may be held for some steps, also across fragments. It is then that of an earlier
-    fragment, which a resumed run draws once more.
+    State-dependent noise (gSDE) may be constant over several steps, also across fragments. A resumed run then samples
+    the noise of the earlier fragment again.
 
     Args:
         behavior: The policy that draws the noise.
@@ -45,7 +45,7 @@ class FragmentNoise:
         self._every = behavior.network_noise_every
 
     def __call__(self, fragment: int) -> Floats:
-        """Returns the noise [T, B, ...] of the fragment with this number."""
+        """Returns the noise [T, B, ...] of a fragment, given its number."""
         block, first = divmod(fragment * self._length, self._block_length)
         if self._drawn is None or self._drawn[0] != block:
             noise = self._draw(block)
@@ -55,14 +55,14 @@ class FragmentNoise:
         return self._drawn[1][first : first + self._length]
 
     def _draw(self, block: int) -> Floats:
-        """Draws the noise of a block of fragments; the network's own is held from its first step on."""
+        """Samples the noise of a block of consecutive fragments, with gSDE noise held over `every` steps."""
         draws = generator(self._seed, self._purpose, self._worker_index, block)
         return self._behavior.noise(draws, self._block_length, self._slots)
 
     def _hold(self, block: int, noise: Floats, every: int) -> None:
-        """Holds the network's own noise, in place, between steps that are multiples of `every` over all fragments.
+        """Repeats gSDE noise in place, so that it changes only at multiples of `every` steps over all fragments.
 
-        Draws are numbered from the first fragment on. The i-th that begins in a block is the i-th drawn for that block.
+        Samples are numbered from the first fragment on: the i-th sample starting in a block is the block's i-th draw.
         """
         own = noise[..., : self._behavior.network_noise]
         first = block * self._block_length
@@ -75,7 +75,7 @@ class FragmentNoise:
         self._held = int(numbers[-1]), moved[-1]
 
     def _begun_before(self, number: int, every: int) -> Floats:
-        """Returns the network's own noise [B, ...] of a draw that began in an earlier block."""
+        """Returns the gSDE noise [B, ...] still in effect from an earlier block of fragments."""
         if self._held is None or self._held[0] != number:
             block = number * every // self._block_length
             place = number - -(-block * self._block_length // every)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LocalWorkers:
-    """A worker in this process that samples a fragment for each request, in `arrived`; ray is never imported.
+    """Local rollout worker, which collects each requested fragment synchronously in `arrived`, without Ray.
 
     Args:
         factory: `module:Name` of the worker's class, made from its config.
@@ -37,7 +37,7 @@ class LocalWorkers:
         self._due = 0
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Passes orders to the worker."""
+        """Forwards orders (weights, env arguments) to the worker."""
         self.sampler.follow(orders)
 
     def request(self, deliverer: int) -> None:
@@ -45,7 +45,7 @@ class LocalWorkers:
         self._requests += 1
 
     def arrived(self) -> list[Rollout]:
-        """Collects the next requested fragment."""
+        """Collects and returns the next requested fragment."""
         if not self._requests:
             return []
         self._requests -= 1
@@ -72,5 +72,5 @@ class LocalWorkers:
         return self.sampler.load_state(state)
 
     def close(self) -> None:
-        """Ends the worker."""
+        """Closes the worker."""
         self.sampler.close()

@@ -1,6 +1,6 @@
-"""Lockstep recorder: fragments of one policy with a row for all env slots at each env step.
+"""Lockstep recorder: single-agent rollout fragments [T, B], with one row per vector env step.
 
-It sums the episodes' rewards, and saves and replays the places of its env slots.
+The recorder accumulates episode returns, and saves env states as action logs, restored by replay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rlrun.rollout.worker_behavior import WorkerBehavior
 
 
 class LockstepRecorder:
-    """Steps a vector env, with one call of the behavior policy per step for all env slots.
+    """Recorder of a vector env, with one batched call of the behavior policy per step.
 
     Args:
         env: The envs; they are reset when the first fragment is recorded.
@@ -66,7 +66,7 @@ class LockstepRecorder:
         self._filled = np.ones((length, env.num_envs), np.bool_)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Starts episodes with given seeds in all env slots; the present ones are dropped without a result.
+        """Resets all env slots with the given seeds; the current episodes are discarded.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -147,13 +147,13 @@ class LockstepRecorder:
         )
 
     def _log(self, actions: NDArray[Any]) -> None:
-        """Logs a fragment's actions, with which its last places can be replayed."""
+        """Appends a fragment's actions to the log, for later replay of the current episodes."""
         self._actions.append(actions)
         if self._actions.is_full:
             self._actions.trim(max(place.length for place in self._env.places()))
 
     def state(self) -> list[dict[str, Any]]:
-        """Returns the place of each env slot, as (episode, seed, actions since its reset), and its sums.
+        """Returns each env slot's state: (episode number, seed, actions since the reset), and running episode sums.
 
         It is empty before the first fragment.
         """
@@ -183,7 +183,7 @@ class LockstepRecorder:
         ]
 
     def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
-        """Restores `state()` by replaying the present episodes.
+        """Restores `state()` by replaying the current episodes.
 
         Args:
             slots: State of each env slot.
@@ -192,7 +192,7 @@ class LockstepRecorder:
             By policy, mask [B] of env slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: It is no state of this number of env slots.
+            ValueError: The state is malformed, or of another number of env slots.
         """
         if not slots:
             return {self._policy: np.zeros(self._env.num_envs, np.bool_)}

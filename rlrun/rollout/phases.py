@@ -1,4 +1,4 @@
-"""Phases of a worker's time per fragment: env steps, inference, recording, postprocessing, SGD."""
+"""Time profile of a rollout fragment: env steps, inference, recording, postprocessing, SGD."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SGD = "sgd"
 
 @dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class FragmentTimes:
-    """Start, end and phases of a fragment's collection.
+    """Time profile of a fragment's collection: start, end and seconds per phase.
 
     Attributes:
         clock: Name of the machine's clock; moments on different clocks cannot be compared.
-        began: Its start, in seconds on the clock of `time.perf_counter`.
-        ended: Its end, operators on the worker included.
+        began: Start of the collection, in seconds on the clock of `time.perf_counter`.
+        ended: End of the collection, operators on the worker included.
         seconds: Seconds by phase, which sum to the time between the two.
     """
 
@@ -33,10 +33,10 @@ class FragmentTimes:
     seconds: dict[str, float]
 
     def extended(self, sgd_s: float) -> FragmentTimes:
-        """Returns the times with those of the operators on the worker, which end now.
+        """Extends the profile by the time of the worker's operators, from the collection's end until now.
 
         Args:
-            sgd_s: Their seconds of SGD; the rest is postprocessing.
+            sgd_s: Seconds of SGD in the operators; the rest is postprocessing.
         """
         now = time.perf_counter()
         seconds = dict(self.seconds)

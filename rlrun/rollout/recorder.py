@@ -1,4 +1,4 @@
-"""Interface of recorders: they step envs or worlds with behavior policies, and write rows, returns and lengths.
+"""Protocol of recorders, which step envs or worlds with behavior policies and record fragments.
 
 `RolloutWorker` does what all recorders share: noise, transformed rewards, statistics, phases, weights.
 """
@@ -19,14 +19,14 @@ from rlrun.rollout.rollout import Episode
 
 @dataclass(frozen=True)
 class Recorded:
-    """The recorded experience of one fragment.
+    """Raw recorded experience of one fragment, before postprocessing.
 
     Attributes:
         batches: By policy, the columns of the behavior policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
         filled: By policy, mask [T, B] of entries with an observation, a step's or an episode's final one.
         episodes: Episodes of the env, or the worlds, that ended in it, in the order of their ends.
-        env_steps: Steps that envs or worlds took in it.
+        env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, episodes of its agents that ended in it; none where every env has one agent.
         closing: By policy, rows [N] and slots [N] of final observations that are so far in the closing row alone,
             although rows before that are empty: each has to be copied to the row after its step.
@@ -49,7 +49,7 @@ class Recorded:
 
 
 class Recorder(Protocol):
-    """Collects fragments, one after the other.
+    """Protocol of a recorder of successive fragments.
 
     Attributes:
         slots: B, slots in a batch, by policy.
@@ -69,7 +69,7 @@ class Recorder(Protocol):
         ...
 
     def state(self) -> Any:
-        """Returns its place as plain data, from which episodes can be replayed; empty before the first fragment."""
+        """Returns the env states as plain data (seeds and action logs) for replay; empty before the first fragment."""
         ...
 
     def place(self) -> Any:
@@ -77,7 +77,7 @@ class Recorder(Protocol):
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
-        """Restores `state()` by replaying the present episodes.
+        """Restores `state()` by replaying the current episodes.
 
         Returns:
             By policy, mask [B] of slots that could not be restored exactly and began a new episode instead.

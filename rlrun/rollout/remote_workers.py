@@ -1,4 +1,4 @@
-"""Rollout workers in Ray actors."""
+"""Remote rollout workers, in supervised Ray actors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RemoteWorkers:
     undelivered fragment. With `tell_places` it resumes from its last place, and collects the same fragment again.
 
     Args:
-        factory: `module:Name` of the workers' class, made from their config.
+        factory: `module:Name` of the workers' class, instantiated with a worker config.
         config: Config that all workers share.
         operators: Operators on the workers, by policy.
         indices: The workers' indices.
@@ -76,11 +76,11 @@ class RemoteWorkers:
 
     @property
     def restarts(self) -> int:
-        """Number of restarts."""
+        """Number of worker restarts so far."""
         return self._actors.restarts
 
     def order(self, orders: Orders, only: int | None = None) -> None:
-        """Sends orders to all workers, or to one; the same object sent several times is stored once."""
+        """Sends orders (weights, env arguments) to all workers or to one; repeated objects are stored once in Ray."""
         self._actors.tell("follow", orders, only, about=orders.about)
 
     def request(self, deliverer: int) -> None:
@@ -91,7 +91,7 @@ class RemoteWorkers:
         """Returns the fragments that are ready, without waiting for others.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers died than may be restarted.
         """
         self._actors.attend()
@@ -100,7 +100,7 @@ class RemoteWorkers:
         return arrived
 
     def wait(self, until: float) -> None:
-        """Waits for the next answer, at most until a moment on the clock of `time.monotonic`."""
+        """Blocks until the next answer of a worker, or until a deadline on the clock of `time.monotonic`."""
         self._actors.wait(until)
 
     def awaited(self) -> tuple[tuple[Any, ...], float]:
@@ -134,11 +134,11 @@ class RemoteWorkers:
         return sum(self._actors.answers_of_all("load_state", [(state,) for state in states]))
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Terminates the worker actors."""
         self._actors.close()
 
     def _take_in(self) -> None:
-        """Receives the fragments that have arrived, with the number of the next one and the worker's state."""
+        """Records, for each received fragment, the worker's next fragment number and its state for restarts."""
         while self._inbox:
             rollout: Rollout = self._inbox.popleft().answer
             worker = rollout.worker_index
@@ -154,6 +154,6 @@ class RemoteWorkers:
         return partial(self._make, worker, operators=own, due=self._due[worker], state=self._states.get(worker))
 
     def _ended_in(self, worker: int) -> str:
-        """Returns a clause that names the env slot a worker stepped last, "" if that is unknown."""
+        """Returns an error clause with the env slot last stepped by a failed worker; "" if unknown."""
         stepped = None if self._marks is None else stepped_env(self._marks.directory, worker)
         return "" if stepped is None else f" in {stepped}"

@@ -12,10 +12,10 @@ from rlrun.functional.moments import Moments
 from rlrun.functional.returns import forward_discounted_sums
 
 RETURNS = "returns"
-"""Name of the statistics of discounted returns among a policy's filters."""
+"""Filter name of the running statistics of discounted returns."""
 
 CLIP = 10.0
-"""Bound of a scaled reward."""
+"""Clipping bound of scaled rewards."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class RewardTransform:
     worker.
 
     Args:
-        slots: B, slots.
-        settings: The transform.
+        slots: B, number of slots.
+        settings: Settings of the transform.
     """
 
     def __init__(self, slots: int, settings: RewardSettings) -> None:

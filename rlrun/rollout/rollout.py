@@ -1,4 +1,4 @@
-"""Rollouts: fragments of experience, as rollout workers deliver them."""
+"""Rollouts: messages of rollout workers with fragments of experience and statistics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DEFAULT_POLICY = "default"
 
 @dataclass(frozen=True)
 class Episode:
-    """A finished episode.
+    """Statistics of a finished episode.
 
     Attributes:
-        episode_return: Sum of its raw rewards.
-        length: Its steps.
-        info: Numbers in the info of its last step, by name.
-        agent: Name of its agent; "" in an env with one agent, and for a world as a whole.
+        episode_return: Undiscounted sum of raw rewards.
+        length: Number of steps.
+        info: Numbers in the info of the episode's last step, by name.
+        agent: Name of the agent; "" in an env with one agent, and for a world as a whole.
         columns: Sums over the episode of the columns that the env's config names, by name.
     """
 
@@ -36,24 +36,24 @@ class Episode:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One fragment of experience.
+    """One rollout fragment: batches by policy, with counts, finished episodes and timings.
 
     Attributes:
-        worker_index: Index of the worker that collected it; 0 is the trial's own process.
-        fragment: Its number among those of the worker, from 0.
+        worker_index: Index of the collecting worker; 0 is the trial's own process.
+        fragment: Number of the fragment among those of its worker, from 0.
         batches: Batches [T, B] by policy, or the outputs of operators on the worker; a custom worker may deliver
             anything that can be pickled.
-        env_steps: Steps of envs or worlds in it (resets do not count).
-        episodes: Episodes that ended in it, in the order of their ends.
-        agent_steps: By policy, steps of its agents in it; empty where every env has one agent.
-        agent_episodes: By policy, episodes of its agents that ended in it; empty where every env has one agent.
+        env_steps: Number of env or world steps (resets do not count).
+        episodes: Episodes that ended in the fragment, in the order of their ends.
+        agent_steps: Number of agent steps by policy; empty where every env has one agent.
+        agent_episodes: Finished episodes of agents by policy; empty where every env has one agent.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         filter_deltas: By policy, new statistics of its filters, by name.
         weights_versions: By policy, version of the weights of the behavior policy.
-        sample_s: Seconds of its collection.
-        times: Phases of those seconds; None from a worker that does not measure them.
-        place: State of its sampler after it, from which a restarted one resumes; None if that is not requested.
+        sample_s: Duration of the collection in seconds.
+        times: Time profile of the collection; None from a worker that does not measure phases.
+        place: Sampler state after the fragment, from which a restarted sampler resumes; None if not requested.
         env_slots_restarted: Env slots of a restarted sampler that began a new episode instead of resuming.
     """
 
@@ -76,14 +76,14 @@ class Rollout:
 
 @dataclass(frozen=True)
 class JoinedRollouts:
-    """A batch of an aggregator: joined fragments of its workers.
+    """Message of an aggregator: a batch of concatenated worker fragments.
 
     Attributes:
-        aggregator: Its index.
+        aggregator: Index of the aggregator.
         batch: The fragments, concatenated to [T, B1 + B2 + ...], with the version of the behavior weights in
             `weights_version`; None if no batch is full.
-        fragments: The rollouts in it, in their order, without their batches.
-        worker_restarts: Restarts of its workers since its last answer.
+        fragments: The concatenated rollouts in order, without their batches.
+        worker_restarts: Restarts of the aggregator's workers since its last answer.
     """
 
     aggregator: int
@@ -93,7 +93,7 @@ class JoinedRollouts:
 
 
 def with_weights_version(batch: SampleBatch, version: int) -> SampleBatch:
-    """Returns a batch [T, B] with a column `weights_version` of the behavior weights, unless it has one."""
+    """Adds a column `weights_version` of the behavior weights to a batch [T, B] that lacks one."""
     if "weights_version" in batch:
         return batch
     return SampleBatch(batch, weights_version=np.full(batch["valid"].shape, version, np.int32))

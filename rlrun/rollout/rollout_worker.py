@@ -1,6 +1,6 @@
-"""The rollout worker: envs and behavior policies in, fragments of experience out.
+"""Rollout worker: collects fragments of experience from envs with behavior policies.
 
-A plain class: it runs in the trial's own process or inside an actor, and imports neither ray nor, for dense networks,
+The worker is a plain class, for the trial's own process or a Ray actor. It imports neither ray nor, for dense networks,
 torch.
 """
 
@@ -35,7 +35,7 @@ class RolloutWorker:
     """Rollout worker: steps envs with behavior policies, by a recorder, and postprocesses the fragments.
 
     Attributes:
-        config: Its config.
+        config: Config of the worker.
         behaviors: Behavior policies by name.
     """
 
@@ -68,7 +68,7 @@ class RolloutWorker:
             self._lessons.latest = dict(orders.env_kwargs)
 
     def begin(self, seeds: Sequence[int]) -> None:
-        """Starts episodes with given seeds in all slots of an env with one agent, for the next fragment.
+        """Resets all slots of a single-agent env with given seeds, for the next fragment.
 
         Args:
             seeds: Seed of each env slot's episode, [B].
@@ -121,7 +121,7 @@ class RolloutWorker:
         return rollout
 
     def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
-        """Postprocesses a recorded batch in place: rewards, columns of the policy; returns its statistics by name.
+        """Postprocesses a recorded batch in place (reward transform, policy columns); returns new filter statistics.
 
         All steps of the fragment are processed at once, which is cheaper than in each step.
         """
@@ -152,7 +152,7 @@ class RolloutWorker:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()` by replaying the present episodes.
+        """Restores `state()` by replaying the current episodes.
 
         Args:
             state: State from `state`.
@@ -178,7 +178,7 @@ class RolloutWorker:
 
 
 def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Recorder, Watched]:
-    """Returns the recorder for an env, or for worlds of many agents, and the watch over its steps."""
+    """Creates the recorder for single-agent envs or multi-agent worlds, and the watchdog over env steps."""
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length

@@ -1,4 +1,4 @@
-"""Sampler: a rollout worker with the operators that it applies to its batches."""
+"""Sampler: a rollout worker together with its postprocessing operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Postprocessing(Protocol):
     """Operators that a worker applies to one policy's batches."""
 
     def __call__(self, item: SampleBatch) -> Any:
-        """Applies the operators, and returns the item that the worker delivers."""
+        """Applies the operators to a batch; returns the item for delivery."""
         ...
 
     def for_worker(self, worker: int) -> Postprocessing:
@@ -33,7 +33,7 @@ class Postprocessing(Protocol):
         ...
 
     def set_weights(self, weights: Weights) -> None:
-        """Takes the new weights of the behavior policy, on the worker."""
+        """Receives new weights of the behavior policy, on the worker."""
         ...
 
     def take_sgd_s(self) -> float:
@@ -49,7 +49,7 @@ class Postprocessing(Protocol):
         ...
 
     def unsaved(self) -> list[str]:
-        """Returns reasons why a run that resumes from the present state would not continue exactly."""
+        """Returns the reasons why a run could not resume exactly from the current state."""
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ class Postprocessing(Protocol):
 
 
 class Sampler:
-    """Collects fragments and applies operators, in the trial's own process or in an actor.
+    """Rollout worker with postprocessing operators, in the trial's own process or in a Ray actor.
 
     The constructor makes the worker and initialises the operators.
 
@@ -67,8 +67,8 @@ class Sampler:
         factory: `module:Name` of the class of the `Worker`, made from its config.
         config: Config that all workers share.
         operators: Operators on this worker, by policy.
-        due: Number of its first fragment.
-        tells_place: Whether each rollout holds the sampler's state after it.
+        due: Number of the sampler's first fragment.
+        tells_place: Whether each rollout includes the sampler's state after collection.
         marks: Folder in which it marks the env slot that it steps; None to keep that of its process.
         state: State from which it resumes; None for a new one.
 
@@ -97,7 +97,7 @@ class Sampler:
         self._restarted = 0 if state is None else self.load_state(state)
 
     def follow(self, orders: Orders) -> None:
-        """Passes orders to the worker, and new weights to the operators of their policies."""
+        """Forwards orders to the worker, and new weights to the policies' operators."""
         self.worker.follow(orders)
         for policy, latest in orders.weights.items():
             if policy in self._operators:
@@ -142,7 +142,7 @@ class Sampler:
 
 
 def _worker(factory: str, config: Any) -> Worker:
-    """Makes a worker from the path of its class.
+    """Instantiates a worker from the import path of its class.
 
     Raises:
         UsageError: It has no `follow`, as workers written for former versions.

@@ -1,4 +1,4 @@
-"""A fragment of one policy's slots in worlds, while it is recorded: rows per world step, or per decision of an agent.
+"""Multi-agent fragment under recording, with one row per world step or per agent decision.
 
 With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
 has a cursor, and a step is open until its agent's next observation, or the end of its episode. Its reward is the sum
@@ -39,11 +39,11 @@ NO_ROW = -1
 
 @dataclass(frozen=True)
 class CarriedSteps:
-    """Steps that were open at the end of their fragment.
+    """Open steps at a fragment's end: actions whose reward and next observation are still pending.
 
     Attributes:
-        slots: Mask [B] of their slots.
-        columns: Their recorded columns by name, leaves [N, ...].
+        slots: Mask [B] of the slots with an open step.
+        columns: Recorded columns of the open steps by name, leaves [N, ...].
     """
 
     slots: Flags
@@ -51,22 +51,22 @@ class CarriedSteps:
 
     @classmethod
     def none(cls, slots: int) -> CarriedSteps:
-        """Returns no open steps in B slots."""
+        """Creates the empty set of open steps for B slots."""
         return cls(np.zeros(slots, np.bool_), {})
 
 
 class SlotFragment(ABC):
-    """One fragment of a policy while it is recorded.
+    """Base class of a policy's fragment under recording.
 
     Args:
         form: Form of its rows.
         owners: Owners of the slots.
-            states: States of the worlds at its beginning, [W, ...], where worlds have states.
+        states: States of the worlds at its beginning, [W, ...], where worlds have states.
         carried: Open steps of the last fragment.
 
     Attributes:
         owners: Owners of the slots.
-            acted: Mask [T, B] of world steps in which a slot's agent acted.
+        acted: Mask [T, B] of world steps in which a slot's agent acted.
         rewards: Rewards by world step, [T, B].
         columns: Numbers of infos by world step, by name, [T, B].
         closes: Mask [B] of slots with an observation in the closing row.
@@ -122,7 +122,7 @@ class SlotFragment(ABC):
 
     @abstractmethod
     def close(self, rows: SlotRows, states: NDArray[Any] | None) -> Closed:
-        """Closes the fragment.
+        """Finalizes the fragment: writes the closing row and assembles the batch.
 
         Args:
             rows: Rows of the slots after its last step.
@@ -149,7 +149,7 @@ class SlotFragment(ABC):
 
 
 class StepFragment(SlotFragment):
-    """A fragment with a row for each step of the worlds."""
+    """Fragment with one row per world step (clock `parallel`)."""
 
     @override
     def act(self, t: int, rows: SlotRows, states: NDArray[Any] | None, noise: Floats) -> Any:
@@ -196,7 +196,7 @@ class StepFragment(SlotFragment):
 
 
 class DecisionFragment(SlotFragment):
-    """A fragment with a row for each decision of a slot's agent.
+    """Fragment with one row per agent decision (clock `per_agent`), for turn-based worlds.
 
     A slot's cursor is the row that it fills next, and the row of its open step, if there is one. Carried steps fill
     row 0.
@@ -216,7 +216,7 @@ class DecisionFragment(SlotFragment):
             self._put(carried)
 
     def _put(self, carried: CarriedSteps) -> None:
-        """Writes carried steps into row 0 of their slots."""
+        """Writes the open steps of the previous fragment into row 0 of their slots."""
         slots = carried.slots.nonzero()[0]
         self._next[slots], self._open[slots] = 1, 0
         self._valid[0, slots] = self._buffers.filled[0, slots] = True

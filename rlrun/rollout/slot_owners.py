@@ -1,4 +1,4 @@
-"""Owners of a policy's slots: agents whose episodes are in progress, or have ended in this fragment."""
+"""Assignment of agents to a policy's slots, with running returns and ended episodes of the current fragment."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Flags = NDArray[np.bool_]
 
 
 class SlotOwners:
-    """Returns, lengths and agents of the episodes in a policy's slots.
+    """Bookkeeping of the episodes in a policy's slots: agent, return and length.
 
     Args:
-        slots: B.
-        columns: Names of further numbers per step, summed over an episode.
+        slots: B, number of slots.
+        columns: Names of additional per-step numbers, summed over an episode.
 
     Attributes:
         just_ended: Mask [B] of slots whose episode the last step ended: their row holds its final observation.
@@ -32,7 +32,7 @@ class SlotOwners:
         self._infos: dict[tuple[int, int], dict[str, Any]] = {}
 
     def begin_fragment(self) -> None:
-        """Clears the episode ends of the last fragment."""
+        """Clears the recorded episode ends at the start of a fragment."""
         self._agents, self._infos = {}, {}
 
     def note_ends(self, t: int, ended: Flags, owners: Sequence[str], infos: Mapping[int, Mapping[str, Any]]) -> None:
@@ -50,7 +50,7 @@ class SlotOwners:
                 self._infos[t, slot] = dict(infos[slot])
 
     def agent_in(self, slot: int, t: int) -> str | None:
-        """Returns the agent whose episode was the first to end in a slot from step t on; None if none did."""
+        """Returns the agent of the first episode that ended in a slot at or after step t; None without one."""
         return next((agent for (end, where), agent in self._agents.items() if where == slot and end >= t), None)
 
     def episodes(
@@ -60,7 +60,7 @@ class SlotOwners:
         return self._sums.add(rewards, ends, acted, self._infos, self._agents, columns)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state that lasts from fragment to fragment."""
+        """Returns the running episode sums kept across fragments."""
         return {
             "just_ended": self.just_ended.copy(),
             "returns": self._sums.returns.copy(),

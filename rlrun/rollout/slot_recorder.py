@@ -34,7 +34,7 @@ Floats = NDArray[np.float32]
 
 
 class SlotRecorder:
-    """Steps several worlds, with one call of each behavior policy per step for all slots that act.
+    """Recorder of several multi-agent worlds, with one batched call of each behavior policy per step.
 
     Args:
         worlds: The worlds; they are reset when the first fragment is recorded.
@@ -119,7 +119,7 @@ class SlotRecorder:
         )
 
     def _episodes(self, fragments: Mapping[str, SlotFragment], stepped: Flags, ended: Flags) -> list[Episode]:
-        """Adds the rewards of all agents to the worlds' episodes, and returns those that ended in the fragment.
+        """Accumulates all agents' rewards into the worlds' returns; returns the worlds' finished episodes.
 
         Args:
             fragments: Fragments by policy.
@@ -144,7 +144,7 @@ class SlotRecorder:
         stepped: Flags,
         began: Sequence[EpisodePlace],
     ) -> None:
-        """Raises for observations or rewards that are not finite or outside their space; empty rows are skipped.
+        """Validates observations and rewards of filled rows: finite, and observations within their space.
 
         Args:
             policy: Name of the policy.
@@ -174,7 +174,7 @@ class SlotRecorder:
     def _refuse(
         self, policy: str, slot: int, agent: str | None, stepped: Flags, began: Sequence[EpisodePlace], reason: str
     ) -> NoReturn:
-        """Raises for an observation or reward in a policy's slot after the fragment's first t steps, [t, W]."""
+        """Raises an EnvError for an invalid observation or reward, with the world, agent and step."""
         world = slot // (self.slots[policy] // self._worlds.num_worlds)
         place = self._seeds.place_after(world, began[world], ~stepped[:, world])
         who = self._worlds.owners(policy)[slot] if agent is None else agent
@@ -208,7 +208,7 @@ class SlotRecorder:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
-        """Restores `state()` by replaying the present episodes; see `Recorder.load_state`.
+        """Restores `state()` by replaying the current episodes; see `Recorder.load_state`.
 
         Raises:
             ValueError: It is no state of this number of worlds and slots.
@@ -242,13 +242,13 @@ class SlotRecorder:
 
 
 class PolicySlots:
-    """State of one policy's slots between fragments: their owners, their log of actions, and open steps.
+    """State of one policy's slots across fragments: slot owners, action log and open steps.
 
     Args:
         behavior: The behavior policy.
-            worlds: The worlds.
+        worlds: The worlds.
         policy: Name of the policy.
-        length: T.
+        length: T, steps in a fragment.
 
     Attributes:
         behavior: The behavior policy.

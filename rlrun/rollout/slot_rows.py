@@ -1,4 +1,4 @@
-"""Rows of a policy's batch: observations of the slots, and the columns of the behavior policy."""
+"""Row buffers of a policy's fragment: observations [T + 1, B, ...] and the behavior policy's columns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowForm:
-    """Form of the rows of a policy's fragments.
+    """Shapes and columns of a policy's fragment buffers.
 
     Attributes:
         behavior: The behavior policy.
         space: Space of observations.
-        length: T.
-        slots: B.
-        columns: Names of numbers in agents' infos that become columns.
+        length: T, steps in a fragment.
+        slots: B, number of slots.
+        columns: Names of the info entries recorded as columns.
     """
 
     behavior: WorkerBehavior
@@ -40,11 +40,11 @@ class RowForm:
 
     @cached_property
     def idle(self) -> Any:
-        """Placeholder actions for the worlds where no agent acts, [B, ...]."""
+        """Placeholder actions [B, ...] for slots without an acting agent."""
         return self.behavior.env_actions(self.blank_fragment()["actions"][0])
 
     def blank_fragment(self) -> SampleBatch:
-        """Returns the columns of a fragment without any action: zeros, except for values, which are NaN."""
+        """Allocates the columns of an empty fragment: zeros, and NaN for values."""
         batch = self.behavior.allocate_fragment(self.length, self.slots)
         for name, column in batch.items():
             if name not in CLOSING_COLUMNS:
@@ -81,13 +81,13 @@ class RowBuffers:
             self.batch[WORLD_STATE] = self._world_states
 
     def show_all(self, t: int, observations: Any, states: NDArray[Any] | None) -> None:
-        """Records observations of all slots in row t, leaves [B, ...], and states of the worlds [W, ...]."""
+        """Writes all slots' observations (leaves [B, ...]) and the worlds' states [W, ...] into row t."""
         record_row(self.observed, t, observations)
         if self._world_states is not None:
             self._world_states[t] = self._of_slots(states)
 
     def show(self, rows: Any, slots: Any, observations: Any, states: NDArray[Any] | None) -> None:
-        """Records observations of some slots.
+        """Writes the observations of selected slots into the buffers.
 
         Args:
             rows: The row, or a row for each slot.

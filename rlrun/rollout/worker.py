@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rlrun.rollout.rollout import Rollout
 
 ROLLOUT_WORKER = "rlrun.rollout.rollout_worker:RolloutWorker"
-"""Path of the worker that steps envs with behavior policies."""
+"""Import path of the default worker class, which steps envs with behavior policies."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """New weights and env arguments for workers; those that are left out do not change.
+    """Message to workers with new weights or env arguments; omitted entries do not change.
 
     Attributes:
         weights: New weights by policy; those of a league's seat hold its lineup.
@@ -38,12 +38,12 @@ class Orders:
 
     @property
     def about(self) -> Hashable:
-        """Key of their content: later orders with the same key replace earlier ones."""
+        """Key of the orders' content: later orders with an equal key supersede earlier ones."""
         return tuple(self.weights), self.env_kwargs is not None
 
 
 class Worker(Protocol):
-    """Collects fragments of experience, or other data that an algorithm learns from, one after the other."""
+    """Base class of workers, which collect fragments of experience (or other training data)."""
 
     def follow(self, orders: Orders) -> None:
         """Loads new weights and env arguments, which take effect from the next fragment on."""
@@ -58,7 +58,7 @@ class Worker(Protocol):
         ...
 
     def state(self) -> Any:
-        """Returns the worker's state, as a checkpoint can hold it."""
+        """Returns the worker's state as plain data for checkpoints."""
         ...
 
     def place(self) -> Any:
@@ -81,5 +81,5 @@ class Worker(Protocol):
         ...
 
     def close(self) -> None:
-        """Releases its resources, such as envs."""
+        """Releases the worker's resources, such as envs."""
         ...

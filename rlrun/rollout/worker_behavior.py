@@ -1,4 +1,4 @@
-"""Interface of behavior policies in rollout workers, which seats of a league have too."""
+"""Protocol of acting in rollout workers, implemented by behavior policies and league seats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 
 class WorkerBehavior(Protocol):
-    """Acts in slots, and records the columns of a batch; see `BehaviorPolicy` for details."""
+    """Protocol of a behavior policy in rollout workers: batched actions and recorded columns; see `BehaviorPolicy`."""
 
     @property
     def weights_version(self) -> int:
@@ -25,7 +25,7 @@ class WorkerBehavior(Protocol):
 
     @property
     def world_columns(self) -> tuple[str, ...]:
-        """Columns about the whole world in its fragments: `WORLD_STATE`, `ACTS`, both or neither."""
+        """World-level columns required in fragments: `WORLD_STATE`, `ACTS`, both or neither."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class WorkerBehavior(Protocol):
         ...
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Takes the rewards [B] of the last step, for policies that observe them."""
+        """Receives the rewards [B] of the last step, for policies that observe them."""
         ...
 
     def close_fragment(self, batch: SampleBatch, episode_starts: NDArray[np.bool_], shown: NDArray[np.bool_]) -> None:
@@ -86,7 +86,7 @@ class WorkerBehavior(Protocol):
     def actions(
         self, observations: Any, generator: np.random.Generator | None, acts: NDArray[np.bool_] | None = None
     ) -> Any:
-        """Returns actions for the env, [B, ...], outside of fragments: sampled, or most likely without a generator."""
+        """Returns actions for the env, [B, ...], without recording: sampled, or greedy without a generator."""
         ...
 
     def env_actions(self, actions: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The rollout workers of a trial: one in its own process, or several in Ray actors, perhaps with aggregators."""
+"""Worker set of a trial: a local rollout worker, or remote ones in Ray actors, optionally with aggregators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StartedWorkers(Protocol):
-    """Interface of started workers, local, remote or with aggregators."""
+    """Protocol of started workers: local, remote, or remote with aggregators."""
 
     @property
     def restarts(self) -> int:
@@ -67,10 +67,10 @@ class StartedWorkers(Protocol):
 
 
 class WorkerSet:
-    """The rollout workers of a trial: a local one (`num_workers` 0, index 0), or remote ones (indices 1 to n).
+    """Worker set of a trial: one local worker (`num_workers` 0, index 0), or remote workers (indices 1 to n).
 
-    The workers start when they are first used. Remote ones need Ray: where none runs, as in
-    a notebook, a private one is started, and stopped by `close`. With a local worker ray is never imported.
+    Workers start lazily, on first use. Remote workers need Ray: without a running cluster, as in a notebook, a private
+    one is started, and stopped by `close`. With a local worker, ray is never imported.
 
     Remote workers may have aggregators, actors that each supervise a share of them and deliver whole batches. Requests
     and weights then go to the aggregators.
@@ -85,7 +85,7 @@ class WorkerSet:
 
     Attributes:
         config: Config that all workers share.
-            indices: The workers' indices.
+        indices: The workers' indices.
         deliverers: Indices of the recipients of requests: the workers, or their aggregators, from 1.
         counts: Counts of the received rollouts; the receiver of a rollout counts it.
     """
@@ -137,7 +137,7 @@ class WorkerSet:
         From then on batches are received by `joined`.
 
         Args:
-            aggregators: Number of aggregators, at most one for each worker.
+            aggregators: Number of aggregators, at most one per worker.
             batch_size: Steps [T * B] that fill a batch.
             in_flight: Requests that each worker has at a time.
             policy: Name of the policy whose batches are joined.
@@ -150,7 +150,7 @@ class WorkerSet:
         self._aggregation = Aggregation(aggregators, batch_size, in_flight, policy)
 
     def keep_states(self) -> None:
-        """Has each fragment hold its remote worker's state, from which a lost worker is restarted exactly.
+        """Attaches the remote worker's state to each fragment, for exact restarts of failed workers.
 
         Called for synchronous rollouts before the workers start: the numbers are then those of a run without the loss.
         It has no effect without remote workers.
@@ -163,11 +163,11 @@ class WorkerSet:
 
     @property
     def lost_nothing(self) -> bool:
-        """Whether every worker that was restarted in this session continues bit for bit."""
+        """Whether all worker restarts of this session were exact, bit for bit."""
         return not self._restarts_now or (self._keeps_states and not self.counts.env_slots_restarted)
 
     def start(self) -> None:
-        """Starts the workers, if they have not been; remote ones are not waited for."""
+        """Starts the workers unless already started, without waiting for remote ones."""
         self._workers()
 
     def order(self, orders: Orders, only: int | None = None) -> None:
@@ -235,7 +235,7 @@ class WorkerSet:
         return workers.load_states(states, state["next_fragments"])
 
     def close(self) -> None:
-        """Ends the workers, and Ray if it was started for them."""
+        """Closes the workers, and shuts down Ray if it was started for them."""
         if self._started:
             self._started.close()
         for operators in self._operators.values():
@@ -245,7 +245,7 @@ class WorkerSet:
         self._started, self._owns_ray = None, False
 
     def _workers(self) -> StartedWorkers:
-        """Returns the workers, which start at the first call."""
+        """Returns the started workers; the first call starts them."""
         if self._started is None:
             if self.num_workers:
                 needed = math.ceil(self.num_workers * self._num_cpus)

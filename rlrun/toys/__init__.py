@@ -1,1 +1,1 @@
-"""Toys: small envs, worlds, games and scripted players for tests, examples and specs; nothing imports them."""
+"""Toy envs, multi-agent worlds, games and scripted players, for tests, examples and specs."""

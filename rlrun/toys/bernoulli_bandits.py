@@ -1,4 +1,4 @@
-"""Bernoulli bandits: a family of tasks that differ in the arms' probabilities of reward."""
+"""Bernoulli bandits: a task distribution over the arms' reward probabilities, for meta-RL."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from gymnasium import spaces
 
 ARMS = "probabilities"
-"""The reset option with the probability that each arm pays."""
+"""Name of the reset option with each arm's reward probability."""
 
 FAMILY_DRAWS = 0xBA2D
-"""Keeps the draws of tasks apart from those of their episodes."""
+"""Seed key that makes sampled tasks independent of their episodes' random numbers."""
 
 
 class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """An episode is one pull of an arm, with reward 1 or 0; the observation is constant.
+    """Bernoulli bandit: one pull per episode, reward 1 or 0, constant observation.
 
     The reset option `probabilities` holds each arm's probability of reward, 1/2 by default.
 
@@ -30,20 +30,20 @@ class BernoulliBandit(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasi
         self._probabilities = [0.5] * arms
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Waits for a pull."""
+        """Starts an episode; the reset option `probabilities` sets the task."""
         super().reset(seed=seed)
         self._probabilities = (options or {}).get(ARMS, self._probabilities)
         return 0, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """Pulls an arm; `minus_regret` in the info is how much more it pays on average than the best one, at most 0."""
+        """Pulls an arm; the info's `minus_regret` is the arm's mean reward minus that of the best arm."""
         own = self._probabilities[action]
         told = {"minus_regret": own - max(self._probabilities)}
         return 0, float(self.np_random.random() < own), True, False, told
 
 
 def two_arms(seed: int) -> dict[str, Any]:
-    """Returns a bandit with two arms, whose probabilities are drawn uniformly and independently.
+    """Samples a two-armed bandit task, with uniform and independent reward probabilities.
 
     Source:
         Duan et al., arXiv:1611.02779, section 4.1.

@@ -1,4 +1,4 @@
-"""Turn-based games of two players on a board."""
+"""Turn-based two-player board games as multi-agent worlds: tic-tac-toe, Connect Four and Hex."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _BLUE, _ORANGE, _RED, _YELLOW = (40, 90, 200), (220, 120, 30), (210, 50, 50), (2
 
 
 class BoardGame(World):
-    """Two players put pieces on a board in turn, by the rules of a game.
+    """Turn-based two-player board game, defined by its rules.
 
     Args:
-        rules: The rules.
+        rules: Rules of the game.
         players: Ids of both players; the first one begins.
         colors: Colors (red, green, blue) of both players' pieces.
 
     Attributes:
-        rules: The rules.
-        mover: The player whose turn it is, 0 or 1.
+        rules: Rules of the game.
+        mover: Player to move, 0 or 1.
     """
 
     clock: WorldClock = "per_agent"
@@ -61,14 +61,14 @@ class BoardGame(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Empties the board; there is no chance in the game."""
+        """Starts a game on the empty board; the game is deterministic."""
         self._pieces = [0, 0]
         self.mover = 0
         return {self.possible_agents[0]: self._seen_by(0, goes_on=True)}
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Puts the mover's piece.
+        """Applies the mover's action, and passes the turn or ends the game.
 
         Raises:
             ValueError: If the action is illegal.
@@ -87,7 +87,7 @@ class BoardGame(World):
         return WorldStep({self.possible_agents[self.mover]: seen}, {}, {}, {}, {}, False)
 
     def cell_of(self, action: int) -> tuple[int, int] | None:
-        """Returns the row and the column of the cell that an action of the mover fills; None if it is illegal."""
+        """Returns the (row, column) filled by an action of the mover; None if illegal."""
         first, second = self._pieces
         piece = self.rules.piece_of(action, self.mover, first | second)
         return self.rules.cell_of(piece) if piece else None
@@ -101,7 +101,7 @@ class BoardGame(World):
 
     @override
     def render(self) -> NDArray[np.uint8]:
-        """Returns a picture of the board; each cell is a square of one color in a dark frame."""
+        """Renders the board as an RGB image of colored squares."""
         return _drawn(self.board(), self._colors)
 
     def _end(self, mover: int, reward: float) -> WorldStep:
@@ -124,7 +124,7 @@ class BoardGame(World):
 
 
 class TicTacToe(BoardGame):
-    """Three in a row on a board of 3 x 3.
+    """Tic-tac-toe: three in a row on a 3 x 3 board.
 
     Observation: {observation: the own and the other player's pieces, [3, 3, 2]; action_mask: [9]}, shown to the player
     whose turn it is. Actions: Discrete(9), the cell, row by row. Rewards: 1 to the winner and -1 to the loser at
@@ -137,12 +137,12 @@ class TicTacToe(BoardGame):
 
     @override
     def array_game(self) -> ArrayGame:
-        """Returns tic-tac-toe as arrays."""
+        """Returns the vectorized version of tic-tac-toe for tree search."""
         return TicTacToeArrays()
 
 
 class ConnectFour(BoardGame):
-    """Four in a row on a board of 6 x 7 whose pieces fall to the lowest empty cell of their column.
+    """Connect Four: four in a row on a 6 x 7 board, whose pieces fall to the lowest empty cell of a column.
 
     Observation: {observation: the own and the other player's pieces, [6, 7, 2]; action_mask: [7]}, shown to the player
     whose turn it is. Actions: Discrete(7), the column. Rewards: 1 to the winner and -1 to the loser at the end, 0 to
@@ -154,7 +154,7 @@ class ConnectFour(BoardGame):
 
     @override
     def array_game(self) -> ArrayGame:
-        """Returns connect four as arrays."""
+        """Returns the vectorized version of Connect Four for tree search."""
         return ConnectFourArrays()
 
 
@@ -184,12 +184,12 @@ class Hex(BoardGame):
 
     @override
     def array_game(self) -> ArrayGame:
-        """Returns Hex as arrays."""
+        """Returns the vectorized version of Hex for tree search."""
         return HexArrays(self.rules.rows)
 
     @override
     def render(self) -> NDArray[np.uint8]:
-        """Returns a picture of the board: rows of squares, each half a square further right, and the players' sides."""
+        """Renders the slanted board as an RGB image, with the players' sides."""
         framed = np.pad(self.board(), 1)
         framed[[0, -1], 1:-1] = 1
         framed[1:-1, [0, -1]] = 2
@@ -204,7 +204,7 @@ class Hex(BoardGame):
 
 
 def _drawn(board: NDArray[np.int8], colors: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns a picture of a board [rows, columns] by the colors of its numbers."""
+    """Renders a board [rows, columns] as an RGB image, with a color for each cell value."""
     squares = np.kron(board, np.ones((_PIXELS, _PIXELS), np.int8))
     picture: NDArray[np.uint8] = colors[squares]
     picture[::_PIXELS] = picture[:, ::_PIXELS] = _FRAME

@@ -1,4 +1,4 @@
-"""Scripted players of board games: one move ahead, minimax, and Monte Carlo tree search."""
+"""Scripted board game players: one-ply lookahead, minimax, and Monte Carlo tree search."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from rlrun.toys.board_rules import CONNECT_FOUR, TIC_TAC_TOE, BoardRules, HexRul
 from rlrun.worlds.symmetries import OBSERVATION
 
 EXACT_CELLS = 9
-"""Greatest number of cells of a board whose game is solved to its end by default."""
+"""Maximum board size, in cells, for exhaustive minimax by default."""
 
 PLIES = 3
 """Default search depth of minimax on larger boards, in moves."""
 
 _WIN = 1000
-"""Value of a win on the last cell; one with k cells left is worth k more."""
+"""Minimax value of a win on the last cell; a win with k empty cells left is worth k more."""
 
 _INFINITE = 10 * _WIN
 _GAMES = "this player knows tic-tac-toe, connect four and Hex"
 
 
 class Position(NamedTuple):
-    """A position as the player sees it whose turn it is, who then is player 0.
+    """Board position from the perspective of the player to move, who becomes player 0.
 
     Attributes:
         rules: The game's rules.
-        own: The player's pieces.
-        other: The other one's.
+        own: Bitboard of the player to move.
+        other: Bitboard of the opponent.
     """
 
     rules: BoardRules
@@ -43,15 +43,15 @@ class Position(NamedTuple):
     other: int
 
     def pieces(self) -> list[int]:
-        """Returns the pieces that may be put."""
+        """Returns the legal moves as single-bit pieces."""
         return self.rules.pieces(self.own | self.other)
 
 
 def position_of(observation: Any) -> Position:
-    """Returns the position that a board game of rlrun shows to the player whose turn it is.
+    """Parses a board game observation into a position of the player to move.
 
     Raises:
-        UsageError: It is none of these games.
+        UsageError: The observation is not from a board game of rlrun.
     """
     if not isinstance(observation, Mapping) or not {OBSERVATION, ACTION_MASK} <= observation.keys():
         raise UsageError(f"{_GAMES}, whose observations hold a board and an action mask")
@@ -63,7 +63,7 @@ def position_of(observation: Any) -> Position:
 
 @cache
 def _rules_of(shape: tuple[int, ...], num_actions: int) -> BoardRules:
-    """Returns the rules of the game whose observations and actions have a shape."""
+    """Identifies a game's rules by the shapes of observation and action mask."""
     for rules in (TIC_TAC_TOE, CONNECT_FOUR):
         if (shape, num_actions) == ((rules.rows, rules.columns, 2), rules.num_actions):
             return rules
@@ -73,10 +73,10 @@ def _rules_of(shape: tuple[int, ...], num_actions: int) -> BoardRules:
 
 
 class OnePly:
-    """Plays with one move in mind: it wins if it can, else blocks if it must, else does anything legal.
+    """One-ply lookahead player: wins if possible, else blocks an immediate loss, else moves at random.
 
     Args:
-        seed: Seed of what it draws.
+        seed: Seed of the random choices.
     """
 
     def __init__(self, seed: int) -> None:
@@ -94,16 +94,16 @@ class OnePly:
 
 
 class Minimax:
-    """Plays by minimax: one of the moves with the best result against an opponent that plays by it too.
+    """Minimax player with alpha-beta pruning; ties between best moves are broken at random.
 
-    It prefers quick wins and late losses. Games on a board of up to 9 cells are solved to their end, with a memory.
-    Larger ones are searched to a depth, with alpha-beta pruning (Knuth and Moore, 1975, "An analysis of alpha-beta
-    pruning"). Leaves are evaluated by open lines, or by the pieces that a connection lacks.
+    The player prefers quick wins and late losses. Games on a board of up to 9 cells are solved exhaustively, with
+    memoization. Larger games are searched to a fixed depth, with alpha-beta pruning (Knuth and Moore, 1975, "An
+    analysis of alpha-beta pruning"). Leaves are evaluated by open lines, or by the pieces that a connection lacks.
 
     Args:
-        seed: Seed of its choice among equally good moves.
-        depth: Moves of both players that it looks ahead; 0 for the game's end on a board of up to 9 cells, and 3 moves
-            on larger ones.
+        seed: Seed of the choice among equally good moves.
+        depth: Search depth in plies (moves of both players); 0 for exhaustive search on a board of up to 9 cells, and
+            3 plies on larger ones.
 
     Raises:
         ValueError: The depth is negative.
@@ -128,7 +128,7 @@ class Minimax:
         return position.rules.action_of_piece(self._random.choice(chosen), 0)
 
     def _value(self, position: Position, piece: int, alpha: int) -> int:
-        """Returns the minimax value of putting a piece; any bound below alpha if it is not above alpha."""
+        """Minimax value of a move; only an upper bound if not above alpha."""
         rules, own, other = position
         if self._depth == 0 and rules.full.bit_count() <= EXACT_CELLS:
             return _solved(rules, own | piece, other, 0)
@@ -137,7 +137,7 @@ class Minimax:
 
 @cache
 def _solved(rules: BoardRules, own: int, other: int, player: int) -> int:
-    """Returns the minimax value of a position for the player who has just moved."""
+    """Exact minimax value of a position for the player who has just moved."""
     if rules.wins(own, player):
         return _win(rules, own | other)
     replies = (_solved(rules, other | piece, own, 1 - player) for piece in rules.pieces(own | other))
@@ -145,7 +145,7 @@ def _solved(rules: BoardRules, own: int, other: int, player: int) -> int:
 
 
 def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, alpha: int, beta: int) -> int:
-    """Returns the alpha-beta value of a position for the player who has just moved; exact between alpha and beta.
+    """Depth-limited alpha-beta value of a position for the player who has just moved; exact within the window.
 
     Args:
         rules: The game's rules.
@@ -174,18 +174,18 @@ def _win(rules: BoardRules, taken: int) -> int:
 
 @dataclass(slots=True)
 class _Node:
-    """A position in the tree.
+    """Node of the Monte Carlo search tree.
 
     Attributes:
-        piece: The piece by which it was reached.
-        own: The pieces of the player whose turn it is.
-        other: The other one's.
-        player: Whose turn it is.
-        untried: The pieces that lead to positions which are not in the tree yet, in random order.
-        ending: Result of the game for player 0: 1, 0 or -1; None before its end.
-        children: The positions in the tree that follow.
-        visits: Simulations that went through it.
-        total: What they came to, summed up, for the player who moved last.
+        piece: Move (piece) that leads to the node.
+        own: Bitboard of the player to move.
+        other: Bitboard of the opponent.
+        player: Player to move, 0 or 1.
+        untried: Unexpanded moves in random order.
+        ending: Outcome of the game for player 0: 1, 0 or -1; None in non-terminal nodes.
+        children: Expanded child nodes.
+        visits: Visit count.
+        total: Sum of the simulations' outcomes for the player who moved last.
     """
 
     piece: int
@@ -207,9 +207,9 @@ class TreeSearch:
     visited move is played.
 
     Args:
-        seed: Seed of what it draws.
-        simulations: Simulations of each move.
-        exploration: c.
+        seed: Seed of the random choices.
+        simulations: Number of simulations per move.
+        exploration: Exploration constant c.
 
     Raises:
         ValueError: There are no simulations.
@@ -231,7 +231,7 @@ class TreeSearch:
         return rules.action_of_piece(max(root.children, key=lambda child: child.visits).piece, 0)
 
     def _node(self, rules: BoardRules, piece: int, own: int, other: int, player: int) -> _Node:
-        """Returns the position after a move of the other player."""
+        """Creates the node after a move of the other player."""
         won = piece != 0 and rules.wins(other, 1 - player)
         untried = [] if won else rules.pieces(own | other)
         self._random.shuffle(untried)
@@ -262,7 +262,7 @@ class TreeSearch:
         )
 
     def _rollout(self, rules: BoardRules, node: _Node) -> float:
-        """Returns the result of a game of random moves for player 0."""
+        """Random rollout from a position to the game's end; returns the outcome for player 0."""
         own, other, player = node.own, node.other, node.player
         while pieces := rules.pieces(own | other):
             own |= pieces[int(self._random.random() * len(pieces))]
@@ -273,5 +273,5 @@ class TreeSearch:
 
 
 def _points(winner: int) -> float:
-    """Returns the result for player 0."""
+    """Outcome of a finished game for player 0."""
     return -1.0 if winner else 1.0

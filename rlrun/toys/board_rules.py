@@ -1,4 +1,4 @@
-"""Rules of board games of two players, on whole numbers whose bits are the cells of the board.
+"""Rules of two-player board games on bitboards (integers with one bit per cell).
 
 Cell (row, column) is bit row * (columns + 1) + column. The bit after each row is never set, so that no shift along a
 row reaches the next one.
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 
 class BoardRules(ABC):
-    """A game in which two players put pieces on a board in turn, and no piece is ever moved or taken away.
+    """Base class of placement games: two players place pieces in turn, without moves or captures.
 
     Players are 0 and 1; 0 begins. Whoever fulfils the goal with its own pieces wins; a full board is a draw then.
 
@@ -26,7 +26,7 @@ class BoardRules(ABC):
         rows: Rows of the board.
         columns: Columns of the board.
         num_actions: Actions of a player, A.
-        full: All cells.
+        full: Bitboard of all cells.
         is_slanted: Whether each row lies half a cell further right than the one above it.
     """
 
@@ -49,11 +49,11 @@ class BoardRules(ABC):
 
     @abstractmethod
     def wins(self, pieces: int, player: int) -> bool:
-        """Whether a player with these pieces has won."""
+        """Whether a player's pieces (bitboard) form a win."""
 
     @abstractmethod
     def playable(self, taken: int) -> int:
-        """Returns the cells of legal moves, if the game has not ended."""
+        """Returns the bitboard of cells playable in a running game."""
 
     @abstractmethod
     def advantage(self, own: int, other: int, player: int) -> int:
@@ -66,7 +66,7 @@ class BoardRules(ABC):
         """
 
     def pieces(self, taken: int) -> list[int]:
-        """Returns each piece that may be put on the board, one bit each; those near the centre come first.
+        """Returns the legal moves as single-bit pieces, ordered from the center outwards.
 
         Alpha-beta search prunes most where good moves come first.
         """
@@ -116,7 +116,7 @@ class BoardRules(ABC):
 
 
 class LineRules(BoardRules):
-    """Rules of a game that enough pieces in a row win, in any of four directions.
+    """Rules of k-in-a-row games, in any of four directions.
 
     Args:
         rows: Rows of the board.
@@ -142,7 +142,7 @@ class LineRules(BoardRules):
 
     @override
     def wins(self, pieces: int, player: int) -> bool:
-        """Whether enough pieces are in a row."""
+        """Whether the pieces contain `length` in a row."""
         for shift in self._shifts:
             line = pieces
             for step in self._steps:
@@ -193,7 +193,7 @@ class HexRules(BoardRules):
 
     @override
     def wins(self, pieces: int, player: int) -> bool:
-        """Whether pieces connect both sides of a player."""
+        """Whether the pieces connect the player's two sides."""
         begin, end = self._sides[player]
         return bool(self._connected(pieces & begin, pieces) & end)
 
@@ -213,7 +213,7 @@ class HexRules(BoardRules):
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:
-        """Returns the fewest pieces with which a player is connected; more than there are cells if it cannot be."""
+        """Shortest-path length in missing pieces to a connection; more than the number of cells if impossible."""
         begin, end = self._sides[player]
         free = self.full & ~(own | other)
         reached = self._connected(own & begin, own)
@@ -227,7 +227,7 @@ class HexRules(BoardRules):
         return self.full.bit_count() + 1
 
     def _connected(self, reached: int, pieces: int) -> int:
-        """Returns the cells reached, and the pieces that are connected with them."""
+        """Flood fill: returns the given cells and all pieces connected with them."""
         while (grown := reached | self._neighbours(reached) & pieces) != reached:
             reached = grown
         return reached

@@ -1,4 +1,4 @@
-"""Several CartPoles in one world, each an agent of its own: as dicts by agent, and as arrays of many worlds."""
+"""Multi-agent CartPole: independent poles in one world, as a dict-based world and as batched arrays."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MAX_STEPS = 500
 
 
 class CartPoleArrays:
-    """W worlds of K CartPoles as an `ArrayWorld`: one group, `pole`; see `CartPoles` for what happens in each world.
+    """Batched multi-agent CartPole: W worlds of K poles as an `ArrayWorld` with one group, `pole`; see `CartPoles`.
 
     Args:
-        num_worlds: W.
-        num_agents: K, the poles of each world.
-        reborn: Whether another pole takes the place of one that fell.
+        num_worlds: W, number of worlds.
+        num_agents: K, number of poles per world.
+        reborn: Whether a fallen pole is replaced by a new one.
         max_steps: Steps after which a world's episode is truncated.
     """
 
@@ -56,7 +56,7 @@ class CartPoleArrays:
         self._rows = {GROUP: rows}
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int]) -> ArrayStep:
-        """Begins an episode in some worlds: its poles begin as the first resets of one CartPole with that seed."""
+        """Resets selected worlds; poles start as in successive resets of one CartPole with the world's seed."""
         num_agents = self._acts.shape[1]
         for world, seed in zip(worlds, seeds, strict=True):
             # The generator that Gymnasium makes of the seed.
@@ -72,7 +72,7 @@ class CartPoleArrays:
         return ArrayStep(self._rows, self._over)
 
     def step(self, actions: Mapping[str, Any]) -> ArrayStep:
-        """Pushes all carts."""
+        """Pushes each cart to the left or to the right."""
         acts, terminateds, truncateds, over = self._acts, self._terminateds, self._truncateds, self._over
         leaving = np.argwhere(terminateds).tolist() if self._reborn else ()
         self._motion.move(actions[GROUP].reshape(-1))
@@ -95,15 +95,15 @@ class CartPoleArrays:
         return ArrayStep(self._rows, over)
 
     def state(self) -> NDArray[Any]:
-        """Returns nothing: there is no state space."""
+        """Returns None: the worlds have no global state."""
         raise NotImplementedError("CartPoles have no state")
 
     def close(self) -> None:
-        """Frees nothing."""
+        """No-op: there are no resources to release."""
 
 
 class CartPoles(World):
-    """Several CartPoles side by side, each an agent that balances its own pole and sees nothing of the others.
+    """Multi-agent CartPole: each agent balances and observes its own pole only.
 
     Each equals Gymnasium's CartPole-v1 bit for bit; with a seed, the poles begin as the first resets of one CartPole
     that was seeded with it.
@@ -118,7 +118,7 @@ class CartPoles(World):
 
     Args:
         num_agents: Number of poles at once; their ids are `pole_0`, `pole_1` and so on.
-        reborn: Whether another pole takes the place of one that fell.
+        reborn: Whether a fallen pole is replaced by a new one.
         max_steps: Steps after which the world's episode is truncated.
     """
 
@@ -138,7 +138,7 @@ class CartPoles(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Pushes all carts."""
+        """Pushes each cart to the left or to the right."""
         for pole, agent in enumerate(self.possible_agents):
             self._actions[0, pole] = actions.get(agent, 0)
         groups, (ended,) = self._arrays.step({GROUP: self._actions})

@@ -1,4 +1,4 @@
-"""Contextual bandits: linear ones, which may change, and the wheel bandit."""
+"""Contextual bandits: (non-)stationary linear bandits and the wheel bandit."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 PROBLEMS = 0x11EA
-"""Keeps the draws of a problem apart from those of its contexts and noise."""
+"""Seed key that makes a problem's coefficients independent of its contexts and noise."""
 
 Doubles = NDArray[np.float64]
 
 
 class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: ignore[misc]  # gymnasium is not type-checked
-    """An episode is a number of pulls, each in a newly drawn context.
+    """Base class of contextual bandits: episodes of a fixed number of pulls, each with a new random context.
 
     The info of the last step holds `minus_regret`, minus the sum of expected regrets, and `early_regret_share`, the
     fraction of the regret in the first half of the episode.
 
     Args:
-        pulls: Steps of an episode.
+        pulls: Number of pulls (steps) per episode.
     """
 
     def __init__(self, pulls: int) -> None:
@@ -36,14 +36,14 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: i
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Shows the first context."""
+        """Starts an episode, and samples the first context."""
         super().reset(seed=seed)
         self._pulled, self._regret, self._early_regret = 0, 0.0, 0.0
         self._begin()
         return self._next_context(), {}
 
     def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Pulls an arm, and shows the next context."""
+        """Pulls an arm; returns its reward and the next context."""
         reward = float(self._means[action] + self._noise())
         self._regret += float(self._means.max() - self._means[action])
         self._pulled += 1
@@ -57,25 +57,25 @@ class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: i
         return {"minus_regret": -self._regret, "early_regret_share": share}
 
     def _begin(self) -> None:
-        """Draws the parameters of an episode."""
+        """Samples the reward parameters of an episode."""
 
     @abstractmethod
     def _next_context(self) -> NDArray[np.float32]:
-        """Draws a context, and sets the arms' mean rewards [A] in it."""
+        """Samples a context, and computes the arms' mean rewards [A]."""
 
     @abstractmethod
     def _noise(self) -> float:
-        """Draws the deviation of a reward from its mean."""
+        """Samples the noise of a reward."""
 
 
 class LinearBandit(ContextualBandit):
-    """Each arm's reward is linear in a context, up to normal noise; contexts and coefficients are unit vectors.
+    """Linear contextual bandit with Gaussian noise; contexts and coefficients are unit vectors.
 
     Args:
         arms: A, the number of arms.
         features: Numbers in a context, D.
         noise: Standard deviation of rewards around their means.
-        pulls: Steps of an episode.
+        pulls: Number of pulls (steps) per episode.
         shared: Whether arms have features of their own at each step, [A, D], and all the same coefficients; otherwise
             they have a context [D] in common, and coefficients each.
         problem: Number of the problem, the same coefficients in all episodes; None for others in each episode.
@@ -124,14 +124,14 @@ class LinearBandit(ContextualBandit):
 
 
 class WheelBandit(ContextualBandit):
-    """Five arms in the unit disc: the first is safe, and near the rim another one, one in each quadrant, pays most.
+    """Wheel bandit: five arms with contexts in the unit disc; near the rim, the quadrant's arm is optimal.
 
     Rewards are normal with deviation 0.01. Their means are 1.2 for the first arm and 1 for the others; where the
     context is farther than `delta` from the middle, 50 for the one of its quadrant.
 
     Args:
         delta: Radius within which the first arm is the best.
-        pulls: Steps of an episode.
+        pulls: Number of pulls (steps) per episode.
 
     Source:
         Riquelme, Tucker and Snoek, arXiv:1802.09127 (the wheel bandit).
@@ -158,7 +158,7 @@ class WheelBandit(ContextualBandit):
 
 
 def unit_vectors(generator: np.random.Generator, shape: tuple[int, ...]) -> Doubles:
-    """Returns vectors [..., D] of length 1, in any direction alike."""
+    """Samples unit vectors [..., D] uniformly on the sphere."""
     drawn = generator.standard_normal(shape)
     found: Doubles = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
     return found

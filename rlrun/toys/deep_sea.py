@@ -1,4 +1,4 @@
-"""Deep Sea (bsuite): hard exploration, with one reward after a long sequence of right actions that cost a little."""
+"""Deep Sea (bsuite): hard exploration, with a single reward after a long sequence of slightly penalized actions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Grid = NDArray[np.float32]
 
 
 class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A diver sinks a row at each step, to the left or to the right, and finds a treasure in the last corner alone.
+    """Deep Sea grid: the agent descends one row per step, left or right; the only reward is in the last corner.
 
     An episode takes `size` steps, N. A step to the right costs 0.01 / N; the last of N of them pays 1, so that the best
     return is 0.99. Any other policy gets 0 at best. Which of the two actions goes to the right is drawn for each cell
@@ -27,7 +27,7 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
     """
 
     def __init__(self, size: int = 10, mapping_seed: int = 0) -> None:
-        """Makes the world; a `mapping_seed` for each gives several."""
+        """Creates the env; `mapping_seed` determines the action mapping of each cell."""
         self.observation_space = spaces.Box(0.0, 1.0, (size, size))
         self.action_space = spaces.Discrete(2)
         self._size = size
@@ -35,13 +35,13 @@ class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is n
         self._row = self._column = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Grid, dict[str, Any]]:
-        """Begins in the upper left corner."""
+        """Starts an episode in the upper left corner."""
         super().reset(seed=seed)
         self._row = self._column = 0
         return self._show(), {}
 
     def step(self, action: int) -> tuple[Grid, float, bool, bool, dict[str, Any]]:
-        """Goes to the left or to the right, and down."""
+        """Moves one row down, and one column left or right."""
         goes_right = action == self._right[self._row, self._column]
         is_found = bool(goes_right and self._column == self._size - 1)
         reward = float(is_found) - (0.01 / self._size if goes_right else 0.0)

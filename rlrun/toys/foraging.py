@@ -1,4 +1,4 @@
-"""Foraging: a grid world of foragers, and optional hunters, that are born and die within an episode."""
+"""Foraging: a multi-agent grid world of foragers and optional hunters, with births and deaths in an episode."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rlrun.worlds.world import World, WorldStep
 FORAGER, HUNTER = "forager", "hunter"
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [-1, -1], [-1, 1], [1, -1], [1, 1]])
-"""Rows and columns that each action moves an agent: stay, up, down, left, right, and for hunters the diagonals."""
+"""Displacement (rows, columns) of each action: stay, up, down, left, right, and for hunters the diagonals."""
 
 CELL_PIXELS = 16
 COLORS = np.array([[235, 235, 225], [120, 180, 80], [60, 100, 200], [200, 60, 50]], np.uint8)
-"""Colors (red, green, blue) of cells that are empty, or hold food, a forager, or a hunter."""
+"""Colors (red, green, blue) of empty cells, food, foragers and hunters."""
 
 ENTITIES = 6
-"""Agents that an observation holds: the nearest ones, E."""
+"""E, number of nearest agents in an observation."""
 _FEATURES = 4
 
 Ints = NDArray[np.int64]
@@ -32,17 +32,17 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Rules:
-    """Rules of life of one kind of agents.
+    """Life-cycle parameters of one kind of agents: energy, births, ages and vision.
 
     Attributes:
-        kind: Prefix of their ids.
-        num_actions: Number of `MOVES` that they can choose from.
-        radius: Cells that they observe in each direction.
-        meal: Energy that a meal gives.
-        child_energy: Energy that a newborn agent has; its parent gives as much.
-        birth_energy: Energy from which an agent gives birth.
-        most_energy: Energy that no agent exceeds.
-        max_age: Steps after which an agent dies.
+        kind: Prefix of the agents' ids.
+        num_actions: Number of available actions, the first ones of `MOVES`.
+        radius: Number of observed cells in each direction.
+        meal: Energy gained by a meal.
+        child_energy: Initial energy of a newborn agent, subtracted from its parent.
+        birth_energy: Energy threshold for giving birth.
+        most_energy: Maximum energy of an agent.
+        max_age: Lifespan in steps.
     """
 
     kind: str
@@ -64,17 +64,17 @@ _HUNTERS = _Rules(
 
 
 class _Population:
-    """Agents of one kind, oldest first, as arrays [n] that grow and shrink.
+    """Population of one kind of agents, oldest first, as arrays [n] of variable length.
 
     Attributes:
-        ids: Their ids.
-        places: Row and column, [n, 2].
-        energy: [n].
-        ages: Steps lived, [n].
-        meals: Meals had, [n].
-        children: Births given, [n].
-        births: All agents of the kind so far.
-        deaths: Those of them that died.
+        ids: Ids of the agents.
+        places: Position (row, column) of each agent, [n, 2].
+        energy: Energy of each agent, [n].
+        ages: Age of each agent in steps, [n].
+        meals: Number of meals of each agent, [n].
+        children: Number of children of each agent, [n].
+        births: Number of agents of the kind since the reset.
+        deaths: Number of deaths since the reset.
     """
 
     def __init__(self, rules: _Rules, most: int) -> None:
@@ -87,7 +87,7 @@ class _Population:
         self.ages, self.meals, self.children = np.zeros((3, 0), np.int64)
 
     def add(self, places: Ints) -> None:
-        """Adds newborn agents at some places, [n, 2]."""
+        """Adds newborn agents at positions [n, 2]."""
         count = len(places)
         self.ids += [f"{self.rules.kind}_{self.births + number}" for number in range(count)]
         self.births += count
@@ -99,22 +99,22 @@ class _Population:
         )
 
     def move(self, actions: Ints, size: int) -> None:
-        """Moves the agents on a grid that wraps around, which costs them energy of 1."""
+        """Moves the agents on the toroidal grid, at an energy cost of 1."""
         self.places = (self.places + MOVES[actions]) % size
         self.energy -= 1.0
         self.ages += 1
 
     def feed(self, meals: Ints) -> None:
-        """Gives the energy of the meals that each agent had."""
+        """Adds the energy of each agent's meals, up to the maximum."""
         self.meals += meals
         self.energy = np.minimum(self.energy + self.rules.meal * meals, self.rules.most_energy)
 
     def spent(self) -> NDArray[np.bool_]:
-        """Returns the mask [n] of agents without energy, or too old."""
+        """Returns the mask [n] of dying agents: without energy, or beyond the maximum age."""
         return (self.energy <= 0.0) | (self.ages >= self.rules.max_age)
 
     def give_birth(self, dead: NDArray[np.bool_]) -> Ints:
-        """Adds the children of those that have enough energy, the oldest first, and returns the parents."""
+        """Adds children of agents above the energy threshold, oldest parents first; returns the parents."""
         able = np.flatnonzero((self.energy >= self.rules.birth_energy) & ~dead)
         parents = able[: max(self.most - len(self.ids), 0)]
         self.energy[parents] -= self.rules.child_energy
@@ -123,12 +123,12 @@ class _Population:
         return parents
 
     def info(self, index: int) -> dict[str, int]:
-        """Returns an agent's age, meals and children, the info of its last step."""
+        """Returns the info of an agent's last step: age, meals and children."""
         lived = {"age": self.ages, "meals": self.meals, "children": self.children}
         return {name: int(numbers[index]) for name, numbers in lived.items()}
 
     def keep(self, living: NDArray[np.bool_]) -> None:
-        """Removes the agents that died."""
+        """Removes the dead agents from the population."""
         self.deaths += int(np.count_nonzero(~living))
         self.ids = [agent for agent, lives in zip(self.ids, living.tolist(), strict=True) if lives]
         self.places, self.energy = self.places[living], self.energy[living]
@@ -203,17 +203,17 @@ class Foraging(World):
 
     @property
     def births(self) -> dict[str, int]:
-        """Agents born since the reset, by kind."""
+        """Number of agents born since the reset, by kind."""
         return {kind: population.births for kind, population in self._populations.items()}
 
     @property
     def deaths(self) -> dict[str, int]:
-        """Agents that died since the reset, by kind."""
+        """Number of agents that died since the reset, by kind."""
         return {kind: population.deaths for kind, population in self._populations.items()}
 
     @property
     def living(self) -> dict[str, int]:
-        """Agents that live, by kind."""
+        """Number of living agents, by kind."""
         return {kind: len(population.ids) for kind, population in self._populations.items()}
 
     @override
@@ -222,13 +222,13 @@ class Foraging(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode with agents and food on random cells."""
+        """Starts an episode with agents and food on random cells."""
         self._begin(seed)
         return self._observe(np.zeros(sum(self._first.values()), np.bool_))
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Moves all agents, then has them eat, die and give birth."""
+        """Simulates one step: moves, meals, deaths, births and food growth."""
         self._elapsed += 1
         foragers, hunters = populations = tuple(self._populations.values())
         for population in populations:
@@ -267,7 +267,7 @@ class Foraging(World):
 
     @override
     def render(self) -> NDArray[np.uint8]:
-        """Returns a picture of the grid; a cell has the color of a hunter on it, else of a forager, else of food."""
+        """Renders the grid as an RGB image, with one color per cell: hunter before forager before food."""
         cells = self._food.astype(np.int64)
         for color, population in enumerate(self._populations.values(), 2):
             cells[tuple(population.places.T)] = color
@@ -284,7 +284,7 @@ class Foraging(World):
             population.add(self._generator.integers(self._size, size=(self._first[kind], 2)))
 
     def _hunt(self, foragers: _Population, hunters: _Population) -> Ints:
-        """Returns the index of the hunter that catches each forager, -1 for none, [n]."""
+        """Assigns to each forager the index of its catching hunter, -1 for none, [n]."""
         caught = np.full(len(foragers.ids), -1)
         for hunter, place in enumerate(hunters.places):
             there = np.flatnonzero((foragers.places == place).all(1) & (caught < 0))
@@ -292,7 +292,7 @@ class Foraging(World):
         return caught
 
     def _eat(self, foragers: _Population, caught: Ints) -> Ints:
-        """Removes eaten food and returns each forager's meals, [n]: those that are caught eat none."""
+        """Removes eaten food; returns the number of meals of each forager, [n], 0 for caught ones."""
         cells = foragers.places @ np.array([self._size, 1])
         food = self._food.reshape(-1)
         there = np.flatnonzero((food[cells] > 0.0) & (caught < 0))
@@ -303,7 +303,7 @@ class Foraging(World):
         return had
 
     def _observe(self, dead: NDArray[np.bool_]) -> dict[str, Any]:
-        """Returns the observations of all agents; those that have just died, `dead` [n], are not observed by others."""
+        """Returns all agents' observations; agents that died in this step, `dead` [n], are invisible to others."""
         populations = self._populations.values()
         places = np.concatenate([population.places for population in populations])
         energy = np.concatenate([population.energy / population.rules.most_energy for population in populations])
@@ -331,7 +331,7 @@ class Foraging(World):
     def _nearest(
         self, places: Ints, features: NDArray[np.float64], dead: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Returns the nearest living agents that each agent sees, [n, E, 4], and which rows hold one, [n, E]."""
+        """Returns features of each agent's nearest living agents, [n, E, 4], and the mask of filled rows, [n, E]."""
         count, half = len(places), self._size // 2
         away = (places - places[:, None] + half) % self._size - half
         distances = np.abs(away).sum(-1)
@@ -349,7 +349,7 @@ class Foraging(World):
         return entities, mask
 
     def _windows(self, population: _Population) -> NDArray[np.float32]:
-        """Returns the food around each agent, [n, 2 * radius + 1, 2 * radius + 1]."""
+        """Crops the food grid around each agent, [n, 2 * radius + 1, 2 * radius + 1]."""
         around = np.arange(-population.rules.radius, population.rules.radius + 1)
         rows, columns = (population.places.T[..., None] + around) % self._size
         windows: NDArray[np.float32] = self._food[rows[:, :, None], columns[:, None, :]]
@@ -357,7 +357,7 @@ class Foraging(World):
 
 
 def _spaces_of(rules: _Rules) -> Spaces:
-    """Returns the spaces of agents of a kind."""
+    """Returns the observation and action space of one kind of agents."""
     width = 2 * rules.radius + 1
     observation = Dict(
         {

@@ -1,4 +1,4 @@
-"""Hex as an array game."""
+"""Hex as a vectorized game for tree search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST_GROUP = 3
 
 
 class HexArrays:
-    """Two players connect opposite sides of a board of k x k hexagons; whoever moves sees its own at top and bottom.
+    """Vectorized Hex on a k x k board, from the mover's perspective: its sides are top and bottom.
 
     A position is a row [n, k * k + 2]: a number for each cell, row by row as the mover sees it, then the mover, 1 or
     -1, then 1 if the other player has won, else 0. A cell is 0 where it is empty, else the number of the group of
@@ -44,18 +44,18 @@ class HexArrays:
         self._mover, self._lost = cells, cells + 1
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns empty boards."""
+        """Returns initial positions (empty boards)."""
         states = np.zeros((number, self.num_actions + 2), np.int16)
         states[:, self._mover] = 1
         return states
 
     def legal(self, states: States) -> Flags:
-        """Returns which cells are empty, [n, k * k]."""
+        """Returns the mask of legal actions (empty cells), [n, k * k]."""
         empty: Flags = states[:, : self.num_actions] == 0
         return empty
 
     def play(self, states: States, actions: Indices) -> States:
-        """Puts the movers' pieces, joins the groups that they touch, and turns the boards to the other players."""
+        """Applies one action per position: merges touched groups, and transposes boards for the other player."""
         rows, cells = np.arange(len(states)), states[:, : self.num_actions].copy()
         touched = np.zeros((len(states), 8), np.int16)
         around = self._neighbours[actions]
@@ -74,12 +74,12 @@ class HexArrays:
         return played
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns which movers have lost; there are no draws."""
+        """Returns (mask of ended games, outcomes for the mover); a finished game is a loss, never a draw."""
         lost = states[:, self._lost].astype(np.float32)
         return lost != 0, -lost
 
     def movers(self, states: States) -> Floats:
-        """Returns 1 where the first player is the mover, -1 where the second is."""
+        """Returns the player to move in each position: 1 for the first player, -1 for the second."""
         return states[:, self._mover].astype(np.float32)
 
     def observe(self, states: States) -> dict[str, NDArray[Any]]:
@@ -89,7 +89,7 @@ class HexArrays:
         return {OBSERVATION: board.astype(np.float32), ACTION_MASK: self.legal(states).astype(np.int8)}
 
     def positions(self, observations: dict[str, NDArray[Any]]) -> States:
-        """Returns positions from the movers' observations.
+        """Reconstructs positions from the movers' observations.
 
         The first player is the mover where both players have the same number of pieces. A player with a connection has
         won.
@@ -119,7 +119,7 @@ class HexArrays:
 
 
 def _neighbours(board: Indices) -> Indices:
-    """Returns the neighbours of each cell, -1 where the board ends, [k * k, 6]."""
+    """Neighbor table [k * k, 6] of the hexagonal board; -1 beyond the edge."""
     padded = np.pad(board, 1, constant_values=-1)
     size = len(board)
     moves = ((0, -1), (0, 1), (-1, 0), (1, 0), (-1, 1), (1, -1))

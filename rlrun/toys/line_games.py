@@ -1,4 +1,4 @@
-"""Tic-tac-toe and connect four as array games: boards of at most 63 cells, as bits."""
+"""Tic-tac-toe and Connect Four as vectorized games on bitboards of at most 63 cells."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 
 class LineGameArrays:
-    """Two players put pieces on a board in turn; the first with enough of its own in a row wins.
+    """Vectorized k-in-a-row games (m,n,k-games) on bitboards, for tree search.
 
-    A position is a row of three numbers [n, 3]: the mover's pieces, those of the other player, as bits of the cells row
-    by row, and the mover, 1 or -1. Observations are those of the mover.
+    Two players place pieces in turn. Positions are an array [n, 3]: bitboards (cells row by row) of the mover and of
+    the other player, then the mover, 1 or -1. Observations are from the mover's perspective.
 
     Args:
         rows: Rows of the board.
         columns: Columns of the board.
         length: Pieces in a row that win.
-        num_actions: Actions of a player, A.
-        symmetries: Symmetries of the board, which map positions to others of the same value.
+        num_actions: A, number of actions of a player.
+        symmetries: Symmetries of the board, which map positions to positions of equal value.
     """
 
     def __init__(self, rows: int, columns: int, length: int, num_actions: int, symmetries: Symmetries) -> None:
@@ -40,20 +40,20 @@ class LineGameArrays:
 
     @abstractmethod
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Returns the cells that legal actions put pieces on, where `taken` has the bits of all pieces, [n]."""
+        """Returns the target cells of actions as bitboards, given the occupied cells `taken` [n]."""
 
     @abstractmethod
     def legal(self, states: States) -> Flags:
-        """Returns the legal actions of each position, [n, A]."""
+        """Returns the mask of legal actions in each position, [n, A]."""
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns empty boards."""
+        """Returns initial positions (empty boards)."""
         states = np.zeros((number, 3), np.int64)
         states[:, _MOVER] = 1
         return states
 
     def play(self, states: States, actions: Indices) -> States:
-        """Puts the movers' pieces; the other players are the movers then."""
+        """Applies one action per position; returns the next positions, with the other player to move."""
         taken = np.bitwise_or(states[:, _OWN], states[:, _OTHER])
         cells = self.cells_of(taken, actions)
         played = np.empty_like(states)
@@ -63,14 +63,14 @@ class LineGameArrays:
         return played
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns (mask of ended games, results for the mover): -1 after the other player's winning piece, else 0."""
+        """Returns (mask of ended games, outcomes for the mover): -1 for a loss, else 0."""
         other = states[:, _OTHER]
         lost = ((other[:, None] & self._lines) == self._lines).any(1)
         full = (states[:, _OWN] | other) == self._full
         return lost | full, -lost.astype(np.float32)
 
     def movers(self, states: States) -> Floats:
-        """Returns 1 where the first player is the mover, -1 where the second is."""
+        """Returns the player to move in each position: 1 for the first player, -1 for the second."""
         return states[:, _MOVER].astype(np.float32)
 
     def observe(self, states: States) -> dict[str, NDArray[np.float32 | np.int8]]:
@@ -80,7 +80,7 @@ class LineGameArrays:
         return {OBSERVATION: board, ACTION_MASK: self.legal(states).astype(np.int8)}
 
     def positions(self, observations: dict[str, NDArray[np.float32 | np.int8]]) -> States:
-        """Returns positions from the movers' observations.
+        """Reconstructs positions from the movers' observations.
 
         The first player is the mover where both players have the same number of pieces.
         """
@@ -93,7 +93,7 @@ class LineGameArrays:
 
 
 class TicTacToeArrays(LineGameArrays):
-    """Three in a row on a board of 3 x 3; an action is a cell."""
+    """Vectorized tic-tac-toe; an action is a cell of the 3 x 3 board."""
 
     def __init__(self) -> None:
         board = np.arange(9).reshape(3, 3)
@@ -102,18 +102,18 @@ class TicTacToeArrays(LineGameArrays):
 
     @override
     def cells_of(self, taken: Indices, actions: Indices) -> Indices:
-        """Returns the actions themselves."""
+        """Returns the actions unchanged: an action is a cell."""
         return actions
 
     @override
     def legal(self, states: States) -> Flags:
-        """Returns which cells are empty, [n, 9]."""
+        """Returns the mask of empty cells, [n, 9]."""
         empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._cells & 1 == 0
         return empty
 
 
 class ConnectFourArrays(LineGameArrays):
-    """Four in a row on a board of 6 x 7 whose pieces fall to the lowest empty cell of their column, the action."""
+    """Vectorized Connect Four on a 6 x 7 board; an action is a column, whose lowest empty cell is filled."""
 
     def __init__(self) -> None:
         board, columns = np.arange(42).reshape(6, 7), np.arange(7)
@@ -130,13 +130,13 @@ class ConnectFourArrays(LineGameArrays):
 
     @override
     def legal(self, states: States) -> Flags:
-        """Returns which columns are not full, [n, 7]."""
+        """Returns the mask of columns with an empty cell, [n, 7]."""
         empty: Flags = (states[:, :1] | states[:, 1:2]) >> self._tops & 1 == 0
         return empty
 
 
 def _lines(rows: int, columns: int, length: int) -> Indices:
-    """Returns all lines of a board as bits of their cells, [lines]."""
+    """Returns bitboards of all winning lines, [lines]."""
     found = []
     for row in range(rows):
         for column in range(columns):

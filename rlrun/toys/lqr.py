@@ -1,4 +1,4 @@
-"""Linear-quadratic regulator, whose optimal policy is known."""
+"""Linear-quadratic regulator (LQR) with known optimal policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 DT_S = 0.1
-"""Seconds of a step."""
+"""Duration of a step in seconds."""
 
 DYNAMICS = np.array([[1.0, DT_S], [0.0, 1.0]])
 """Matrix A of the dynamics: position and velocity after a step from those before it."""
@@ -31,7 +31,7 @@ Vector = NDArray[np.float32]
 
 
 class DoubleIntegrator(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A mass on a line, x = (position, velocity), is pushed to the middle by a force u, for 100 steps of 0.1 s.
+    """Double integrator LQR: a force u drives a mass, x = (position, velocity), to the origin in 100 steps of 0.1 s.
 
     A step costs x^T x + 0.1 u^2. Episodes begin anywhere in [-1, 1]^2. The best policy is a linear one, and its cost is
     6.263 on average.
@@ -44,13 +44,13 @@ class DoubleIntegrator(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # 
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Vector, dict[str, Any]]:
-        """Puts the mass somewhere."""
+        """Samples the initial state uniformly from [-1, 1]^2."""
         super().reset(seed=seed)
         self._state, self._steps = self.np_random.uniform(-1.0, 1.0, 2), 0
         return self._state.astype(np.float32), {}
 
     def step(self, action: Vector) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Pushes the mass."""
+        """Applies a force to the mass for one step."""
         force = float(action[0])
         cost = float(self._state @ self._state) + FORCE_COST * force * force
         self._state = DYNAMICS @ self._state + FORCE * force

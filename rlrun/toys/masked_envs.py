@@ -1,4 +1,4 @@
-"""Small worlds with action masks whose best value is known exactly; a forbidden action is an error in them."""
+"""Test envs with action masks and known optimal values; illegal actions raise."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 class MaskedGrid(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A square grid that ends at its last cell; each step costs 1, and the mask forbids steps off the grid.
+    """Grid world with goal in the last cell, reward -1 per step, and an action mask against leaving the grid.
 
     Episodes begin in any other cell, each as likely as the others. The best return is minus the Manhattan distance to
     the last cell, on average -size^2 / (size + 1). At the end nothing is allowed.
     """
 
     def __init__(self, size: int = 5, max_steps: int = 100) -> None:
-        """Makes the world; its cells are `size` x `size`, and episodes are truncated after `max_steps` steps."""
+        """Creates a grid of `size` x `size` cells; episodes are truncated after `max_steps` steps."""
         self.observation_space = spaces.Dict(
             {"position": spaces.MultiDiscrete([size, size]), ACTION_MASK: spaces.MultiBinary(len(_MOVES))}
         )
@@ -34,14 +34,14 @@ class MaskedGrid(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # g
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in any cell but the last."""
+        """Starts an episode in a random cell other than the goal."""
         super().reset(seed=seed)
         self._elapsed = 0
         self._position = np.array(divmod(int(self.np_random.integers(self._size**2 - 1)), self._size))
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Goes up, down, left or right."""
+        """Moves one cell up, down, left or right."""
         if not self._mask()[action]:
             raise ValueError(f"action {action} is forbidden at {self._position.tolist()}")
         self._elapsed += 1
@@ -62,14 +62,14 @@ class MaskedGrid(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # g
 
 
 class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
-    """Shows a whole number and pays 1 for the action that repeats it, in episodes of 10 steps; few actions are allowed.
+    """Matching task with few legal actions: reward 1 for repeating the observed integer, in episodes of 10 steps.
 
-    Its method `action_masks` returns which: the right one and others drawn at each step. The best return is 10, and 10
-    / `num_allowed` that of a policy that takes any allowed action.
+    The method `action_masks` returns the legal actions: the correct one and others, sampled at each step. The best
+    return is 10; a random legal policy gets 10 / `num_allowed`.
     """
 
     def __init__(self, num_actions: int = 40, num_allowed: int = 10) -> None:
-        """Makes the world; `num_allowed` of its `num_actions` actions are allowed."""
+        """Creates the env; `num_allowed` of `num_actions` actions are legal at each step."""
         self.observation_space = spaces.Discrete(num_actions)
         self.action_space = spaces.Discrete(num_actions)
         self._num_allowed = num_allowed
@@ -78,17 +78,17 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
         self._elapsed = 0
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Returns which actions are allowed, [A]."""
+        """Returns the mask of legal actions, [A]."""
         return self._allowed.copy()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Shows the first number."""
+        """Samples the first integer and the legal actions."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Pays for the right action and shows the next number."""
+        """Returns the reward of the action, and the next sampled integer."""
         if not self._allowed[action]:
             raise ValueError(f"action {action} is forbidden")
         self._elapsed += 1
@@ -104,7 +104,7 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
 
 
 class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ignore[misc]
-    """A lever, two switches, a lamp and a knob: actions are a Dict with a Tuple in it, and the mask forbids choices.
+    """Env with nested masked actions: a Dict of a lever, two switches (Tuple), a lamp and a knob.
 
     Shows a number from -1 to 1 and what is allowed of the lever's three places and of the switches. It pays 1/3 each
     for the first allowed place of the lever, the lamp on where the number is positive, and the knob (from -2 to 2)
@@ -112,7 +112,7 @@ class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ign
     """
 
     def __init__(self) -> None:
-        """Makes the world."""
+        """Creates the env."""
         self.observation_space = spaces.Dict(
             {
                 ACTION_MASK: spaces.MultiBinary(7),
@@ -127,13 +127,13 @@ class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ign
         self._elapsed = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Shows the first number and mask."""
+        """Samples the first number and action mask."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: dict[str, Any]) -> Step:
-        """Pays for what is right and shows the next number and mask."""
+        """Returns the reward of the correct parts, and the next sampled number and action mask."""
         lever, (switches, lamp, knob) = int(action["lever"]) - 1, action["rest"]
         if not self._mask[[lever, 3 + switches[0], 5 + switches[1]]].all():
             raise ValueError(f"lever {lever + 1} or switches {switches.tolist()} are forbidden")

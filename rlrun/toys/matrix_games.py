@@ -1,4 +1,4 @@
-"""Matrix games of two agents with simultaneous actions, whose best joint actions are known exactly."""
+"""Two-agent matrix games with simultaneous actions and known optimal joint actions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PAYOFFS: Mapping[str, tuple[list[list[float]], Callable[[Table], Table]]] = {
     "prisoners_dilemma": ([[-1.0, -3.0], [0.0, -2.0]], np.transpose),
     "matching_pennies": ([[1.0, -1.0], [-1.0, 1.0]], np.negative),
 }
-"""Pay-offs of agent_0 by game (row: its action, column: that of agent_1), and the function to those of agent_1."""
+"""Payoff matrix of agent_0 by game (rows: actions of agent_0), and a function to the payoffs of agent_1."""
 
 
 def payoffs(game: str, k: float) -> Table:
-    """Returns the pay-offs of both agents of a game, [2, A, A]: the second axis is the action of agent_0.
+    """Payoff tensor of a game, [2, A, A]: agent, action of agent_0, action of agent_1.
 
     Raises:
         UsageError: There is no game of that name.
@@ -45,7 +45,7 @@ def payoffs(game: str, k: float) -> Table:
 
 
 class MatrixGame(World):
-    """A game of one step: two agents act at once, with rewards by a pay-off table.
+    """One-shot matrix game: two agents act simultaneously, with rewards from a payoff table.
 
     Observation: one number, always 0. Actions: Discrete(A), those of the table. Rewards: the table's entry for both
     actions. Ends: after the only step, for both. The state is the observation.
@@ -77,23 +77,23 @@ class MatrixGame(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode; there is no chance in it."""
+        """Starts an episode; the game is deterministic."""
         return dict.fromkeys(AGENTS, self.state())
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Ends the episode with the rewards of both agents."""
+        """Applies the joint action; returns both agents' payoffs, and ends the episode."""
         paid = self._payoffs[:, int(actions[AGENTS[0]]), int(actions[AGENTS[1]])]
         return _last_step(dict.fromkeys(AGENTS, self.state()), paid)
 
     @override
     def state(self) -> NDArray[np.float32]:
-        """Returns one number, 0, [1]."""
+        """Returns the constant global state, zeros [1]."""
         return np.zeros(1, np.float32)
 
 
 class TwoStepGame(World):
-    """The two-step game of QMIX: the first agent chooses the table by which both are paid in the second step.
+    """Two-step cooperative game of QMIX: agent_0's first action selects the payoff table of the second step.
 
     In the first step nothing is paid and only the action of agent_0 matters: 0 leads to table A, 1 to table B. In
     the second both agents are paid 7 in A whatever they do; in B 0/1, 1/8. The best return is 8. A sum of one value for
@@ -118,13 +118,13 @@ class TwoStepGame(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode; there is no chance in it."""
+        """Starts an episode; the game is deterministic."""
         self._stage = 0
         return dict.fromkeys(AGENTS, self.state())
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Chooses the table in the first step, and pays by it in the second."""
+        """Applies the joint action: selects the table in the first step, returns its payoffs in the second."""
         first, second = (int(actions[agent]) for agent in AGENTS)
         if self._stage == 0:
             self._stage = 1 + first
@@ -135,7 +135,7 @@ class TwoStepGame(World):
 
     @override
     def state(self) -> NDArray[np.float32]:
-        """Returns the one-hot of the stage, [3]."""
+        """Returns the global state: one-hot stage of the game, [3]."""
         shown: NDArray[np.float32] = self._stages[self._stage].copy()
         return shown
 

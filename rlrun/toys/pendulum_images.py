@@ -1,4 +1,4 @@
-"""Pendulum as images, in which velocities are not observed."""
+"""Pendulum from pixels: partially observed, without velocities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HALF_WIDTH = 0.1
 
 
 class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArray[np.float32]]):  # type: ignore[misc]
-    """Shows Pendulum's rod as a picture in shades of grey, [size, size, 1], instead of numbers.
+    """Observation wrapper: Pendulum as grayscale images [size, size, 1].
 
     It is drawn in 50 us without a window; upright is up.
 
@@ -33,7 +33,7 @@ class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArra
         self._pixel = 2 / size
 
     def observation(self, observation: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """Draws an observation (cosine, sine, angular velocity), without the last one."""
+        """Renders an observation (cosine, sine, angular velocity) as an image of the angle."""
         cosine, sine = float(observation[0]), float(observation[1])
         # Angles count from upright, counterclockwise. Distances are those to the rod, a segment from the middle on.
         along = np.clip(self._up * cosine - self._right * sine, 0, LENGTH)

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 GOALS = 0x60A1
-"""Keeps the draws of goals apart from those of other envs with the same seed."""
+"""Seed key that makes goals independent of other envs' random numbers with an equal seed."""
 
 REACH = 0.5
-"""Goals lie between -REACH and REACH in both directions."""
+"""Bound of goal coordinates: goals lie in [-REACH, REACH]^2."""
 
 SPEED = 0.1
-"""The largest step in either direction."""
+"""Maximum displacement per step in each coordinate."""
 
 NEAR = 0.01
 """Distance to the goal at which an episode ends."""
 
 
 class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A point that starts at (0, 0) and observes its position; the cost is the squared distance to an unobserved goal.
+    """Point navigation from (0, 0) to an unobserved goal; the cost is the squared distance, observed is the position.
 
     The goal follows from the episode's seed, uniform in a square: episodes with one seed are one task. Without
     knowledge of the goal it is best to stay, which costs 1/6 a step on average.
@@ -46,7 +46,7 @@ class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnas
         self._goal = np.zeros(2)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode; without a seed with the goal of the one before."""
+        """Starts an episode; without a seed, the goal of the previous episode is kept."""
         if seed is not None:
             self._goal = np.random.default_rng([seed, GOALS]).uniform(-REACH, REACH, 2)
         self._elapsed, self._place = 0, np.zeros(2)

@@ -1,4 +1,4 @@
-"""Tasks that only a policy with memory can do."""
+"""Memory task: repeating earlier observations, unsolvable for memoryless policies."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import gymnasium
 from gymnasium import spaces
 
 Step = tuple[int, float, bool, bool, dict[str, Any]]
-"""Observation, reward, terminated, truncated, info."""
+"""Result of `step`: observation, reward, terminated, truncated, info."""
 
 
 class RepeatAfterMe(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Shows 0 or 1 at random, and pays 1 for repeating what was shown some steps before, else -1.
+    """Memory task: repeat the random bit observed `delay` steps ago, for reward 1, else -1.
 
     Nothing is to be repeated in the first `delay` steps, which pay 0. The best return is `episode_len` - `delay`. A
     policy without memory gets 0 on average, if the delay is not 0.
     """
 
     def __init__(self, delay: int = 2, episode_len: int = 101) -> None:
-        """Makes the world; what is shown is to be repeated `delay` steps later."""
+        """Creates the env; each observation must be repeated `delay` steps later."""
         self.observation_space = spaces.Discrete(2)
         self.action_space = spaces.Discrete(2)
         self._delay = delay
@@ -29,14 +29,14 @@ class RepeatAfterMe(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
         self._shown: deque[int] = deque(maxlen=delay + 1)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Shows the first number."""
+        """Samples the first bit."""
         super().reset(seed=seed)
         self._elapsed = 0
         self._shown.clear()
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Pays for the action, and shows the next number."""
+        """Returns the reward of the action, and the next random bit."""
         reward = 0.0
         if self._elapsed >= self._delay:
             reward = 1.0 if action == self._shown[0] else -1.0

@@ -1,4 +1,4 @@
-"""Small worlds that show sets of entities or several images, and whose best value is known exactly."""
+"""Test envs with entity sets or several images as observations, and known optimal values."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from rlrun.toys.known_optimum import Step
 
 KINDS = 3
-"""Kinds of entities."""
+"""Number of entity kinds."""
 
 FRONT, REAR = (24, 20, 3), (36, 40, 1)
-"""Shapes of the images that two cameras take."""
+"""Image shapes [height, width, channels] of the two cameras."""
 
 
 class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Shows entities in any order and pays 1 for the kind of the one with the highest value, in episodes of 10 steps.
+    """Entity-set task: classify the kind of the highest-valued entity, for a reward of 1 per step.
 
     Observation: a Dict. `entities`: a value between 0 and 1 and the kind as a one-hot vector, [K, 4]. `entity_mask`: 1
     for each row that holds an entity, else 0, [K]. There are one to K entities; the other rows hold entities that count
-    for nothing. Actions: Discrete(3). The best return is 10, that of a random policy 10 / 3.
+    for nothing. Actions: Discrete(3). Episodes have 10 steps. The best return is 10; a random policy gets 10 / 3.
     """
 
     def __init__(self, num_entities: int = 8, episode_len: int = 10) -> None:
-        """Makes the world, with up to `num_entities` entities; K."""
+        """Creates the env, with at most `num_entities` (K) entities."""
         self.observation_space = spaces.Dict(
             entities=spaces.Box(0.0, 1.0, (num_entities, 1 + KINDS)), entity_mask=spaces.MultiBinary(num_entities)
         )
@@ -38,13 +38,13 @@ class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  
         self._best = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Shows the first entities."""
+        """Samples the first entities."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Pays for the kind and shows the next entities."""
+        """Returns the reward of the classification, and the next sampled entities."""
         self._elapsed += 1
         reward = float(action == self._best)
         return self._show(), reward, self._elapsed >= self._episode_len, False, {}
@@ -60,7 +60,7 @@ class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  
 
 
 class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
-    """Shows two images of different sizes and a number, and rewards the right classification of each image.
+    """Two-image classification task: observations of two images of different sizes and a number.
 
     Observation: a Dict. `front`: bytes [24, 20, 3]. `rear`: bytes [36, 40, 1]. Each is bright in its left or in its
     right half and dark in the other. `turned`: -1 or 1, [1]; where it is 1 the rear image counts the other way.
@@ -69,7 +69,7 @@ class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
     """
 
     def __init__(self, episode_len: int = 10) -> None:
-        """Makes the world."""
+        """Creates the env."""
         self.observation_space = spaces.Dict(
             front=spaces.Box(0, 255, FRONT, np.uint8),
             rear=spaces.Box(0, 255, REAR, np.uint8),
@@ -81,13 +81,13 @@ class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
         self._right = np.zeros(2, np.int64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Shows the first images."""
+        """Samples the first images."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> Step:
-        """Pays for both halves and shows the next images."""
+        """Returns the reward of both classifications, and the next sampled images."""
         self._elapsed += 1
         said = np.array(divmod(int(action), 2))
         reward = float(np.mean(said == self._right))

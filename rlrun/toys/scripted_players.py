@@ -1,4 +1,4 @@
-"""Scripted agents of the worlds in this room: classes called with an observation, which return an action."""
+"""Scripted policies of the toy worlds: callables from an observation to an action."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rlrun.data.action_masks import ACTION_MASK
 
 
 class RandomLegal:
-    """Takes any action that the action mask allows, each as likely as the others.
+    """Uniform random policy over legal actions.
 
     Args:
-        seed: Seed of what it draws.
+        seed: Seed of the random actions.
     """
 
     def __init__(self, seed: int) -> None:
@@ -32,17 +32,17 @@ class RandomLegal:
 
 
 class GreedyForager:
-    """Goes to the nearest food that it sees, and anywhere where it sees none.
+    """Greedy forager policy: moves to the nearest visible food, or randomly without any.
 
     Args:
-        seed: Seed of what it draws.
+        seed: Seed of the random actions.
     """
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
-        """Returns an action of a forager: stay, up, down, left, right."""
+        """Returns the forager's action: stay, up, down, left or right."""
         window = observation["window"]
         food = np.argwhere(window) - len(window) // 2
         if not len(food):

@@ -1,4 +1,4 @@
-"""CartPole with its return at the episode's end, and with states for tree search."""
+"""CartPole with the return paid at the episode's end, and save/restore of states for tree search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = tuple[tuple[float, ...], int]
 
 
 class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not type-checked
-    """CartPole-v0 that pays the number of steps when the episode ends, and 0 before.
+    """CartPole-v0 with a terminal reward: the number of steps at the episode's end, 0 before.
 
     Observation: [4]: the cart's position and velocity, the pole's angle and angular velocity, each divided by about its
     largest value. Actions: Discrete(2), push to the left or to the right. Ends: when the pole falls or the cart leaves
@@ -38,13 +38,13 @@ class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not typ
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begins an episode."""
+        """Starts an episode; returns the initial observation."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._shown(), {}
 
     def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Pushes the cart."""
+        """Pushes the cart to the left or to the right."""
         _, _, terminated, _, _ = super().step(action)
         self._elapsed += 1
         truncated = self._elapsed >= self._limit
@@ -52,17 +52,17 @@ class SparseCartPole(CartPoleEnv):  # type: ignore[misc]  # gymnasium is not typ
         return self._shown(), reward, terminated, truncated, {}
 
     def get_state(self) -> State:
-        """Returns the state: the four numbers, and the steps that are over."""
+        """Returns the simulator state: the four CartPole variables and the step count."""
         return tuple(map(float, self.state)), self._elapsed
 
     def set_state(self, state: State) -> None:
-        """Returns to a state, in which the episode has not ended."""
+        """Restores a simulator state of a running episode."""
         numbers, self._elapsed = state
         self.state = np.array(numbers)
         self.steps_beyond_terminated = None
 
     def state_of(self, observation: NDArray[np.float32]) -> State:
-        """Returns the state that shows an observation, as the first one of an episode."""
+        """Reconstructs a simulator state from an observation, with step count 0."""
         return tuple((observation.astype(np.float64) * _SCALES).tolist()), 0
 
     def _shown(self) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""A road with a slow and a fast lane, of which the fast one costs: the best policy under a bound of that is known."""
+"""Two-lane road: a constrained MDP with known optimal policy, in which the fast lane incurs costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALM_COST, BUSY_COST = 0.2, 1.0
 
 
 class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """A car drives round a ring road for some steps, a cell at each in the slow lane, two in the fast one.
+    """Constrained MDP of a car on a ring road: one cell per step in the slow lane, two in the fast (costly) lane.
 
     Action 1 changes the lane before the step, action 0 stays. The reward is the number of cells driven. The info of
     each step holds its `cost`: nothing in the slow lane; in the fast one 0.2 from a calm cell and 1 from a busy one,
@@ -28,7 +28,7 @@ class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  
     """
 
     def __init__(self, num_cells: int = 5, episode_len: int = 10) -> None:
-        """Makes the road."""
+        """Creates the env."""
         self.observation_space = spaces.Box(0.0, 1.0, (num_cells + 2,))
         self.action_space = spaces.Discrete(2)
         self.num_cells = num_cells
@@ -38,19 +38,19 @@ class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begins in the first cell."""
+        """Starts an episode in the first cell, in the slow lane."""
         super().reset(seed=seed)
         self._cell = self._lane = self._elapsed = 0
         return self._show(), {}
 
     def step(self, action: int) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Drives a cell or two."""
+        """Applies the lane choice, and advances one cell (slow lane) or two (fast lane)."""
         self._cell, self._lane, reward, cost = self.outcome(self._cell, self._lane, int(action))
         self._elapsed += 1
         return self._show(), reward, self._elapsed == self.episode_len, False, {"cost": cost}
 
     def outcome(self, cell: int, lane: int, action: int) -> tuple[int, int, float, float]:
-        """Returns the outcome of an action: cell and lane, reward and cost."""
+        """Deterministic transition of an action: next cell and lane, reward and cost."""
         lane = lane ^ action
         cost = (BUSY_COST if cell % 2 else CALM_COST) if lane else 0.0
         return (cell + 1 + lane) % self.num_cells, lane, 1.0 + lane, cost

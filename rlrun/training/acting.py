@@ -1,4 +1,4 @@
-"""Acting and evaluation with the present weights of a training."""
+"""Inference and evaluation with the current weights of a training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Acting:
-    """The policies of a training, as they act and are evaluated in this process.
+    """Inference policies of a training, for acting and evaluation in this process.
 
     Args:
         description: The training's env, policies and seed.
@@ -33,7 +33,7 @@ class Acting:
         self._league = league
 
     def policy(self, name: str = "") -> ActingPolicy:
-        """Returns the acting policy of a name.
+        """Returns the inference policy with the given name.
 
         Args:
             name: The policy; "" for the first one.
@@ -54,7 +54,7 @@ class Acting:
             simulations: Simulations of each search; 0 for none.
 
         Raises:
-            UsageError: A policy knows no game that it could search in.
+            UsageError: The env of a policy provides no game to search in.
         """
         for policy in self._policies.values():
             policy.search(simulations)
@@ -68,7 +68,7 @@ class Acting:
         env: EnvConfig | None = None,
         draw: Callable[[NDArray[Any] | None], None] | None = None,
     ) -> EvaluationResult:
-        """Evaluates the present weights, with the present filters, over a fixed number of episodes.
+        """Evaluates the policies with their current weights and filters over a fixed number of episodes.
 
         Args:
             episodes: Number of episodes, whose seeds depend on `seed` alone.

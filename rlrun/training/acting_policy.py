@@ -1,4 +1,4 @@
-"""Acting with a trainee's present weights, apart from the rollout workers."""
+"""Inference policy with a trainee's current weights, independent of the rollout workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ActingPolicy:
-    """A behavior policy of its own with a trainee's present weights and filters.
+    """Inference policy: a behavior policy with a trainee's current weights and filters, apart from the workers.
 
     Args:
         trainee: The trainee whose policy acts.
@@ -34,11 +34,11 @@ class ActingPolicy:
         self._draws = generator(trainee.seed, "act")
 
     def refresh(self) -> None:
-        """Marks the weights as changed by something else than SGD, so that the next call loads them."""
+        """Invalidates the cached weights after a change other than an SGD step, such as a restored checkpoint."""
         self._sgd_steps = -1
 
     def behavior(self) -> BehaviorPolicy:
-        """Returns the behavior policy with the present weights."""
+        """Returns the behavior policy, loaded with the learner's current weights."""
         learner = self.trainee.learner
         if self._behavior is None:
             self._behavior = self.trainee.policy.behavior()
@@ -54,7 +54,7 @@ class ActingPolicy:
             simulations: Simulations of each search; 0 for none.
 
         Raises:
-            UsageError: It knows no game that it could search in.
+            UsageError: The policy's env provides no game to search in.
         """
         try:
             self.behavior().search(simulations)
@@ -88,7 +88,7 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation, and the memory after it, which the caller keeps for the episode.
+        """Returns the action for one observation, and the policy's recurrent memory, kept by the caller between calls.
 
         The memory is plain data: the recurrent state, and the last observations, actions and rewards that
         `model.views` show. So any number of episodes can run in parallel.

@@ -53,7 +53,7 @@ def assemble(
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
 ) -> RunningTraining:
-    """Makes the trainees, workers and dataflow of a training.
+    """Assembles a training: creates its trainees, rollout workers and dataflow.
 
     Args:
         env: The environment, or the world of many agents.
@@ -115,7 +115,7 @@ def assemble(
 
 
 def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> None:
-    """Refuses policies and algorithms that cannot learn in an env.
+    """Validates that each policy and algorithm supports the env's spaces and settings.
 
     Raises:
         UsageError: There are such.
@@ -143,11 +143,11 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
 
 @dataclass(frozen=True)
 class PoliciesInWorld:
-    """Spaces, views and agent slots of the policies in an env or a world.
+    """Observation and action spaces, world views and agent slots of each policy, read from an env or a world.
 
     Attributes:
-        spaces: Of each policy's agents.
-        views: What else each policy can be built for in a world of many agents.
+        spaces: Observation and action space of each policy's agents.
+        views: Per policy, state space, number of agents, clock and game; empty where an env has one agent.
         slots: Agent slots of each policy in one world.
         agents: The possible agents of a world of many; none where an env has one agent.
     """
@@ -159,7 +159,7 @@ class PoliciesInWorld:
 
 
 def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str, int]) -> PoliciesInWorld:
-    """Makes one env or world, to see what it is."""
+    """Instantiates one env or world, and reads the spaces, views and agent slots of its policies."""
     world = make_vector_world(env, 1, EpisodeSeeds(0, 0), mapping, slots)
     try:
         game = game_of(env)
@@ -175,7 +175,7 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
 
 
 def _unasked(policy: str) -> PoliciesInWorld:
-    """Policies of an env with one agent; the env is created only when its spaces are needed."""
+    """Placeholder for an env with one agent: one slot and no spaces, so that the env is created only on demand."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())
 
 
@@ -188,7 +188,7 @@ def _makings(
     announce: Callable[[str], None],
     update_executor: UpdateExecutor,
 ) -> dict[str, _Making]:
-    """Factory of each policy's trainee."""
+    """Creates the trainee factories, one per policy."""
     cpus = {policy: _learner_cpus(algorithm.config) for policy, algorithm in algorithms.items()}
     return {
         policy: _Making(
@@ -208,7 +208,7 @@ def _makings(
 
 
 def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, Algorithm[Any]]) -> WorkerSet:
-    """Returns the workers; one policy alone may bring workers of its own.
+    """Creates the worker set: rollout workers, or the custom workers of the only policy's algorithm.
 
     Raises:
         UsageError: An algorithm with workers of its own is not alone.
@@ -228,7 +228,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
 def _saved_opponents(
     seats: Mapping[str, SeatSettings], world: PoliciesInWorld, copied: Mapping[str, SavedOpponent]
 ) -> dict[str, FrozenPolicy]:
-    """Reads the policies of checkpoints in seats, by their names there.
+    """Loads the frozen opponents that seats name by checkpoint path; returns them by path.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -252,7 +252,7 @@ def _seat(
     making: Mapping[str, _Making],
     saved: Mapping[str, FrozenPolicy],
 ) -> SeatBehavior:
-    """Makes the behavior of a seat.
+    """Creates a seat's behavior: the frozen policies (past selves and checkpoints) that can act there.
 
     Raises:
         UsageError: The policies whose past selves play there have other spaces, or different kinds of actions.
@@ -280,7 +280,7 @@ def _league(
     saved: Mapping[str, FrozenPolicy],
     seed: int,
 ) -> League:
-    """Returns the league of the policies that learn."""
+    """Creates the league: opponent pool, ratings and matches of the learning policies."""
     return League(
         policies.league,
         policies.seats,
@@ -293,17 +293,17 @@ def _league(
 
 
 def _learner_cpus(config: AlgorithmConfig) -> float:
-    """Returns the CPUs of a policy's learners that are processes of their own."""
+    """Number of CPUs reserved for a policy's learner processes; 0 where the learner runs in this process."""
     return config.num_learners * config.cpus_per_learner
 
 
 def _seed_of(policy: str, policies: Policies, seed: int) -> int:
-    """Returns the root seed of a policy: its own where there are several, so that two equal ones begin differently."""
+    """Root seed of a policy: derived from its name where there are several, for different initial parameters."""
     return seed if len(policies.algorithms) == 1 else child_seed(seed, f"policy {policy}")
 
 
 def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str, Algorithm[Any]]:
-    """Returns the algorithms with the settings of sampling that they have in common; a slot counts as an env slot."""
+    """Returns the algorithms with shared sampling settings; `num_envs_per_worker` counts each agent slot as an env."""
     algorithms = {}
     for policy, algorithm in policies.sampling_together().items():
         if slots[policy] > 1:
@@ -314,7 +314,7 @@ def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str
 
 
 class _Making:
-    """Maker of an algorithm's trainee, whose learner starts when it is first read."""
+    """Factory of one algorithm's trainee, with lazy creation of the learner."""
 
     def __init__(
         self,
@@ -329,7 +329,7 @@ class _Making:
         self.start_learner: Callable[[], Learner] = cache(partial(started_learner, factory, announce, cpus_of_others))
 
     def trainee(self, name: str, workers: WorkerSet, seed: int, fragment_length: int) -> Trainee:
-        """Returns the trainee."""
+        """Creates the trainee, with its view of the workers and its clock of scheduled settings."""
         config, start_learner = self.algorithm.config, self.start_learner
         return Trainee(
             name=name,
@@ -353,7 +353,7 @@ class _Making:
 
 
 def rewards_of(config: AlgorithmConfig) -> RewardSettings:
-    """Returns the reward transform of an algorithm."""
+    """Reward preprocessing settings of an algorithm: discount, clipping and normalization."""
     return RewardSettings(config.gamma, config.clip_rewards, config.normalize_rewards)
 
 
@@ -366,7 +366,7 @@ def _announce_compilation(
 
 
 def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str) -> WorkerSet:
-    """Returns the workers, which start when they are first used."""
+    """Creates a set of workers, whose processes start on first use."""
     return WorkerSet(
         worker,
         sampling.num_workers,

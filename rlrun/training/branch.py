@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """A trainee and its dataflow.
+    """One trainee's branch of a training's dataflow.
 
     Attributes:
         trainee: The trainee.

@@ -1,4 +1,4 @@
-"""Format of a training's checkpoint: a section for each owner, each with a version number of its own.
+"""Checkpoint format of a training: one section per component, each with a separate version number.
 
     tensors   policies/<trainee>, targets/<trainee>, optimizers/<trainee>
     state     training       iteration, seconds, episodes
@@ -6,9 +6,9 @@
               league         where there are seats: pool, pay-offs, and copies of other runs' policies
               trainees       by name: learner, filters and flow
 
-A later owner adds a section and changes none of the others. Version 1 of the format, which had no sections, is read
-for policies, target networks, optimizers, filters and counters; what it held of dataflow, replay and env places is
-dropped, and the run continues with new episodes.
+A new component adds a section without changing the others. Version 1 of the format, which had no sections, is
+readable in part: policies, target networks, optimizers, filters and counters. Its dataflow, replay and env states
+are dropped, and the run continues with new episodes.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
-"""Kinds of a trainee's tensors."""
+"""Kinds of tensor files of a trainee."""
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 2, "league": 1}
-"""The version of each owner's section that is written, and the newest one that is read."""
+"""Version number written to each section, also the newest one that can be read."""
 
 
 def section(owner: str, state: Any) -> dict[str, Any]:
-    """Returns an owner's section of a checkpoint."""
+    """Wraps a component's state as a checkpoint section with its version number."""
     return {"version": SECTION_VERSIONS[owner], "state": state}
 
 
 def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
-    """Returns the state in an owner's section.
+    """Returns the state stored in a checkpoint section, after a check of its version.
 
     Raises:
-        CheckpointError: It is missing or none, or was written by a newer rlrun.
+        CheckpointError: The section is missing, malformed, or written by a newer version of rlrun.
     """
     try:
         found = sections[owner]
@@ -66,10 +66,10 @@ def section_state(sections: Mapping[str, Any], owner: str) -> dict[str, Any]:
 
 
 def league_table(content: Content) -> dict[str, Any] | None:
-    """Returns the ratings and pay-offs that a checkpoint holds; None where there is no league.
+    """Returns the league's ratings and payoff matrix in a checkpoint; None without a league.
 
     Raises:
-        CheckpointError: They are none.
+        CheckpointError: The table is malformed.
     """
     if "league" not in content.state:
         return None
@@ -88,7 +88,7 @@ def league_table(content: Content) -> dict[str, Any] | None:
 
 
 def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, Any]:
-    """Returns the sections of one trainee.
+    """Returns one trainee's checkpoint sections: learner, filters and flow.
 
     Raises:
         CheckpointError: There are none.
@@ -102,7 +102,7 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
 
 @contextmanager
 def refusing(part: str) -> Iterator[None]:
-    """Context that turns errors of loading a part into CheckpointError: digests match, so it was written like this.
+    """Context manager that reraises errors of loading malformed state as CheckpointError.
 
     Args:
         part: Name of the part in the message.
@@ -118,7 +118,7 @@ def refusing(part: str) -> Iterator[None]:
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
-    """Returns the update executor of a checkpoint's run; older manifests hold only whether updates are compiled.
+    """Returns the update executor recorded in a checkpoint's manifest, translated from older manifests.
 
     Raises:
         CheckpointError: It is unknown here.
@@ -134,7 +134,7 @@ def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
 
 
 def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
-    """Returns a trainee's tensors by the stem of their file."""
+    """Returns a trainee's tensors (policy, target network, optimizers) by file stem."""
     learner, parameters = trainee.learner, trainee.policy.parameters
     tensors: dict[str, dict[str, Any]] = {
         f"policies/{trainee.name}": parameters.named(learner.flat()),
@@ -146,7 +146,7 @@ def trainee_tensors(trainee: Trainee) -> dict[str, dict[str, Any]]:
 
 
 def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a trainee's sections: learner, filters, and the state of its dataflow."""
+    """Returns a trainee's checkpoint sections: learner, filters, and dataflow state."""
     return {
         "learner": section("learner", trainee.learner.state()),
         "filters": section("filters", trainee.filters.state()),
@@ -155,7 +155,7 @@ def trainee_sections(trainee: Trainee, flow: Mapping[str, Any]) -> dict[str, Any
 
 
 def load_policy(trainee: Trainee, content: Content) -> None:
-    """Loads a trainee's parameters, and those of its target network if it has one.
+    """Loads the parameters of a trainee's policy and of its target network, if any, from a checkpoint.
 
     Raises:
         CheckpointError: They do not fit this env or network, or are not finite.
@@ -174,7 +174,7 @@ def load_policy(trainee: Trainee, content: Content) -> None:
 
 
 def load_optimizer(trainee: Trainee, content: Content) -> None:
-    """Loads the state of a trainee's optimizers.
+    """Loads the state of a trainee's optimizers, such as Adam's moments, from a checkpoint.
 
     Raises:
         CheckpointError: It is missing, is of other objectives or other sizes, or holds numbers that are not finite.
@@ -195,7 +195,7 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
 
 
 def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]]:
-    """Returns the tensors of a file.
+    """Returns the tensors of a checkpoint's tensor file, validated as finite float32.
 
     Raises:
         KeyError: There is no such file.
@@ -205,11 +205,11 @@ def finite_tensors(content: Content, stem: str) -> dict[str, NDArray[np.float32]
 
 
 def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
-    """Returns a tensor that was saved.
+    """Validates that a loaded tensor is float32 and finite; returns the tensor.
 
     Args:
         tensor: The tensor.
-        name: Its name in the message.
+        name: Name of the tensor in error messages.
 
     Raises:
         ValueError: It is not of 32-bit floats, or has numbers that are not finite.
@@ -222,7 +222,7 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
 
 
 def as_version_2(content: Content) -> Content:
-    """Returns a checkpoint's content with sections, also if it was written in version 1 of the format."""
+    """Returns a checkpoint's content in version 2 (with sections), converted from version 1 if necessary."""
     if content.format_version > 1:
         return content
     state = content.state
@@ -246,7 +246,7 @@ def as_version_2(content: Content) -> Content:
 
 
 def sections_of(content: Content) -> dict[str, Any]:
-    """Returns a checkpoint's sections, also if it was written in version 1 of the format.
+    """Returns a checkpoint's sections, converted from version 1 of the format if necessary.
 
     Raises:
         CheckpointError: Its state is none, or it has tensors that belong to none of its trainees.
@@ -263,7 +263,7 @@ def sections_of(content: Content) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SavedTraining:
-    """A checkpoint's training, as its spec describes it.
+    """Env, policies and seed of a saved training, parsed from its checkpoint's spec.
 
     Attributes:
         policies: The policies, with their algorithms and settings.
@@ -277,7 +277,7 @@ class SavedTraining:
 
 
 def saved_training(content: Content, path: object, *, trust: bool) -> SavedTraining:
-    """Returns the training that a checkpoint's spec describes.
+    """Parses a checkpoint's spec into its env, policies and seed.
 
     Args:
         content: The checkpoint.
@@ -303,7 +303,7 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
 
 
 def saved_policies(spec: Mapping[str, Any]) -> Policies:
-    """Returns the policies that a checkpoint's spec describes.
+    """Parses the policies, with algorithms and settings, of a checkpoint's spec.
 
     Raises:
         CheckpointError: It has no settings, or some with numbers that no setting reaches.
@@ -316,7 +316,7 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
 
 
 def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
-    """Returns the env that a spec names to evaluate in, None for the one that is trained in.
+    """Returns the evaluation env of a spec; None if evaluation uses the training env.
 
     Raises:
         SpecError: It is none.
@@ -329,7 +329,7 @@ def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
 
 
 def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a checkpoint's spec, as plain data.
+    """Returns the validated settings of a checkpoint's spec as plain data.
 
     Raises:
         CheckpointError: There are none, or they have numbers that no setting reaches.
@@ -342,11 +342,11 @@ def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 LARGEST_NUMBER = 2**53
-"""A whole number that no setting reaches, and with which sizes overflow."""
+"""Upper bound of integers accepted in a checkpoint's settings, against overflow of sizes."""
 
 
 def refuse_absurd_numbers(value: Any) -> None:
-    """Refuses settings with whole numbers beyond `LARGEST_NUMBER`.
+    """Validates that no integer in settings exceeds `LARGEST_NUMBER`.
 
     Raises:
         CheckpointError: There is one.

@@ -1,4 +1,4 @@
-"""Curriculum: env arguments that follow the training's metrics."""
+"""Curriculum learning: env keyword arguments as a user function of the training's metrics."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from rlrun.registry import load_object
 
 
 class Curriculum:
-    """A function from an iteration's metrics to the keyword arguments of envs.
+    """Curriculum: a user function from an iteration's metrics to the env's keyword arguments.
 
-    It is called at the end of each iteration. If its result differs from the last one, each env is made again with the
-    new arguments at its next episode. It should depend on its argument alone: only its last result is saved.
+    The function is called at the end of each iteration. If its result changes, each env is recreated with the new
+    arguments at its next episode. The function should be pure: checkpoints hold only its last result.
 
     Args:
-        path: package.module:function.
+        path: Import path of the function, package.module:function.
 
     Attributes:
-        kwargs: Its last result; empty before the first iteration has ended.
+        kwargs: Current keyword arguments of envs, the function's last result; empty in the first iteration.
 
     Raises:
         UsageError: There is no such function.
@@ -31,7 +31,7 @@ class Curriculum:
         self._function: Callable[[Mapping[str, Any]], Any] = load_object(path, "curriculum")
 
     def advance(self, metrics: Mapping[str, Any]) -> bool:
-        """Calls the function, and returns whether its result has changed.
+        """Updates the env arguments from an iteration's metrics; returns whether they have changed.
 
         Args:
             metrics: The iteration's result, flat.

@@ -1,4 +1,4 @@
-"""Description of a training that has not started: dataflow, metrics, networks, and checks."""
+"""Static description of a training before its start: dataflow plan, metrics, networks, and validation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ANY_ENV = EnvConfig(id="CartPole-v1")
 
 @dataclass(frozen=True)
 class Description:
-    """Description of a training: policies, in an env or a world of many agents.
+    """Static description of a training: env or multi-agent world, policies and seed.
 
     Attributes:
         env: The environment, or the world of many agents.
@@ -52,7 +52,7 @@ class Description:
 
     @classmethod
     def of(cls, env: EnvConfig | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:
-        """Describes a training from a user's env and algorithms, with the settings of the env's preset.
+        """Creates the description from a user's env and algorithms, with defaults from the env's preset.
 
         Args:
             env: The environment, or the world of many agents: an id, a mapping or a config.
@@ -77,11 +77,11 @@ class Description:
         return self.policies.first
 
     def plan(self) -> Flow[Any]:
-        """Returns the dataflow for printing; it is not to be pulled."""
+        """Builds the dataflow for printing its plan only, without starting workers or learners."""
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
     def metrics(self) -> list[Metric]:
-        """Declared metrics of the results."""
+        """Table of the metrics declared for the training's results."""
         # What an algorithm reports does not depend on its env, so that nothing has to be made.
         algorithms = self.policies.sampling_together()
         learned = {
@@ -92,7 +92,7 @@ class Description:
         return [*table, *(LEAGUE_METRICS if self.policies.seats else ())]
 
     def networks(self, spaces: Mapping[str, Spaces]) -> list[str]:
-        """Returns lines on the network settings chosen by observation spaces, and on the observations' encodings.
+        """Returns text lines on each policy's network: settings inferred from the spaces, and observation encodings.
 
         Args:
             spaces: Spaces of each policy.
@@ -108,7 +108,7 @@ class Description:
         return lines
 
     def spaces(self) -> dict[str, Spaces]:
-        """Returns each policy's spaces, from an env, or a world, made for that.
+        """Returns each policy's observation and action space, read from a temporary env or world.
 
         Raises:
             EnvironmentUnusable: It cannot be made here.
@@ -122,7 +122,7 @@ class Description:
         return {policy: found[policy] for policy in self.policies.algorithms}
 
     def matches(self) -> Matches:
-        """Returns the matches between the two sides of this world.
+        """Returns the match configuration of this two-sided world.
 
         Raises:
             UsageError: The env has one agent, or its agents are not two sides.
@@ -133,7 +133,7 @@ class Description:
         return Matches(world, self.policies.agent_mapping(), self.policies.seats)
 
     def check(self) -> None:
-        """Makes the env and the policy once, and nothing else.
+        """Validates the training by a dry run: instantiates env and policies once, without training.
 
         Raises:
             UsageError: The algorithm cannot learn in this env.
@@ -147,7 +147,7 @@ class Description:
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:
-        """Makes sure that the policies can be judged in another env than the one that they are trained in.
+        """Validates that the policies' spaces match another (evaluation) env.
 
         Args:
             env: The other env.
@@ -168,17 +168,17 @@ class Description:
                 check_same_spaces(whose, spaces, trained[policy])
 
     def hangs_fail(self) -> AbstractContextManager[None]:
-        """Context in which an env's code that hangs in this process fails after `worker_timeout_s`."""
+        """Watchdog context: env code that hangs in this process raises after `worker_timeout_s`."""
         return hangs_fail_after(self.policies.sampling.worker_timeout_s)
 
 
 def _as_written(config: ConfigModel) -> dict[str, Any]:
-    """Returns the settings that the user has set, as plain data."""
+    """Returns the settings explicitly set by the user, as plain data."""
     return config.model_dump(mode="json", exclude_unset=True)
 
 
 def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
-    """Returns lines on a policy's network for its spaces; none for a policy without one."""
+    """Returns text lines describing a policy's network architecture; empty for policies without networks."""
     if "model" in config.refused:
         return []
     if config.model.module is not None:
@@ -192,7 +192,7 @@ def _network(config: AlgorithmConfig, spaces: Spaces) -> list[str]:
 
 
 def nothing_to_normalize(config: AlgorithmConfig, spaces: Spaces) -> str:
-    """Returns a sentence where `normalize_observations` has no effect, "" where it has one.
+    """Returns a warning if `normalize_observations` has no effect on these observations, else "".
 
     Args:
         config: The settings.

@@ -1,4 +1,4 @@
-"""Metrics of finished episodes: returns, lengths and infos of the last hundred."""
+"""Episode metrics: moving averages of returns, lengths and infos over the last 100 finished episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOW = 100
 
 
 class EpisodeMetrics:
-    """Number of finished episodes, and metrics of the last hundred.
+    """Episode count, and mean return, length and infos over the last 100 episodes.
 
     Args:
         announce: Called once with a warning if infos hold more numbers than become metrics.
@@ -34,7 +34,7 @@ class EpisodeMetrics:
             self._last.append(episode)
 
     def result(self) -> dict[str, float | int | None]:
-        """Returns the metrics; None where no episode has finished yet."""
+        """Returns the episode metrics by name; values are None before the first finished episode."""
         result: dict[str, float | int | None] = {"episodes": self.episodes, **returns_of(self._last)}
         for name in self._info_names():
             result[f"info/{name}"] = _mean([episode.info[name] for episode in self._last if name in episode.info])
@@ -49,7 +49,7 @@ class EpisodeMetrics:
         return tuple(self._last)
 
     def _info_names(self) -> list[str]:
-        """Returns the names of infos' numbers that become metrics, and warns if there are more."""
+        """Returns the names of the info entries reported as metrics, at most `MOST_INFO_NUMBERS`; warns beyond that."""
         names = list(dict.fromkeys(name for episode in self._last for name in episode.info))
         if len(names) > MOST_INFO_NUMBERS and self._announce is not None:
             self._announce(
@@ -60,7 +60,7 @@ class EpisodeMetrics:
         return names[:MOST_INFO_NUMBERS]
 
     def state(self) -> dict[str, Any]:
-        """Returns its state for checkpoints."""
+        """Returns the episode counts and recent episodes for checkpoints."""
         return {
             "episodes": self.episodes,
             "last": [[episode.episode_return, episode.length, episode.info, episode.columns] for episode in self._last],
@@ -76,12 +76,12 @@ class EpisodeMetrics:
 
 
 class AgentMetrics:
-    """Metrics of the agents of a world: of all agents of a policy, and of each possible agent.
+    """Episode metrics of a multi-agent world, aggregated per policy and per possible agent.
 
     Args:
         policies: Names of the policies.
         agents: Ids of the possible agents; others, such as those born in an episode, count for their policy alone.
-        announce: Called as by `EpisodeMetrics`.
+        announce: Called once per policy with a warning if infos hold more numbers than become metrics.
     """
 
     def __init__(
@@ -102,25 +102,25 @@ class AgentMetrics:
         return self._of_policies[policy].result()
 
     def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:
-        """Returns returns and lengths of the agents of some policies together: of the last hundred of each policy."""
+        """Returns return and length metrics pooled over several policies, from the last 100 episodes of each."""
         return returns_of([episode for policy in policies for episode in self._of_policies[policy].last])
 
     def of_agents(self) -> dict[str, float | int | None]:
-        """Returns the mean return of each possible agent; None where no episode of its has finished yet."""
+        """Returns the mean return of each possible agent; None before the agent's first finished episode."""
         return {
             f"agents/{agent}/episode_return_mean": own.result()["episode_return_mean"]
             for agent, own in self._of_agents.items()
         }
 
     def state(self) -> dict[str, Any]:
-        """Returns its state for checkpoints."""
+        """Returns the episode counts and recent episodes for checkpoints."""
         return {
             "policies": {policy: own.state() for policy, own in self._of_policies.items()},
             "agents": {agent: own.state() for agent, own in self._of_agents.items()},
         }
 
     def load_state(self, state: Mapping[str, Any], new: Collection[str] = ()) -> None:
-        """Restores `state()`; policies and agents that it lacks start without episodes.
+        """Restores `state()`; policies and agents missing from the state start without episodes.
 
         Args:
             state: State from `state`.
@@ -133,7 +133,7 @@ class AgentMetrics:
 
 
 def returns_of(episodes: Collection[Episode]) -> dict[str, float | None]:
-    """Computes metrics of episodes' returns and lengths; None without episodes."""
+    """Computes mean, minimum and maximum return and mean length of episodes; None without episodes."""
     returns = [episode.episode_return for episode in episodes]
     return {
         "episode_return_mean": _mean(returns),

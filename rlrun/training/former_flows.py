@@ -1,4 +1,4 @@
-"""Translation of dataflow states that were saved with the operators of earlier versions."""
+"""Migration of saved dataflow states from earlier versions of the operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MERGED = re.compile(r"ComputeAdvantages-\d+|WeightAdvantages")
 
 
 def from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the state of a flow that was saved in version 1 of its section.
+    """Migrates a flow's saved state from version 1 of its section to the current version.
 
     Then each stream of rewards had a ComputeAdvantages of its own, the Lagrangian came after MeasureValues, and
     asynchronous algorithms sent weights before they computed intrinsic rewards. Paths of operators with a state are the

@@ -1,4 +1,4 @@
-"""Games of trained policies against opponents, in a world of two sides."""
+"""Head-to-head games of trained policies against opponents, in two-sided worlds."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Games:
-    """The games that the policies of a training can play.
+    """Head-to-head games of a training's policies in its two-sided world.
 
     Sides are `first` and `second`, by the agents that the mapping distinguishes. A policy plays the sides that the
     mapping assigns to it.
 
     Args:
         description: The training's env, policies and seed.
-        acting: Its policies.
+        acting: Inference policies of the training.
     """
 
     def __init__(self, description: Description, acting: Acting) -> None:
@@ -46,7 +46,7 @@ class Games:
         policy: str = "",
         opponent_policy: str = "",
     ) -> dict[str, Outcomes]:
-        """Plays games against an opponent; returns their outcomes by the side of the training's policy.
+        """Plays games against an opponent; returns the match results by the side of the training's policy.
 
         Args:
             opponent: The games of another training, or package.module:Name of a scripted opponent.
@@ -80,7 +80,7 @@ class Games:
         }
 
     def player(self, side: str, *, policy: str = "") -> BehaviorPolicy:
-        """Returns the behavior policy that plays a side of this world, with the present weights.
+        """Returns the behavior policy for one side of this world, with current weights.
 
         Args:
             side: `first` or `second`, as in `play`.
@@ -99,7 +99,7 @@ class Games:
         return self._description.matches()
 
     def _playing(self, side: str, policy: str, spaces: Spaces | None = None) -> BehaviorPolicy | None:
-        """Returns the policy of a side: the named one, or the first that learns there; None if there is none.
+        """Selects the policy for a side: the named one, or the first learning one there; None if no policy acts there.
 
         Raises:
             UsageError: There is no policy of this name, or its spaces are others than `spaces`.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class IterationResults:
-    """Maker of the flat result of each iteration.
+    """Aggregator of an iteration's metrics into one flat result dict.
 
     Args:
         workers: The rollout workers.
@@ -52,13 +52,13 @@ class IterationResults:
         self._waited_s = 0.0
 
     def begin(self) -> None:
-        """Begins an iteration."""
+        """Resets the counters and timers at the start of an iteration."""
         for branch in self._branches.values():
             branch.trainee.clock.begin_iteration()
         self._waited_s = self._flow.waited_s
 
     def take_episodes(self) -> None:
-        """Takes the episodes that have ended since the last call, of worlds those of their agents too."""
+        """Drains newly finished episodes from the workers' counts into the episode metrics, per agent too in worlds."""
         counts = self._workers.counts
         self.episodes.add(counts.take_episodes())
         if self.agents is not None:
@@ -66,13 +66,13 @@ class IterationResults:
                 self.agents.add(policy, counts.take_agent_episodes(policy))
 
     def result(self, iteration: int, seconds: float, *, since_last_s: float, time_total_s: float) -> dict[str, Any]:
-        """Returns the result of the iteration that has just ended.
+        """Returns the flat result dict of the finished iteration.
 
         Args:
-            iteration: Its number.
-            seconds: Seconds that it took.
-            since_last_s: Seconds since the iteration before that count into it.
-            time_total_s: Seconds of all iterations.
+            iteration: Number of the iteration.
+            seconds: Duration of the iteration.
+            since_last_s: Seconds since the previous iteration, such as evaluation, that count into this one.
+            time_total_s: Total seconds of all iterations.
         """
         counts = self._workers.counts
         first, *_ = (branch.trainee for branch in self._branches.values())
@@ -99,18 +99,18 @@ class IterationResults:
         return {**counted, **times, **restarts, **self._of_policies(self.agents), **ending}
 
     def count_from_here(self) -> None:
-        """Resets the operators' metrics after counters were restored, so that the next result counts from here."""
+        """Discards the operators' accumulated metrics after a restore: the next result covers new steps only."""
         self._flow.metrics()
 
     def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
-        """Returns the returns of agents where the world's own episodes do not end; {} where they do, or still may."""
+        """Returns the agents' return metrics for worlds with endless episodes; {} where the world's episodes end."""
         endless = self._workers.counts.endless
         if self.agents is None or self.episodes.episodes or endless is None or not endless.is_told:
             return {}
         return self.agents.of_policies(self._branches)
 
     def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
-        """Returns the metrics of each policy and each agent of a world."""
+        """Returns the per-policy and per-agent metrics of a multi-agent world."""
         counts = self._workers.counts
         result: dict[str, Any] = {
             "missing_final_observations": counts.missing_finals,
@@ -131,7 +131,7 @@ class IterationResults:
         return {**result, **agents.of_agents(), **league}
 
     def _take_operator_seconds(self) -> dict[str, float]:
-        """Returns the seconds of each operator since the last call, and of waiting for workers."""
+        """Returns the seconds spent in each operator, and waiting for workers, since the last call."""
         before, now = self._seconds, {timing.path: timing.seconds for timing in self._flow.timings()}
         now["waiting"] = self._flow.waited_s
         self._seconds = now

@@ -1,4 +1,4 @@
-"""The dataflow of trainees that share their workers."""
+"""Multi-agent dataflow: trainees that learn from shared rollout workers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def learning_together(
     trained: tuple[str, ...],
     length: int,
 ) -> tuple[dict[str, Branch], Flow[Any]]:
-    """Returns the dataflow of each trainee, and of all together.
+    """Builds the dataflow of each trainee, and the joint flow of all trainees.
 
-    One trainee has the workers for itself. Several learn from copies of one stream. None of them is ahead of another by
-    more than one fragment, so that each learns from the one just collected.
+    A single trainee pulls rollouts directly. Several trainees learn from copies of one stream of joint rollouts.
+    No trainee is ahead of another by more than one fragment, so that each learns from the latest one.
     """
     branches = {policy: Branch(trainee, None) for policy, trainee in trainees.items()}
     if len(trained) == 1:
@@ -55,7 +55,7 @@ def learning_together(
 
 
 def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> list[Callable[[Any], Any]]:
-    """Returns the operators of an algorithm that run on the workers.
+    """Returns the algorithm's operators that run on shared rollout workers.
 
     Raises:
         UsageError: It learns there, or has a setting of collection that several policies do not share.
@@ -78,10 +78,10 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
 
 
 def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
-    """Returns the mode in which fragments for several algorithms are collected.
+    """Returns the collection mode (synchronous or asynchronous) required by all algorithms of a world.
 
     Raises:
-        UsageError: They do not want the same.
+        UsageError: The algorithms require different modes.
     """
     modes = {policy: algorithm.mode for policy, algorithm in algorithms.items()}
     (first, mode), *others = modes.items()
@@ -99,6 +99,6 @@ _MODES = {"sync": "in rounds", "async": "without waiting for all workers"}
 
 
 def _learning_alone(algorithm: Algorithm[Any], trainee: Trainee) -> Flow[Any]:
-    """Returns the dataflow of a trainee that has the workers for itself."""
+    """Builds the dataflow of the only trainee, from its rollouts to its updates."""
     collected = demand(algorithm.collect(trainee), Flow, algorithm, "collect")
     return learning(algorithm, collected, trainee)

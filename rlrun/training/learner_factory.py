@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlrun.worlds.world_view import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Number of updates of a run from which they are compiled.
+"""Least number of SGD steps of a run for which `compile: auto` compiles the update.
 
 Against torch's operations that pays within the run, cold cache included. Against NumPy it pays over several runs, for
 which the result is kept.
@@ -46,11 +46,11 @@ BEGAN_COMPILED = (
 
 
 def silent(message: str) -> None:
-    """Drops a message, as in learners in processes of their own."""
+    """No-op message callback, for learners in separate processes."""
 
 
 def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | None, seed: int) -> Policy:
-    """Returns an algorithm's policy, with curiosity's networks where it is set.
+    """Creates an algorithm's policy, with intrinsic-reward networks if curiosity is enabled.
 
     Args:
         algorithm: The algorithm.
@@ -79,16 +79,16 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
 
 
 def all_objectives(algorithm: Algorithm[Any], policy: Policy) -> list[Objective]:
-    """Returns the objectives of an algorithm, followed by that of curiosity."""
+    """Returns the algorithm's objectives, followed by the objective of its curiosity networks if any."""
     return [*objectives_of(algorithm, policy), *objectives_of_curiosity(algorithm.config)]
 
 
 @dataclass(frozen=True)
 class AlgorithmLearnerFactory:
-    """Picklable learner factory; a call returns the same learner in every process.
+    """Picklable, deterministic learner factory: a call creates an identical learner in any process.
 
     Attributes:
-        algorithm: Its policy, objectives and settings.
+        algorithm: The algorithm, which defines policy, objectives and settings.
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
         update_executor: Executor of updates: torch, NumPy kernels, or compiled.
@@ -103,11 +103,11 @@ class AlgorithmLearnerFactory:
 
     @cached_property
     def spaces(self) -> Spaces:
-        """Observation and action space."""
+        """Observation and action space of the policy; an env config is instantiated to read them."""
         return self.env if isinstance(self.env, Spaces) else spaces_of(self.env)
 
     def policy(self) -> Policy:
-        """Makes the policy with its initial parameters."""
+        """Creates the policy, with seeded initial parameters."""
         return made_policy(self.algorithm, self.spaces, self.world, child_seed(self.seed, "parameters"))
 
     def __call__(
@@ -117,11 +117,11 @@ class AlgorithmLearnerFactory:
         share: tuple[int, int] = (0, 1),
         announce: Callable[[str], None] = silent,
     ) -> LocalLearner:
-        """Makes a learner in its initial state.
+        """Creates a learner in its initial state.
 
         Args:
             reducer: All-reduce of gradients with other learners, None if it learns alone.
-            share: (i, n): it learns from the i-th of n equal parts of every minibatch, from 0.
+            share: (i, n) for data parallelism: the learner trains on part i (from 0) of n equal parts of a minibatch.
             announce: Called with a sentence when something is about to take long.
         """
         from rlrun.learner.device import available_device, limit_threads
@@ -146,7 +146,7 @@ class AlgorithmLearnerFactory:
         )
 
     def _identity(self) -> str | None:
-        """Returns a key of everything that determines the learner's updates, or None if these run custom code."""
+        """Returns the cache key of the compiled update; None if the update runs custom code."""
         algorithm, config = self.algorithm, self.algorithm.config
         own_modules = [config.model.module or "", *config.model.encoders.values()]
         named = [algorithm.name(), algorithm.policy_family, *own_modules]
@@ -161,12 +161,12 @@ class AlgorithmLearnerFactory:
 def started_learner(
     factory: AlgorithmLearnerFactory, announce: Callable[[str], None], cpus_of_others: float
 ) -> Learner:
-    """Returns the learner of a run: in this process, or several in processes of their own.
+    """Creates the learner of a run: local, or a data-parallel group of learner processes.
 
     Args:
         factory: Factory of a learner.
         announce: Called with a sentence when something is about to take long.
-        cpus_of_others: CPUs of the other policies' learners that are processes of their own.
+        cpus_of_others: CPUs reserved for learner processes of other policies.
     """
     config = factory.algorithm.config
     if not config.num_learners:
@@ -190,7 +190,7 @@ def started_learner(
 
 
 def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None) -> UpdateExecutor:
-    """Chooses the update executor of a run, by its settings and length, and by the presence of a compiler.
+    """Selects the update executor (eager, NumPy or compiled) from settings, run length and the available compiler.
 
     Args:
         config: The algorithm's settings.
@@ -214,7 +214,7 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
 
 
 def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: int | None) -> UpdateExecutor:
-    """Chooses one update executor for all policies.
+    """Selects one update executor that serves all policies.
 
     Args:
         configs: Their algorithms' settings.
@@ -230,7 +230,7 @@ def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: 
 
 
 def has_kernels(config: AlgorithmConfig) -> bool:
-    """Whether networks may consist of dense layers, LSTMs and GRUs alone, in float32 on the CPU.
+    """Whether the NumPy kernels may support the model: dense layers, LSTMs and GRUs in float32 on the CPU.
 
     Observation spaces are not examined.
     """
@@ -240,10 +240,10 @@ def has_kernels(config: AlgorithmConfig) -> bool:
 
 
 def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:
-    """Raises if updates cannot be compiled here.
+    """Checks that a C++ compiler is available for compiled updates.
 
     Args:
-        otherwise: The message then; by default that for a run that began compiled.
+        otherwise: Message of the error; the default is for a resumed run with compiled updates.
 
     Raises:
         CompilerMissing: There is no C++ compiler.

@@ -1,4 +1,4 @@
-"""Table of all metrics of a training, as its parts declare them."""
+"""Metric table of a training: the metrics declared by learners, operators and rollout."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TRAINING_METRICS = (
 
 
 _OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
-"""Names of metrics that a world has for each policy instead of for the whole."""
+"""Names of metrics reported per policy instead of globally in multi-agent worlds."""
 
 WORLD_METRICS = (
     *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
@@ -65,12 +65,12 @@ POLICY_METRICS = (
 
 
 def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has_many_agents: bool) -> list[Metric]:
-    """Returns every metric that results hold, in the order of the results of an env with one agent.
+    """Returns all metrics of a training's results, ordered as in single-agent results.
 
     Args:
         learned: By policy, its algorithm and its dataflow, whose operators declare metrics of their own; a plan will
             do.
-        has_many_agents: Whether the policies learn in a world of many agents, of which results tell one by one.
+        has_many_agents: Whether the policies learn in a multi-agent world, with metrics per policy.
 
     Raises:
         UsageError: Two parts of an algorithm declare a metric of one name.
@@ -84,7 +84,7 @@ def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has
 
 
 def _learned(algorithm: Algorithm[Any], flow: Flow[Any]) -> list[Metric]:
-    """Returns the metrics of a learner and the operators of its dataflow."""
+    """Returns the metrics declared by a learner and by the operators of its dataflow."""
     fields = type(algorithm.config).model_fields
     scheduled = [
         Metric(name, "", f"Present value of the setting {name}. {fields[name].description or ''}".strip())
@@ -106,7 +106,7 @@ def _without_clash(table: list[Metric], algorithm: Algorithm[Any]) -> list[Metri
 
 
 def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: Policies) -> None:
-    """Raises for undeclared metrics in results, which neither `stop` nor `best` nor a search could use.
+    """Validates that all metrics in results are declared, as `stop`, `best` and hyperparameter searches require.
 
     Args:
         names: The names.

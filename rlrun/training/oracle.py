@@ -1,4 +1,4 @@
-"""Exact optimal values of a finite env, and the gaps of learned values and policies.
+"""Optimal values of finite MDPs by dynamic programming, and value and optimality gaps of learned policies.
 
 Source:
     Kitamura and Yonetani, "ShinRL: A library for evaluating RL algorithms from theoretical and practical
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExactValues:
-    """Optimal values of an env whose model is known.
+    """Optimal action values of a finite MDP with known transitions and rewards.
 
     Attributes:
-        mdp: The model.
-        gamma: Discount.
+        mdp: Transition probabilities and rewards.
+        gamma: Discount factor.
         q: Optimal action values, [S, A].
-        counts: Mask [S] of the reachable states, over which gaps are averaged.
+        counts: Mask [S] of the reachable states, the ones over which gaps are averaged.
     """
 
     mdp: FiniteMDP
@@ -55,7 +55,7 @@ class ExactValues:
 
 @dataclass(frozen=True)
 class LearnedValues:
-    """Learned values of a finite env, next to the exact ones.
+    """Learned values and greedy policy in a finite MDP, for comparison with the optimal values.
 
     Attributes:
         exact: The optimal values.
@@ -78,7 +78,7 @@ class LearnedValues:
 
     @property
     def value_gap(self) -> float:
-        """Mean absolute error of the estimates to the optimal values, of actions or else of states."""
+        """Mean absolute error of the estimated against the optimal values: action values, or else state values."""
         exact, counts = self.exact, self.exact.counts
         if self.q is not None:
             return float(np.abs(self.q - exact.q)[counts].mean())
@@ -91,7 +91,7 @@ class LearnedValues:
 
 
 def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
-    """Returns the best policy's values in an env.
+    """Computes the optimal values of an env from its known MDP.
 
     Raises:
         UsageError: It has no model, or none that is finite.
@@ -112,7 +112,7 @@ def _exact_values(env: str, gamma: float) -> ExactValues:
 
 
 def learned_values(training: Training) -> LearnedValues:
-    """Returns the values that a training has learned so far.
+    """Evaluates a training's current value estimates and greedy actions in all states of its env.
 
     Raises:
         UsageError: The env has no exact values, or the algorithm estimates none that they could be compared with.
@@ -141,5 +141,5 @@ def learned_values(training: Training) -> LearnedValues:
 
 
 def state_values(outputs: Any, batch: SampleBatch) -> Any:
-    """Returns the values of an actor-critic's outputs, [S, L]; see `Learner.evaluate`."""
+    """State values [S, L] from the outputs of an actor-critic network; see `Learner.evaluate`."""
     return outputs.values

@@ -1,4 +1,4 @@
-"""Policies of a training: one where an env has one agent, any number in a world of many."""
+"""Policies of a training: one for a single-agent env, one or several for a multi-agent world."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Policies:
     league: LeagueSettings = field(default_factory=LeagueSettings)
 
     def __post_init__(self) -> None:
-        """Checks that settings name existing policies.
+        """Validates that mapping, `train`, seats and slots name existing policies.
 
         Raises:
             UsageError: There is no policy of a name.
@@ -67,7 +67,7 @@ class Policies:
 
     @classmethod
     def alone(cls, algorithm: Algorithm[Any]) -> Self:
-        """Returns the one policy that an algorithm learns; all settings are the algorithm's own."""
+        """Creates the policies of a single-agent training: one policy, with the algorithm's own sampling settings."""
         return cls({DEFAULT_POLICY: algorithm}, algorithm.config)
 
     @classmethod
@@ -80,7 +80,7 @@ class Policies:
         seats: Mapping[str, SeatSettings],
         league: LeagueSettings,
     ) -> Self:
-        """Returns the policies that a spec describes."""
+        """Creates the policies from a validated spec."""
         return cls(
             {policy: spec.learns_by() for policy, spec in specs.items()},
             sampling,
@@ -93,7 +93,7 @@ class Policies:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Makes them from data of `to_data`, of this version or an earlier one, or from a trial's spec.
+        """Deserializes policies from `to_data`, including data of earlier versions, or from a trial's spec.
 
         Raises:
             KeyError: The data lacks something.
@@ -115,7 +115,7 @@ class Policies:
         return cls.of_specs(specs, sampling, data.get("mapping"), tuple(data.get("train") or ()), seats, league)
 
     def to_data(self) -> dict[str, Any]:
-        """Returns plain data from which `from_data` makes equal ones."""
+        """Serializes the policies to plain data; the inverse of `from_data`."""
         if self.is_alone:
             return {"algorithm": self.first.name(), "config": self.first.config.to_data()}
         specs = {
@@ -132,7 +132,7 @@ class Policies:
         }
 
     def _seats_to_data(self) -> dict[str, Any]:
-        """Returns the settings of seats and league; empty without seats."""
+        """Serializes the settings of seats and league; empty without seats."""
         if not self.seats:
             return {}
         return {
@@ -147,11 +147,11 @@ class Policies:
 
     @property
     def title(self) -> str:
-        """The names of the algorithms, for displays."""
+        """Display title: the names of the algorithms."""
         return " + ".join(dict.fromkeys(algorithm.name() for algorithm in self.algorithms.values()))
 
     def described(self) -> list[str]:
-        """Returns lines on the mapping, on policies that do not learn, and on seats and league."""
+        """Returns text lines on the policy mapping, policies without training, seats and league."""
         lines = []
         if self.mapping is not None:
             patterns = self.mapping.items() if isinstance(self.mapping, Mapping) else ()
@@ -162,7 +162,7 @@ class Policies:
         return [*lines, f"league: {self.league.described()}"] if self.seats else lines
 
     def differ_in_schedules_alone(self, others: Policies) -> bool:
-        """Whether others differ from these in nothing but scheduled settings."""
+        """Whether other policies differ from these in scheduled settings only."""
         if list(self.algorithms) != list(others.algorithms) or self.is_alone != others.is_alone:
             return False
         if (self.roles, self.seats, self.league) != (others.roles, others.seats, others.league):
@@ -177,12 +177,12 @@ class Policies:
 
     @property
     def roles(self) -> tuple[Any, ...]:
-        """Slots, mapping, learning policies, and past selves in seats, compared at a resume."""
+        """Slots, policy mapping, trained policies and self-play seats, for compatibility checks at a resume."""
         selves = {seat: settings.selves for seat, settings in self.seats.items()}
         return self.slots, self.mapping, self.train, selves
 
     def sampling_together(self) -> dict[str, Algorithm[Any]]:
-        """Returns the algorithms with the settings of sampling that all of them have in common, by policy."""
+        """Returns the algorithms by policy, with the shared sampling settings in place of their own."""
         if self.is_alone:
             return dict(self.algorithms)
         shared = self.sampling.model_dump(exclude={"rollout_fragment_length"})
@@ -204,11 +204,11 @@ class Policies:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """Names that agents of a world may be mapped to: policies and seats."""
+        """Valid targets of the policy mapping: names of policies and seats."""
         return (*self.algorithms, *self.seats)
 
     def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
-        """Returns the policies of which results tell one by one: those of a world of many agents."""
+        """Returns the policies with separate metrics in results: those of a multi-agent world."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property
@@ -218,5 +218,5 @@ class Policies:
 
 
 def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
-    """Returns the settings that may change while an algorithm learns, by name."""
+    """Returns the scheduled settings of an algorithm (such as learning rates) by name."""
     return {name: getattr(config, name) for name in config.scheduled_fields()}

@@ -33,7 +33,7 @@ class PolicySpec(ConfigModel):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Makes one from data of `to_data`, of this version or an earlier one.
+        """Deserializes a policy spec, including data of earlier versions.
 
         Args:
             data: Plain data.
@@ -47,6 +47,6 @@ class PolicySpec(ConfigModel):
         return cls.parse({**data, "config": config}, path=path)
 
     def learns_by(self) -> Algorithm[Any]:
-        """Returns the algorithm with these settings."""
+        """Instantiates the spec's algorithm with its settings."""
         algorithm: Algorithm[Any] = algorithm_class(self.algorithm)(self.config)
         return algorithm

@@ -1,4 +1,4 @@
-"""Assembly of further reward streams, curiosity and constraints: networks, objectives, operators."""
+"""Assembly of additional reward streams (intrinsic rewards and constraint costs): networks, objectives, operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
-    """Returns an actor-critic with curiosity's networks next to it; the policy as it is where there is no curiosity.
+    """Extends an actor-critic policy by curiosity networks; returns the policy unchanged without curiosity.
 
     Args:
         policy: The algorithm's policy.
@@ -37,7 +37,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
         seed: Seed of the networks' initial parameters.
 
     Raises:
-        UsageError: Streams of rewards besides the env's are set, and the policy has no value heads for them.
+        UsageError: Additional reward streams are set, and the policy lacks value heads for them.
     """
     streams = algorithm.config.reward_streams
     if not streams.names:
@@ -56,7 +56,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
 
 
 def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
-    """Returns the objective of curiosity's networks; none if they do not learn.
+    """Returns the training objective of the curiosity networks; empty for kinds without trained networks.
 
     Args:
         config: The algorithm's settings.
@@ -74,7 +74,7 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
 
 
 def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Returns the mean loss of curiosity's networks over rows [S, L]."""
+    """Masked mean of the curiosity networks' loss over sequences [S, L]."""
     from rlrun.learner.objective import Loss
 
     loss = masked_mean(outputs.novelty_losses(), batch["valid"].float())
@@ -82,18 +82,18 @@ def novelty_loss(outputs: CuriousOutputs, batch: SampleBatch, scheduled: Mapping
 
 
 def learning(algorithm: Algorithm[Any], items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-    """Returns an algorithm's dataflow of learning, with the operators that curiosity and a constraint need.
+    """Builds an algorithm's learning dataflow, with operators for intrinsic rewards and the constraint inserted.
 
     Intrinsic rewards are computed before `learn`, on the workers' fragments. The Lagrangian follows `ConcatBatches`,
     since its multiplier is updated once per batch.
 
     Args:
         algorithm: The algorithm.
-        items: The experience it learns from.
+        items: Stream of the experience to learn from.
         trainee: The trainee.
 
     Raises:
-        UsageError: There is a constraint, and `learn` does not put fragments together to batches in exactly one step.
+        UsageError: A constraint is set, and the dataflow does not contain exactly one `ConcatBatches`.
     """
     streams = algorithm.config.reward_streams
     if streams.curiosity is not None:

@@ -1,4 +1,4 @@
-"""Running training: trainees, workers and dataflow, from iteration to iteration."""
+"""Running training: trainees, workers and dataflow, and the loop of iterations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RunningTraining:
         env_slots: Envs, or worlds, of all workers together.
         league: The frozen opponents of a world with seats; None where there are no seats.
         curriculum: The curriculum of env arguments; None for none.
-        results: Makes the result of each iteration.
+        results: Aggregator of each iteration's result.
         acting: Policies that act in this process, by name.
         iteration: Iterations so far.
         time_total_s: Seconds of all iterations.
@@ -147,7 +147,7 @@ class RunningTraining:
         return self.results.result(self.iteration, seconds, since_last_s=since_last_s, time_total_s=self.time_total_s)
 
     def broadcast(self) -> None:
-        """Sends the present weights to all workers, with the optimizer state to those that learn."""
+        """Broadcasts the current weights to all workers, with the optimizer state if workers learn."""
         self._endless.begin(has_episodes=self.results.episodes.episodes > 0)
         for policy, branch in self.branches.items():
             trainee = branch.trainee
@@ -161,17 +161,17 @@ class RunningTraining:
             self.workers.order(Orders(self.league.lineups()))
 
     def act_with_present_weights(self) -> None:
-        """Refreshes the weights of policies that act in this process, in seats too."""
+        """Refreshes the weights of this process's inference policies, including frozen opponents."""
         for acting in self.acting.values():
             acting.refresh()
         if self.league is not None:
             self.league.begin()
 
     def demand_whole(self) -> None:
-        """Checks that workers and dataflow were restored too.
+        """Checks that the training was fully restored: policies, workers and dataflow.
 
         Raises:
-            UsageError: They are not.
+            UsageError: Only the policies were restored.
         """
         if not self.is_for_training:
             raise UsageError("this was restored for acting alone; to train or save it, restore it with for_training")

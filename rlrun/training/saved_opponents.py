@@ -1,4 +1,4 @@
-"""Policies of checkpoints as opponents: read once, and copied into the checkpoints of the run that plays them."""
+"""Frozen opponents from checkpoints of other runs, copied into the checkpoints of the run that plays them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SavedOpponent:
-    """A policy of a checkpoint, with everything that it needs to act, as plain data and arrays.
+    """Frozen opponent as plain data and arrays: algorithm, settings, weights and filters from a checkpoint.
 
     Attributes:
         algorithm: Name of its algorithm, which is an installed one.
@@ -58,7 +58,7 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView) -> FrozenPolicy:
-        """Makes it a frozen opponent.
+        """Creates the frozen policy for a seat of a world.
 
         Only code of installed algorithms is run: settings that name other code are refused.
 
@@ -95,7 +95,7 @@ class SavedOpponent:
 
 
 def read_opponent(named: str) -> SavedOpponent:
-    """Reads the policy that a seat's settings name: a checkpoint's directory, PATH:policy where it holds several.
+    """Loads a frozen opponent from a checkpoint path, PATH:policy if the checkpoint holds several policies.
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
@@ -122,9 +122,9 @@ def read_opponent(named: str) -> SavedOpponent:
 
 
 def saved_spaces(named: str) -> tuple[str, str] | None:
-    """Returns the observation and action space of the policy that a seat's settings name, as their texts.
+    """Returns the observation and action space (as text) of a checkpoint's policy, without loading the policy.
 
-    None if an earlier version wrote the checkpoint, which does not say that of each policy.
+    None for a checkpoint of an earlier version, without recorded spaces of each policy.
 
     Raises:
         CheckpointError: There is no such checkpoint.
@@ -137,7 +137,7 @@ def saved_spaces(named: str) -> tuple[str, str] | None:
 
 
 def copied_opponents(state: Mapping[str, Any]) -> dict[str, SavedOpponent]:
-    """Returns the copied opponents in a checkpoint's section of its league.
+    """Returns the frozen opponents copied into a checkpoint's league section.
 
     Raises:
         CheckpointError: They are none.
@@ -161,7 +161,7 @@ def _path_and_policy(named: str) -> tuple[Path, str]:
 
 
 def _chosen(path: Path, asked: str, names: list[str]) -> str:
-    """Returns the named policy, or the only one.
+    """Selects the named policy of a checkpoint, or the only one.
 
     Raises:
         UsageError: There is none of that name, or several of which none is named.

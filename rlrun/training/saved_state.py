@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[str, Any]) -> Content:
-    """Returns the content of a checkpoint of the present state.
+    """Captures a running training's state as checkpoint content.
 
     Args:
         running: The running training.
@@ -48,7 +48,7 @@ def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[st
 
 
 def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
-    """Returns the spaces of each policy of a world, as texts for the manifest."""
+    """Returns each policy's observation and action space as text, for the checkpoint's manifest."""
     if running.results.agents is None:
         return {}
     return {
@@ -60,7 +60,7 @@ def _spaces_in_words(running: RunningTraining) -> dict[str, Any]:
 
 
 def sections(running: RunningTraining) -> dict[str, Any]:
-    """Returns a checkpoint's sections.
+    """Captures the state of training, workers, league and trainees as checkpoint sections.
 
     Raises:
         UsageError: It was restored for acting alone.
@@ -95,7 +95,7 @@ def _flow_state(branch: Branch) -> dict[str, Any]:
 
 
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
-    """Returns the policies that a checkpoint lacks, or that learned by another algorithm.
+    """Returns the policies without a counterpart in a checkpoint: missing there, or trained by another algorithm.
 
     None means that nothing differs, neither policies nor the agents that they act for.
 
@@ -180,7 +180,7 @@ def _load_places(
     state: Mapping[str, Any],
     owned: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Restores the places of the envs, and the dataflow."""
+    """Restores the workers' env states (by replayed episodes) and the dataflows."""
     workers = checkpointing.section_state(saved, "workers")
     flows = {policy: checkpointing.section_state(own, "flow") for policy, own in owned.items()}
     with checkpointing.refusing("section of its workers"):
@@ -196,7 +196,7 @@ def _load_places(
 
 
 def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str, Any]], new: Collection[str]) -> None:
-    """Continues with other policies than before, and restores the dataflows whose plan is the same."""
+    """Resumes after a change of policies: new episodes in all worlds, and dataflow state only for unchanged plans."""
     running.env_slots_restarted = running.env_slots
     told = [f"policy {policy} starts from scratch" for policy in new]
     for policy, own in owned.items():
@@ -211,7 +211,7 @@ def _begin_new_worlds(running: RunningTraining, owned: Mapping[str, Mapping[str,
 
 
 def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> None:
-    """Restores a league, or begins one with the loaded weights."""
+    """Restores the league's state, or initializes a new league from the loaded weights."""
     league.clear()
     if is_new:
         return
@@ -221,7 +221,7 @@ def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> N
 
 
 def load_weights(running: RunningTraining, content: Content) -> None:
-    """Loads only the policies and their filters, to start another run from them.
+    """Warm start: loads only policy weights and filters from another run's checkpoint.
 
     Args:
         running: The running training.
@@ -241,9 +241,9 @@ def load_weights(running: RunningTraining, content: Content) -> None:
 
 
 def adopt(running: RunningTraining, content: Content) -> None:
-    """Adopts the learned state of another run of the algorithm: weights, optimizer, filters, counters, returns.
+    """Exploit step of population-based training: copies another run's weights, optimizer, filters and counters.
 
-    Its own envs, random draws, iterations and seconds continue.
+    Envs, random number generators, iteration count and elapsed time of this run are kept.
 
     Args:
         running: The running training.
@@ -265,7 +265,7 @@ def adopt(running: RunningTraining, content: Content) -> None:
 def _load_what_was_learned(
     running: RunningTraining, content: Content, saved: Mapping[str, Any], policy: str
 ) -> Mapping[str, Any]:
-    """Loads policy, optimizer and filters, for `load` and `adopt`; returns the trainee's sections."""
+    """Loads one trainee's policy, optimizer and filter state; returns the trainee's sections."""
     trainee = running.branches[policy].trainee
     own = checkpointing.trainee_sections_of(saved, policy)
     checkpointing.load_policy(trainee, content)

@@ -1,4 +1,4 @@
-"""Training: one policy in an env, or several in a world of many agents, as a running whole."""
+"""Training: the main class of the Python API, for single-agent envs and multi-agent worlds."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 
 class Training:
-    """A training of algorithms in an env, to step, save and restore; as a context manager it ends its processes.
+    """Training of one or several policies in an env: step, train, act, evaluate, save and restore.
 
-    Nothing is started before the first `step`, `train`, `act`, `evaluate` or `save`.
+    Workers and learners start lazily, at the first `step`, `train`, `act`, `evaluate` or `save`. A training is a
+    context manager, which closes them at the end.
 
     Args:
         env: The environment, or the world of many agents: an id, a mapping or a config.
@@ -43,7 +44,7 @@ class Training:
         announce: Called with a sentence when something is about to take long.
 
     Attributes:
-        description: Its env, policies and seed, with all that is known before it starts.
+        description: Static description: env, policies, seed, plan and metrics.
         update_executor: Executor of updates; None before it is chosen.
 
     Raises:
@@ -69,18 +70,18 @@ class Training:
 
     @property
     def running(self) -> RunningTraining:
-        """The running training: trainees, workers and dataflow, which are started if they have not been."""
+        """The started training (trainees, workers and dataflow); starts the training on first access."""
         return self.start()
 
     @property
     def acting(self) -> Acting:
-        """Its policies, to act and to evaluate in this process; starts the training."""
+        """Inference policies, for acting and evaluation in this process; starts the training."""
         running = self.running
         return Acting(self.description, running.acting, running.league)
 
     @property
     def games(self) -> Games:
-        """The games that its policies can play in a world of two sides; starts the training."""
+        """Head-to-head games of the policies in a two-sided world; starts the training."""
         return Games(self.description, self.acting)
 
     @property
@@ -157,7 +158,7 @@ class Training:
     def evaluate(
         self, episodes: int = 20, *, seed: int = 0, explore: bool = False, env: EnvConfig | None = None
     ) -> EvaluationResult:
-        """Evaluates the present weights over a number of episodes; see `Acting.evaluate`."""
+        """Evaluates the current weights over a number of episodes; see `Acting.evaluate`."""
         return self.acting.evaluate(episodes, seed=seed, explore=explore, env=env)
 
     def save(self, path: Path | str) -> Path:
@@ -211,7 +212,7 @@ class Training:
         return training
 
     def content(self, spec: dict[str, Any]) -> Content:
-        """Returns the content of a checkpoint of the present state.
+        """Captures the current state as checkpoint content.
 
         Args:
             spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
@@ -246,7 +247,7 @@ class Training:
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)
 
     def reconfigure(self, learns: Algorithm[Any] | Policies) -> bool:
-        """Changes settings in place, if only scheduled ones differ.
+        """Updates scheduled settings (such as learning rates) of the running training in place, if no others differ.
 
         Args:
             learns: The algorithm with its new settings; or of a world the policies with theirs.
@@ -264,7 +265,7 @@ class Training:
         return True
 
     def close(self) -> None:
-        """Ends the workers and learners; the next call would start everything again."""
+        """Shuts down workers and learners; a later call starts new ones."""
         if self._running is not None:
             with self.description.hangs_fail():
                 self._running.close()

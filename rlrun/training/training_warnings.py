@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TrainingWarnings:
-    """Warns once if a dataflow never sends weights to the workers.
+    """Warning for a dataflow without weight broadcasts, whose workers would act with stale weights.
 
     Args:
         announce: Called with the warning.
@@ -24,13 +24,13 @@ class TrainingWarnings:
         self._looks_for_weights = True
 
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
-        """Begins or resumes a training.
+        """Initializes the check at the start or resume of a training.
 
         A dataflow may send weights once in many batches, so a resumed run may send none for a while. It was checked
         when the run was new.
 
         Args:
-            sendings: Number of broadcasts so far, which are not the dataflow's.
+            sendings: Number of earlier broadcasts, made outside of the dataflow.
             sgd_steps: SGD steps so far.
             is_resumed: Whether it resumes after an iteration.
         """
@@ -38,7 +38,7 @@ class TrainingWarnings:
         self._looks_for_weights = not is_resumed
 
     def look(self, sgd_steps: int) -> None:
-        """Checks after an iteration whether weights were sent.
+        """Checks after an iteration for weight broadcasts, and warns once if SGD steps were taken without any.
 
         Args:
             sgd_steps: Minibatches learned from so far.

@@ -31,7 +31,7 @@ class LeaveOnWorker(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch | BatchRef:
-        """Returns a reference to the fragment, or the fragment as it is if it is small."""
+        """Returns a Ray object reference to a large fragment; a small fragment is returned unchanged."""
         if sum(leaf.nbytes for leaf in leaves(item)) <= self.carried_up_to_bytes:
             return item
         import ray

@@ -1,4 +1,4 @@
-"""Concatenation of fragments to batches."""
+"""Concatenation of rollout fragments into training batches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConcatBatches(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the fragments that wait."""
+        """Returns the fragments buffered for the next batch."""
         return {"waiting": [dict(batch) for batch in self._waiting]}
 
     @override

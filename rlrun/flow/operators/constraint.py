@@ -48,7 +48,7 @@ class LagrangianAdvantages(StatefulOperator):
 
     @override
     def metrics(self) -> dict[str, float]:
-        """Returns the present multiplier."""
+        """Returns the current Lagrange multiplier."""
         return {"lagrange_multiplier": self.multiplier}
 
     @override

@@ -1,4 +1,4 @@
-"""Intrinsic rewards of curiosity, normalised by their running returns."""
+"""Intrinsic rewards of curiosity (such as RND), scaled by the deviation of their discounted returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIP = 5.0
 
 
 class IntrinsicRewards(StatefulOperator):
-    """Adds `intrinsic_rewards` [T, B], and the inputs of curiosity's networks; works on pairs of worker and fragment.
+    """Adds `intrinsic_rewards` [T, B] and the curiosity networks' inputs to fragments; input: (worker index, fragment).
 
     Observations are normalised by running moments, and clipped to [-5, 5]. Rewards are divided by the running standard
     deviation of their discounted returns, which are not cut off at episode ends; each env slot of each worker has a
@@ -93,7 +93,7 @@ class IntrinsicRewards(StatefulOperator):
         return learned
 
     def _with_inputs(self, batch: SampleBatch, policy: CuriousPolicy) -> SampleBatch:
-        """Returns a fragment with the networks' inputs, normalised by the moments up to and including them."""
+        """Returns a fragment with normalized inputs of the curiosity networks, after updating the running moments."""
         seen = _without_mask(batch["obs"], policy.leaves)
         rows = Packing(batch["valid"], batch["terminateds"], batch["truncateds"])
         behind = map_tree(lambda leaf: rows.unpack(rows.pack(leaf)[1:]) if rows.moves else leaf[1:], seen)
@@ -119,7 +119,7 @@ class IntrinsicRewards(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the moments and the running returns."""
+        """Returns the running observation moments and intrinsic returns."""
         return {
             "observations": {name: moments.state() for name, moments in self._moments.items()},
             "returns": self._returns.state(),

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Gradients(TypedDict):
-    """A worker's gradient, delivered instead of a batch; plain data, so that a checkpoint can hold it.
+    """Gradient message of an A3C worker, as plain data for checkpoints.
 
     Attributes:
         sums: The objectives' gradients, statistics and step counts, as `Learner.gradients` returns them.
-        statistics: Names of the statistics in it, by objective.
-        steps: Env steps in its batch.
-        weights_version: Version of the weights at which it was computed, which collected the batch.
+        statistics: Names of the loss statistics, by objective.
+        steps: Env steps in the worker's batch.
+        weights_version: Version of the weights that collected the batch and at which the gradient was computed.
     """
 
     sums: NDArray[np.float32]
@@ -68,17 +68,17 @@ class ComputeGradients(WorkerOperator):
 
     @property
     def env_steps(self) -> int:
-        """Env steps of the trainee when the present weights were made."""
+        """Env steps of the trainee at the creation of the current weights."""
         return 0 if self._weights is None else self._weights.env_steps
 
     @override
     def begin(self) -> None:
-        """Makes the learner."""
+        """Creates the worker's learner."""
         self._started()
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Keeps the behavior weights of the next fragments."""
+        """Stores the behavior policy's new weights, in effect from the next fragment on."""
         self._weights = weights
 
     @override
@@ -110,7 +110,7 @@ class ComputeGradients(WorkerOperator):
 
 
 class ApplyGradients(Operator):
-    """Takes an optimizer step with each gradient; works on pairs of worker and gradient.
+    """Applies each worker's gradient by an optimizer step; input: pairs (worker index, gradient).
 
     `gradient_share/worker_<index>` in the results is a worker's fraction of an iteration's gradients.
     """

@@ -27,10 +27,10 @@ from: a look takes a good part of the time that a small network's minibatch does
 
 
 class StoreToReplay(StatefulOperator):
-    """Stores each fragment in a replay; works on pairs of worker and fragment.
+    """Inserts each fragment into a replay buffer; input: pairs (worker index, fragment).
 
-    No fragments are pulled while the replay, or learning from it, does not keep up. The operator saves the replay's
-    state, and ends its processes.
+    Backpressure: no fragments are pulled while the replay or the learner is too slow. The operator also checkpoints the
+    replay and closes the replay's processes.
     """
 
     def __init__(self, replay: Replay) -> None:
@@ -99,7 +99,7 @@ class StoreToReplay(StatefulOperator):
 
 
 class NormalizeObservations(Operator):
-    """Normalises a minibatch's observations, which a replay stores raw, by the present running moments."""
+    """Normalizes a minibatch's raw observations by the current running moments."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -117,7 +117,7 @@ class NormalizeObservations(Operator):
 
 
 class UpdatePriorities(Operator):
-    """Sets the new priorities of a minibatch's rows in the replay (prioritized experience replay)."""
+    """Updates the priorities of a minibatch's rows in the replay (prioritized experience replay)."""
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay

@@ -63,7 +63,7 @@ class TrainOnBatch(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Takes the SGD steps of a batch [T, B]; returns it unchanged.
+        """Runs the minibatch SGD epochs on a batch [T, B]; returns the batch unchanged.
 
         Raises:
             UsageError: The policy is recurrent, and `seq_len` is None.
@@ -94,10 +94,10 @@ class TrainOnBatch(Operator):
 
 
 class TrainedMinibatch(NamedTuple):
-    """Replay indices and new priorities of a minibatch after its SGD step.
+    """Result of an SGD step on a replay minibatch: row indices and new priorities.
 
     Attributes:
-        indices: Indices of its rows in the replay, [S].
+        indices: Indices of the minibatch's rows in the replay, [S].
         priorities: New priorities of the rows, [S]; empty if the loss has none.
     """
 

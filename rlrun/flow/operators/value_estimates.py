@@ -1,4 +1,4 @@
-"""Mean and explained variance of the values in batches."""
+"""Metrics of the value function: mean value and explained variance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUE_METRICS = (
 
 
 class MeasureValues(Operator):
-    """Reports the mean of the values and the explained variance of their targets.
+    """Reports mean value estimate and explained variance of the value targets.
 
     Both are over all batches of an iteration, with the values as they were when the batch was collected.
     """
@@ -47,11 +47,11 @@ class MeasureValues(Operator):
 
 
 NO_VALUES = Moments.empty((3,))
-"""Moments of no steps."""
+"""Initial moments, of zero steps."""
 
 
 def value_moments(batch: SampleBatch) -> Moments:
-    """Returns the moments of values, their targets, and targets minus values, over the valid steps of a batch, [3].
+    """Computes the moments [3] of values, value targets and residuals (target - value) over a batch's valid steps.
 
     Args:
         batch: `values` [T, B] or [T + 1, B], `value_targets` and `valid` [T, B].
@@ -63,7 +63,7 @@ def value_moments(batch: SampleBatch) -> Moments:
 
 
 def value_metrics(moments: Moments) -> dict[str, float]:
-    """Computes the metrics from moments of `value_moments`; none without steps."""
+    """Computes mean value and explained variance from `value_moments`; none without steps."""
     if not moments.count:
         return {}
     (value_mean, target_mean, _), (_, variance, error_variance) = moments.mean, moments.variance

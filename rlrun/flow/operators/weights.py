@@ -28,7 +28,7 @@ class MergeFilters(Operator):
 
 
 class BroadcastWeights(Operator):
-    """Sends the present weights and filter statistics to all workers."""
+    """Broadcasts the current weights and filter statistics to all workers, after each item."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -40,7 +40,7 @@ class BroadcastWeights(Operator):
 
 
 class SendWeights(StatefulOperator):
-    """Sends the present weights to the worker that has just delivered; works on pairs of worker and item.
+    """Sends the current weights to the worker that delivered the item; input: pairs (worker index, item).
 
     A resumed run, whose workers begin with the present weights, sends the next ones when it would have sent them.
 
@@ -61,7 +61,7 @@ class SendWeights(StatefulOperator):
 
     @override
     def __call__(self, item: tuple[int | None, T]) -> T:
-        """Returns the item without its worker."""
+        """Sends weights if the worker's policy lag reaches `every`; returns the item without its worker index."""
         worker, batch = item
         version = self.trainee.learner.weights_version
         age = version - self._sent.get(worker, -self.every)
@@ -74,13 +74,13 @@ class SendWeights(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns pairs of worker and the version of its last weights."""
+        """Returns the version of each worker's last weights, as pairs (worker index, version)."""
         return {"sent": [[worker, version] for worker, version in self._sent.items()]}
 
     @property
     @override
     def unsaved(self) -> str:
-        """Reason why a resume is not exact: workers with older weights get the present ones."""
+        """Reason why a resume is not exact: workers with older weights get the current ones."""
         version = self.trainee.learner.weights_version
         lag = any(sent != version for sent in self._sent.values())
         return "workers acted with older weights than those they resume with" if lag else ""

@@ -1,4 +1,4 @@
-"""Operators on fragments of worlds: selecting a policy's batch, and joining successive fragments."""
+"""Operators on multi-agent fragments: selection of a policy's batch, and concatenation over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlrun.flow.flow import Operator, StatefulOperator
 
 
 class SelectPolicy(Operator):
-    """Selects one policy's batch of a fragment of several policies."""
+    """Selects one policy's batch from a multi-agent fragment (a dict of batches by policy)."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -26,7 +26,7 @@ class SelectPolicy(Operator):
 
     @override
     def __call__(self, item: Mapping[str, Any]) -> SampleBatch:
-        """Returns the batch of the policy."""
+        """Returns the selected policy's batch."""
         return SampleBatch(item[self.policy])
 
 
@@ -68,7 +68,7 @@ class JoinFragments(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the fragments that wait."""
+        """Returns the incomplete sequences of fragments by worker."""
         return {"waiting": [[worker, [dict(part) for part in parts]] for worker, parts in self._waiting.items()]}
 
     @override
@@ -78,7 +78,7 @@ class JoinFragments(StatefulOperator):
 
 
 def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
-    """Whether a fragment begins at the last one's closing observations, in all slots with a valid first step."""
+    """Whether two fragments are contiguous: in valid slots, the second begins at the first's closing observations."""
     begins = after["valid"][0]
     observed = zip(named_leaves(before["obs"]), named_leaves(after["obs"]), strict=True)
     return all(np.array_equal(last[-1][begins], first[0][begins], equal_nan=True) for (_, last), (_, first) in observed)

@@ -1,1 +1,1 @@
-"""Pieces of dataflow that several algorithms share, each a handful of named operators."""
+"""Dataflow building blocks shared by algorithms, such as the replay and update loop of off-policy methods."""

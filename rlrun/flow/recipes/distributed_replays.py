@@ -1,4 +1,4 @@
-"""Replays in shards, which are processes of their own."""
+"""Constructor of distributed replays, sharded over processes (as in Ape-X)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def distributed_replay(
     timeout_s: float,
     max_restarts: int,
 ) -> LocalReplay | ReplayShards:
-    """Returns an empty replay in shards beside remote workers; in this process with the local worker, or 0 shards.
+    """Creates an empty replay: sharded over processes with remote workers, local without workers or with 0 shards.
 
     Args:
-        config: Its settings; shards share its capacity.
-        trainee: Whose fragments it stores.
-        n_step: Steps whose rewards are added up before the value of the next observation counts.
-        gamma: Discount.
-        shards: Most processes that keep it.
-        minibatches_in_flight: Minibatches that each shard is asked for ahead of time.
-        minibatches_per_fragment: Minibatches that are sampled before the next fragment is welcome.
-        timeout_s: Seconds after which a shard that has not answered is made anew.
-        max_restarts: Shards made anew before the failure becomes the trial's.
+        config: Settings of the replay, whose capacity is divided among shards.
+        trainee: The trainee whose fragments are stored.
+        n_step: Length n of the n-step return, before bootstrapping.
+        gamma: Discount factor.
+        shards: Maximum number of shard processes.
+        minibatches_in_flight: Minibatches prefetched from each shard.
+        minibatches_per_fragment: Minibatches sampled before the next fragment is accepted.
+        timeout_s: Seconds without an answer after which a shard is restarted.
+        max_restarts: Maximum number of shard restarts before the trial fails.
     """
     if not (trainee.workers.num_workers and shards):
         return local_replay(config, trainee, n_step=n_step, gamma=gamma)

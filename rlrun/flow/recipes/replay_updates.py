@@ -1,4 +1,4 @@
-"""Updates from minibatches of a replay, as off-policy algorithms with a target network have them."""
+"""Off-policy update loop: sampled minibatches, SGD, priority updates and target network updates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReplayUpdateSettings(Protocol):
-    """Settings of updates from a replay, such as `rlrun.algorithms.settings.off_policy.OffPolicyConfig`."""
+    """Protocol of off-policy update settings, such as `rlrun.algorithms.settings.off_policy.OffPolicyConfig`."""
 
     @property
     def minibatch_size(self) -> int:
@@ -31,7 +31,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def normalize_observations(self) -> bool:
-        """Whether minibatches are normalised by the present moments of observations."""
+        """Whether minibatches are normalised by the current running moments of observations."""
 
     @property
     def target_update_interval(self) -> int:
@@ -43,7 +43,7 @@ class ReplayUpdateSettings(Protocol):
 
 
 def replay_updates(replay: Replay, trainee: Trainee, config: ReplayUpdateSettings) -> Flow[TrainedMinibatch]:
-    """Samples minibatches, takes an SGD step on each, updates its rows' priorities and then the target network.
+    """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
     Args:
         replay: Where minibatches are sampled.

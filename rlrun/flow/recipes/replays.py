@@ -1,4 +1,4 @@
-"""Replays in the trial's process, as the dataflows of several algorithms have them."""
+"""Constructors of local replay buffers, in the trial's process."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 def replay_buffer(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> ReplayBuffer:
-    """Returns what an empty `local_replay` keeps its transitions in, for those who read them without drawing.
+    """Creates the empty replay buffer of n-step transitions used by `local_replay`, for access without sampling.
 
     Args:
-        config: Its settings.
-        trainee: Whose fragments it stores.
-        n_step: Steps whose rewards are added up before the value of the next observation counts.
-        gamma: Discount.
+        config: Settings of the replay.
+        trainee: The trainee whose fragments are stored.
+        n_step: Length n of the n-step return, before bootstrapping.
+        gamma: Discount factor.
     """
     number, seed = len(trainee.workers.indices), child_seed(trainee.seed, "replay")
     return ReplayBuffer(config, num_workers=number, n_step=n_step, gamma=gamma, seed=seed)
 
 
 def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: float) -> LocalReplay:
-    """Returns an empty replay of n-step transitions in this process.
+    """Creates an empty local replay of n-step transitions.
 
     Args:
-        config: Its settings.
-        trainee: Whose fragments it stores.
-        n_step: Steps whose rewards are added up before the value of the next observation counts.
-        gamma: Discount.
+        config: Settings of the replay.
+        trainee: The trainee whose fragments are stored.
+        n_step: Length n of the n-step return, before bootstrapping.
+        gamma: Discount factor.
     """
     return LocalReplay(replay_buffer(config, trainee, n_step=n_step, gamma=gamma), trainee.workers.indices)
 
@@ -43,14 +43,14 @@ def local_replay(config: ReplayConfig, trainee: Trainee, *, n_step: int, gamma: 
 def transitions_or_sequences(
     config: SequenceReplayConfig, trainee: Trainee, *, n_step: int, gamma: float, is_recurrent: bool
 ) -> LocalReplay:
-    """Returns an empty replay in this process: of sequences for a recurrent network, else as `local_replay` does.
+    """Creates an empty local replay: of sequences for a recurrent network, else of n-step transitions.
 
     Args:
-        config: Its settings.
-        trainee: Whose fragments it stores.
-        n_step: Steps whose rewards are added up before the value of the next observation counts.
-        gamma: Discount.
-        is_recurrent: Whether the network has a core.
+        config: Settings of the replay.
+        trainee: The trainee whose fragments are stored.
+        n_step: Length n of the n-step return, before bootstrapping.
+        gamma: Discount factor.
+        is_recurrent: Whether the network has a recurrent core.
     """
     if not is_recurrent:
         return local_replay(config, trainee, n_step=n_step, gamma=gamma)

@@ -1,4 +1,4 @@
-"""Sources over the items of an iterable, or of an iterator with a saved position."""
+"""Item sources: plain iterables, and iterators with a checkpointed position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StatefulSource(Iterator[T_co], ABC):
-    """An iterator with a position that checkpoints hold; `from_items` makes a flow of it.
+    """Checkpointable iterator: a source of items with a saved position, for `from_items`.
 
     It is also made for a plan that is only printed, so it opens files when the first item is pulled.
 
@@ -45,15 +45,15 @@ class StatefulSource(Iterator[T_co], ABC):
     @abstractmethod
     @override
     def __next__(self) -> T_co:
-        """Returns the next item, or raises StopIteration if there is none."""
+        """Returns the next item; raises StopIteration at the end."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns its settings for the printed plan, none by default."""
+        """Returns the source's settings for the printed plan; none by default."""
         return {}
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """Returns its position: dicts, lists, texts, numbers, None and NumPy arrays."""
+        """Returns the iterator's position, as dicts, lists, texts, numbers, None and NumPy arrays."""
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ class StatefulSource(Iterator[T_co], ABC):
 
 
 def from_items(items: Iterable[T]) -> Flow[T]:
-    """Makes a flow of the items of an iterable, which is pulled as lazily as the flow.
+    """Creates a flow over the items of an iterable, which is consumed lazily.
 
     Only the position of a `StatefulSource` is saved; such a source is printed by the name of its class.
     """
@@ -69,7 +69,7 @@ def from_items(items: Iterable[T]) -> Flow[T]:
 
 
 class ItemSource(Source):
-    """Delivers the items of an iterable."""
+    """Source node over an iterable, without saved position."""
 
     def __init__(
         self, items: Iterable[object], name: str = "from_items", settings: Mapping[str, Any] | None = None
@@ -85,7 +85,7 @@ class ItemSource(Source):
 
 
 class StatefulItems(ItemSource):
-    """Delivers the items of a `StatefulSource`."""
+    """Source node over a `StatefulSource`, with its position in checkpoints."""
 
     def __init__(self, source: StatefulSource[object]) -> None:
         super().__init__(source, type(source).__name__, source.settings())
@@ -94,7 +94,7 @@ class StatefulItems(ItemSource):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: the state is the source's position."""
+        """Always true: checkpoints hold the source's position."""
         return True
 
     @override

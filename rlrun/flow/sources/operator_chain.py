@@ -1,4 +1,4 @@
-"""Chain of operators that a rollout worker applies to its fragments."""
+"""Operator pipeline of a rollout worker, applied to each fragment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class OperatorChain:
-    """A sequence of operators on a worker."""
+    """Sequence of postprocessing operators on a rollout worker."""
 
     def __init__(self, operators: Iterable[Callable[[Any], Any]]) -> None:
         self.operators = tuple(operators)
         self._sgd_s = 0.0
 
     def described(self) -> tuple[tuple[str, dict[str, Any]], ...]:
-        """Returns name and settings of each operator, for the printed plan."""
+        """Returns (name, settings) of each operator for the printed plan."""
         return tuple(operator_label(operator) for operator in self.operators)
 
     def __call__(self, item: Any) -> Any:
@@ -72,7 +72,7 @@ class OperatorChain:
         return {str(i): operator.state() for i, operator in remembering if isinstance(operator, StatefulOperator)}
 
     def unsaved(self) -> list[str]:
-        """Returns the reasons why a run does not resume exactly from a state made now."""
+        """Returns the reasons why a run could not resume exactly from the current state."""
         remembering = [operator for operator in self.operators if isinstance(operator, StatefulOperator)]
         return [operator.unsaved for operator in remembering if operator.unsaved]
 

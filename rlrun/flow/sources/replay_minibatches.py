@@ -1,4 +1,4 @@
-"""Source of minibatches, sampled from a replay."""
+"""Replay source: minibatches sampled at a fixed replay ratio."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def replay_minibatches(
     learning_starts: int,
     normalize_observations: bool = False,
 ) -> Flow[SampleBatch]:
-    """Stream of minibatches of a replay, exactly `training_intensity` for each stored step on average.
+    """Creates a flow of replay minibatches at a fixed ratio, `training_intensity`, to the number of stored steps.
 
     Args:
         replay: The replay.
         trainee: The trainee, whose clock the replay's schedules follow.
-        minibatch_size: Rows in each.
-        training_intensity: Minibatches for each step stored after learning starts.
-        learning_starts: Steps stored before the first minibatch.
-        normalize_observations: Whether observations, which a replay stores raw, are normalised by present moments.
+        minibatch_size: Rows in each minibatch.
+        training_intensity: Minibatches per step stored after `learning_starts`.
+        learning_starts: Number of steps stored before the first minibatch.
+        normalize_observations: Whether observations, stored raw, are normalised by the current running moments.
     """
     ratio = ReplayRatio(training_intensity, learning_starts)
     minibatches: Flow[SampleBatch] = Flow(ReplayMinibatches(replay, trainee, minibatch_size, ratio))
@@ -42,7 +42,7 @@ def replay_minibatches(
 
 
 class ReplayMinibatches(Source):
-    """Samples minibatches of a replay; see `replay_minibatches`."""
+    """Source node that samples replay minibatches; see `replay_minibatches`."""
 
     def __init__(self, replay: Replay, trainee: Trainee, minibatch_size: int, ratio: ReplayRatio) -> None:
         super().__init__(
@@ -60,7 +60,7 @@ class ReplayMinibatches(Source):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next minibatch, if enough steps are stored and it is ready."""
+        """Returns the next minibatch if the replay ratio permits one; else the conditions to wait for."""
         minibatch = self.replay.sample(self.minibatch_size, self.clock.steps, self.ratio)
         if minibatch is None:
             return Pending(*self.replay.awaited(), reasons=("the replay waits for more steps",))

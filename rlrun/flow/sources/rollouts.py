@@ -1,4 +1,4 @@
-"""Sources of rollouts: fragments in synchronous rounds, or asynchronously."""
+"""Rollout sources: synchronous rounds or an asynchronous stream of the workers' fragments."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rlrun.rollout.rollout import Rollout
 
 RolloutMode = Literal["sync", "async"]
-"""Whether fragments are delivered in synchronous rounds, or as they are ready."""
+"""Collection mode: synchronous rounds, or asynchronous delivery in order of completion."""
 
 
 class RolloutSource(Source):
-    """Source of rollouts, with a queue of received fragments, which checkpoints hold.
+    """Base class of rollout sources, with a checkpointed queue of received fragments.
 
     Items are batches of one policy, or dicts of batches by policy.
     """
@@ -47,7 +47,7 @@ class RolloutSource(Source):
         self.here: deque[Delivered] = deque()
 
     def receive(self, rollout: Rollout) -> None:
-        """Counts a fragment and queues its batch."""
+        """Adds a received fragment to the rollout counts, and queues the fragment's batch."""
         self.workers.counts.count(rollout)
         if isinstance(self.policy, str):
             item = self._item(rollout, self.policy)
@@ -64,12 +64,12 @@ class RolloutSource(Source):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: the batches that wait are part of its state."""
+        """Always true: checkpoints hold the queued batches."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the batches that wait; references are fetched, since they end with their process."""
+        """Returns the queued batches, with Ray references replaced by their content."""
         batches = (fetched(delivered) for delivered in self.here)
         return {"here": saved_items(delivered for delivered in batches if delivered.value is not None)}
 
@@ -79,13 +79,13 @@ class RolloutSource(Source):
 
 
 def fetched(delivered: Delivered) -> Delivered:
-    """Replaces a reference by its batch, or by None if it was lost together with its worker."""
+    """Dereferences a Ray reference to a batch; None if the object was lost with its worker."""
     value = delivered.value
     return Delivered(value.fetch(), delivered.worker) if isinstance(value, BatchRef) else delivered
 
 
 class SyncRollouts(RolloutSource):
-    """Synchronous rounds of one fragment of every worker."""
+    """Synchronous rollout source: rounds of one fragment from every worker."""
 
     def __init__(self, workers: CollectingWorkers, policy: str | Sequence[str], on_workers: Any) -> None:
         super().__init__(workers, policy, {"mode": "sync"}, on_workers)
@@ -93,7 +93,7 @@ class SyncRollouts(RolloutSource):
 
     @override
     def next_item(self) -> Polled:
-        """Returns the next batch of a finished round; else requests a round, or waits for it."""
+        """Returns the next batch of a complete round; else requests a round and returns the conditions to wait for."""
         if self.here:
             return self.here.popleft()
         if self._round is None:
@@ -116,10 +116,10 @@ class SyncRollouts(RolloutSource):
 
 
 class AsyncRollouts(RolloutSource):
-    """Asynchronous fragments, in the order in which they are ready.
+    """Asynchronous rollout source: fragments in order of completion.
 
-    A worker is asked for `in_flight` fragments, and for one more whenever one of its own has been pulled. So those that
-    are asked for, under way and here are never more than that, however slowly they are pulled.
+    Each worker has `in_flight` requested or undelivered fragments at a time: a new one is requested whenever one has
+    been pulled. This bounds the queue even if the consumer is slow.
 
     With aggregators between the workers and the driver, items are their batches. The driver then has an answer, a
     question and a message with weights for every batch instead of every fragment.
@@ -128,7 +128,7 @@ class AsyncRollouts(RolloutSource):
         workers: The workers.
         policy: Whose batches are delivered, or those of which policies.
         on_workers: Operators that fragments pass on their worker; see `OperatorChain.described`.
-        in_flight: Fragments, or batches of aggregators, that are asked for ahead of time.
+        in_flight: Number of fragments (or aggregators' batches) requested ahead of time.
         aggregation: What a plan shows of the aggregators; None where there are none.
     """
 

@@ -27,11 +27,11 @@ from rlrun.worlds.array_game import States
 from rlrun.worlds.make import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
-"""Columns of a fragment: each action's share of the visits, [N, 1, A], and the result for the mover, [N, 1].
+"""Columns of a fragment: normalised visit counts of actions, [N, 1, A], and the mover's result, [N, 1].
 """
 
 RETURNS = "returns"
-"""Column of a fragment where returns are ranked: the return of a game in its last row, NaN in the others, [N, 1]."""
+"""Column of a fragment with ranked rewards, [N, 1]: unranked return in a game's last row, NaN in other rows."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class SelfPlaySettings:
     Attributes:
         simulations: Simulations before each move.
         search: Settings of the tree search.
-        temperature: Temperature of the first moves, drawn in proportion to visits ** (1 / temperature).
-        exploring_moves: Moves of a game that are drawn; later moves are the most visited ones.
+        temperature: Temperature of sampled moves, in proportion to visits ** (1 / temperature).
+        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
     """
 
     simulations: int
@@ -63,7 +63,7 @@ class SelfPlayConfig(WorkerConfig):
 
 
 def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig:
-    """Returns the config of a self-play worker for that of a rollout worker."""
+    """Extends the config of a rollout worker to that of a self-play worker."""
     fields = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
     return SelfPlayConfig(**fields, play=play)
 
@@ -157,11 +157,10 @@ class SelfPlayWorker:
         return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
 
     def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
-        """Plays a searched move in each game, replaces finished games by new ones, and returns the finished games.
+        """Plays a searched move in each game, and replaces finished games by new ones.
 
         Returns:
-            Each ended game, its result for the player who would move next, and whether that is the first player (1 or
-            -1).
+            Tuples of finished game, result for the player to move, and whether that is the first player (1) or not (-1).
         """
         visits, states = search.visits, search.states
         shares = visits / visits.sum(1, keepdims=True)
@@ -237,7 +236,7 @@ class SelfPlayWorker:
         }
 
     def place(self) -> dict[str, Any]:
-        """Returns the state from which a lost worker is replaced: that after each fragment."""
+        """State from which a lost worker is replaced, as of the latest fragment."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""SGD on the workers themselves, along the sum of their gradients, without a learner in the middle."""
+"""Decentralised SGD on rollout workers, with all-reduced gradients and no central learner."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def for_worker(self, worker: int) -> AllReduceSGD:
-        """Returns the operator with the worker's number and the address, on this machine, where the workers meet."""
+        """Copy of this operator for one worker, with the worker's rank and the local rendezvous address."""
         if self.num_workers == 1:
             return self
         if self._meeting is None:
@@ -133,7 +133,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def begin(self) -> None:
-        """Makes the learner and meets the other workers."""
+        """Creates the worker's learner, and joins the process group."""
         self._started()
 
     @override
@@ -145,7 +145,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> Replica:
-        """Learns from a batch [T, B] with `values` and `value_targets`."""
+        """Runs epochs of SGD on a batch [T, B] with `values` and `value_targets`."""
         if self._weights is None:
             raise RuntimeError("a worker learns from weights on, and none have arrived")
         learner, weights = self._started(), self._weights
@@ -187,7 +187,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         return self.member is None or self.member[0] == 0
 
     def _started(self) -> GradientLearner:
-        """Returns the learner, after it has come into being and the workers have met."""
+        """Returns the learner; creates the learner and joins the process group at the first call."""
         if self._learner is None:
             if self.member is not None:
                 from rlrun.learner.all_reduce import AllReduce
@@ -206,7 +206,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         return GradientAllReduce(self._reduce)
 
     def _added_up(self, numbers: Iterable[float]) -> Doubles:
-        """Returns numbers added up over all workers."""
+        """All-reduces numbers: their sums over all workers."""
         own = np.array(list(numbers), np.float64)
         if self._reduce is None:
             return own
@@ -225,7 +225,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def close(self) -> None:
-        """Leaves the other workers; on the driver, ends their meeting."""
+        """Leaves the process group; on the driver, closes the rendezvous."""
         for member in (self._reduce, self._meeting):
             if member is not None:
                 member.close()

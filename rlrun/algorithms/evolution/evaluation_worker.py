@@ -205,7 +205,7 @@ class _Seen:
             self._sum_up()
 
     def sums(self) -> dict[str, ExactSums]:
-        """Accumulated sums by name of the observation leaf."""
+        """Accumulated sums, by the column names of the observation filter."""
         self._sum_up()
         return self._sums
 

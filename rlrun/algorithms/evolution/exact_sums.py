@@ -102,5 +102,5 @@ class ExactSums:
 
 
 def _shifted(number: int, by: int) -> int:
-    """Multiplies an integer by a power of two, with a negative exponent only if the shifted bits are 0."""
+    """Multiplies an integer by 2 ** by; negative exponents shift right, which rounds down."""
     return number << by if by >= 0 else number >> -by

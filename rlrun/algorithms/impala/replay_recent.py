@@ -14,7 +14,7 @@ from rlrun.functional.saved_numbers import load_generator
 
 
 class ReplayRecent(StatefulOperator):
-    """Follows each fragment by ones that are drawn from the most recent, at a fixed proportion.
+    """Emits each new fragment, followed by fragments sampled from the most recent, at a fixed replay ratio.
 
     Source:
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).

@@ -160,7 +160,7 @@ class SelfPlayWorker:
         """Plays a searched move in each game, and replaces finished games by new ones.
 
         Returns:
-            Tuples of finished game, result for the player to move, and whether that is the first player (1) or not (-1).
+            Finished games, each with the result for the player to move, and whether that is the first player (1 or -1).
         """
         visits, states = search.visits, search.states
         shares = visits / visits.sum(1, keepdims=True)

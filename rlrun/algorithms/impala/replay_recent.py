@@ -20,9 +20,9 @@ class ReplayRecent(StatefulOperator):
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).
 
     Args:
-        proportion: Repeated fragments for every new one, on average.
-        slots: Fragments that are kept to be repeated.
-        seed: Seed of the draws.
+        proportion: Replay ratio: replayed fragments per new fragment, on average.
+        slots: Number of recent fragments kept for replay.
+        seed: Seed of the sampling.
     """
 
     def __init__(self, proportion: float, slots: int, seed: int) -> None:

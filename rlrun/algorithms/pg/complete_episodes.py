@@ -122,9 +122,9 @@ class CompleteEpisodes(StatefulOperator):
 
 
 class JoinEpisodes(Operator):
-    """Transposes the steps of a batch [1, N] to [N, 1], in the time dimension, for slicing into sequences.
+    """Transposes the steps of a batch [1, N] to [N, 1], so that the episodes form one sequence in time.
 
-    Where one episode follows another, `episode_starts` resets the recurrent state.
+    The column `episode_starts` resets the recurrent state between consecutive episodes.
     """
 
     @override

@@ -121,11 +121,11 @@ class DemonstratedReplay:
         """Samples a minibatch of sequences as `SequenceReplay` does, demonstrations last.
 
         Args:
-            batch_size: Sequences in it, S.
+            batch_size: Number of sequences, S.
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            The rows; the `indices` of demonstrations are negative.
+            Sequences, with negative `indices` for demonstrations.
         """
         assert self._demonstrated is not None  # it is there since the first fragment
         number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))

@@ -36,8 +36,8 @@ class Replica(TypedDict):
         weights_version: Version of the weights that acted.
         digest: Digest of the worker's parameters, the same for all workers.
         values: Moments of the values in the worker's own batch and of their targets, see `value_moments`.
-        flat: Its parameters [P]; from one worker only, since all have the same.
-        learner: Its optimizer's tensors, counters, minibatch order and statistics; from that worker only.
+        flat: Updated parameters [P], equal on all workers and sent by one; None from the others.
+        learner: State of the learner: optimizer, counters, minibatch order and statistics; full from that worker only.
     """
 
     steps: int
@@ -235,8 +235,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 class MirrorReplicas(Operator):
     """Copies the workers' learner state to the trainee's learner, for checkpoints and evaluation.
 
-    It works on pairs of worker and `Replica`, and passes on the last replica of a round. The digests of all replicas
-    must be equal.
+    Items are pairs of worker index and `Replica`; the last replica of each round is emitted. The digests of all
+    replicas must be equal.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -246,7 +246,7 @@ class MirrorReplicas(Operator):
 
     @override
     def __call__(self, item: tuple[int | None, Replica]) -> Iterable[Replica]:
-        """Mirrors one worker's replica.
+        """Loads or verifies one worker's replica: parameters from one worker, digests from the others.
 
         Raises:
             TrainingFailed: The workers' parameters have drifted apart.

@@ -54,7 +54,7 @@ class SweepingWorker:
         """Ignores broadcast weights: a sweep needs no policy."""
 
     def sample(self) -> Rollout:
-        """Runs one sweep."""
+        """Runs one sweep of Bellman optimality backups over all states."""
         q = self.mdp.backup(self.values, self.config.gamma)
         values = q.max(-1)
         sweep = Sweep(q, float(np.abs(values - self.values).max()))

@@ -33,7 +33,7 @@ TD_METRICS = (
 
 
 def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Returns a loss's statistics for `TD_METRICS`.
+    """Statistics of a TD loss, for `TD_METRICS`.
 
     Args:
         loss: The loss, [].
@@ -45,7 +45,7 @@ def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -
 
 
 def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str, Tensor]:
-    """Returns a loss's statistics for `VALUE_METRICS`.
+    """Statistics of a value loss, for `VALUE_METRICS`.
 
     Args:
         values: Values of the observations, [S, L].

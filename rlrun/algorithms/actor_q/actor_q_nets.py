@@ -1,4 +1,4 @@
-"""Actor and Q functions (its critics) without shared parameters (torch)."""
+"""Parameters of an actor, its critics (Q functions) and temperature, without sharing (torch)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from rlrun.nn.observation_leaves import ObservationTree
 def actor_spec(
     leaves: ObservationTree, model: ModelConfig, num_outputs: int, log_stds: LogStds | None = None
 ) -> NetworkSpec:
-    """Returns the spec of an actor network.
+    """Spec of an actor network.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
-        model: Layers.
-        num_outputs: K, size of its output.
-        log_stds: Which of them are log standard deviations of state-dependent exploration; None for none.
+        leaves: Tree of `ObservationLeaf`.
+        model: Settings of the layers.
+        num_outputs: Size of the output, K.
+        log_stds: Outputs that are log standard deviations of state-dependent exploration; None for no such outputs.
     """
     head = Head("outputs", "head", num_outputs, gain=0.01, log_stds=log_stds)
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))
 
 
 def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, action_size: int) -> NetworkSpec:
-    """Returns the spec of a Q network.
+    """Spec of a Q network, of state and action or with one output per action.
 
-    With a core, actions enter after it, before dense layers of the same widths. The recurrent state is thus a function
-    of observations alone, and any action can be evaluated at every step (Ni et al., arXiv:2110.05038).
+    In a recurrent network, actions are concatenated after the core, before dense layers of the same widths. The
+    recurrent state is thus a function of observations alone, and any action can be evaluated at every step (Ni et al.,
+    arXiv:2110.05038).
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
-        model: Layers.
-        num_outputs: Size of its output.
-        action_size: D, numbers of an action that it takes; 0 if it outputs the values of all actions.
+        leaves: Tree of `ObservationLeaf`.
+        model: Settings of the layers.
+        num_outputs: Size of the output.
+        action_size: Size D of the input action; 0 if the outputs are the values of all actions.
     """
     vectors = (("actions", action_size),) if action_size else ()
     hiddens = None if model.core is None else model.dense_widths
@@ -49,16 +50,16 @@ class ActorQNets(nn.Module):
     """Actor, critics and temperature, each contiguous in the flat parameter vector.
 
     Args:
-        critic: What each critic is.
-        num_critics: C, how many there are.
-        actor: What the actor is; None if there is none.
-        model: Settings of all of them.
-        seed: Seed of the first weights.
-        initial_alpha: The first temperature; None for no temperature.
+        critic: Spec of each critic.
+        num_critics: Number of critics, C.
+        actor: Spec of the actor; None without an actor.
+        model: Settings of all networks.
+        seed: Seed of the initial weights.
+        initial_alpha: Initial temperature; None for no temperature.
 
     Attributes:
-        critics: The critics.
-        actor: The actor, if there is one.
+        critics: Critic networks.
+        actor: Actor network; None without an actor.
         log_alpha: Logarithm of the temperature, [1], of maximum-entropy actors.
 
     Raises:
@@ -91,16 +92,16 @@ class TeamActorQNets(nn.Module):
     """Critics of a team's members, followed by their actors; actors and critics share no parameters.
 
     Args:
-        critic: What each critic is.
-        num_members: K, one critic for each.
-        actor: What each actor is.
-        num_actors: One for each member, or 1 that all share.
-        model: Settings of all of them.
-        seed: Seed of the first weights.
+        critic: Spec of each critic.
+        num_members: Number of team members, K, each with a critic.
+        actor: Spec of each actor.
+        num_actors: Number of actors: K, or 1 with parameter sharing.
+        model: Settings of all networks.
+        seed: Seed of the initial weights.
 
     Attributes:
-        critics: The members' critics.
-        actors: The members' actors, or the one that they share.
+        critics: Critic networks of the members.
+        actors: Actor networks of the members, or one shared actor.
     """
 
     def __init__(

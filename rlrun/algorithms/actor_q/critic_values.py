@@ -1,4 +1,4 @@
-"""Recording of a critic's values of the actor's actions and of those taken."""
+"""Recorder of Q values of greedy and of taken actions, for initial replay priorities (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlrun.policy.behavior import BehaviorPolicy
 
 
 class CriticValues:
-    """Records Q values of the actor's own actions, `values` [T + 1, B], and of the taken ones, `taken_values` [T, B].
+    """Records Q values of greedy actions, `values` [T + 1, B], and of taken actions, `taken_values` [T, B].
 
-    Both come from a pass over the whole fragment.
+    Both are computed at the end of a fragment, each in one forward pass.
 
     Args:
-        critic: Has the inputs `obs` and `actions`.
+        critic: Q network with the inputs `obs` and `actions`.
     """
 
     reads_heads = False
@@ -30,18 +30,18 @@ class CriticValues:
         self.critic = critic
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the acting parameters [A]."""
         self.critic.load(flat)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns no columns: `postprocess` adds them."""
+        """Allocates no columns: `postprocess` adds `values` and `taken_values`."""
         return {}
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records nothing during the fragment."""
+        """Records nothing at single steps: Q values are computed once per fragment."""
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Adds both columns."""
+        """Adds the columns `values` [T + 1, B] and `taken_values` [T, B] to a fragment."""
         taken = batch["actions"]
         length, slots = taken.shape[:2]
         cells = (length + 1) * slots

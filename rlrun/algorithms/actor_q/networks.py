@@ -1,4 +1,4 @@
-"""Networks of an actor and its Q functions (critics) as losses call them (torch)."""
+"""Forward passes of an actor, its critics (Q functions) and their target networks, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CRITICS = "critics."
 
 @dataclass(frozen=True)
 class Sequences:
-    """Observations of whole sequences, and the steps at which recurrent networks are evaluated.
+    """Sequences of observations for recurrent networks with burn-in, and the steps whose outputs a loss uses.
 
     Attributes:
-        obs: A tree of [S, burn_in + R, ...].
-        episode_starts: Whether an episode begins with a row, [S, burn_in + R].
-        state: The actor's recurrent state before the first rows, [S, state_size].
-        burn_in: Rows that only bring up the recurrent states, without gradient.
-        steps: The steps, as rows after the burn-in, [S, L].
+        obs: Tree of observations, [S, burn_in + R, ...].
+        episode_starts: Mask of the first observations of episodes, [S, burn_in + R].
+        state: The actor's recurrent state before the first observations, [S, state_size].
+        burn_in: Length of the burn-in: initial observations that update the recurrent states without gradient.
+        steps: Time indices after the burn-in, [S, L].
     """
 
     obs: Any
@@ -43,14 +43,14 @@ class Sequences:
 
 @dataclass(frozen=True)
 class ActorQNetworks:
-    """Actor, critics and target networks, as losses call them.
+    """Actor, critics and target networks, evaluated with the parameters of an update.
 
     Attributes:
-        critics: The critics, templates.
-        actor: The actor, a template; None if there is none.
-        views: Their parameters by name.
-        target_views: Those of the target networks.
-        burn_in: Rows of a sequence that only bring up recurrent states; None without a core.
+        critics: The C critics, without parameters.
+        actor: The actor, without parameters; None for algorithms that have only Q functions.
+        views: Online parameters of actor and critics by name.
+        target_views: Parameters of the target networks by name.
+        burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
     """
 
     critics: tuple[TorchNetwork, ...]
@@ -60,13 +60,13 @@ class ActorQNetworks:
     burn_in: int | None = None
 
     def present(self, batch: SampleBatch) -> Any:
-        """Returns the observations of a batch's steps [S, L], as networks here take them."""
+        """Observations s_t of a minibatch's steps [S, L]: a tree, or `Sequences` for recurrent networks."""
         if self.burn_in is None:
             return batch["obs"]
         return self._sequences(batch, torch.zeros_like(batch["steps"]))
 
     def following(self, batch: SampleBatch) -> Any:
-        """Returns the observations that follow the n-step transitions of a batch's steps [S, L]."""
+        """Observations s_(t+n) after the n-step transitions of a minibatch's steps [S, L], for bootstrapping."""
         return batch["next_obs"] if self.burn_in is None else self._sequences(batch, batch["steps"])
 
     def _sequences(self, batch: SampleBatch, ahead: Tensor) -> Sequences:
@@ -75,31 +75,31 @@ class ActorQNetworks:
         return Sequences(batch["obs"], batch["episode_starts"], batch["state"], self.burn_in, steps)
 
     def critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Outputs of the critics for observations [S, L, ...] and actions [S, L, D], [C, S, L, K]."""
+        """Outputs [C, S, L, K] of the C critics for observations [S, L, ...] and, as inputs, actions [S, L, D]."""
         return torch.stack([run(critic, self.views, observations, actions) for critic in self.critics])
 
     def target_critic_outputs(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Outputs of the target critics, [C, S, L, K]."""
+        """Outputs [C, S, L, K] of the C target critics for observations [S, L, ...] and actions [S, L, D]."""
         return torch.stack([run(critic, self.target_views, observations, actions) for critic in self.critics])
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
+        """Q values [C, S, L] by the C critics for observations [S, L, ...] and actions [S, L, D]."""
         return self.critic_outputs(observations, actions).squeeze(-1)
 
     def target_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the target critics' values, [C, S, L]."""
+        """Q values [C, S, L] by the C target critics for observations [S, L, ...] and actions [S, L, D]."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
     def first_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the first critic's values, [S, L]."""
+        """Q values [S, L] by the first critic, for the deterministic policy gradient."""
         return run(self.critics[0], self.views, observations, actions).squeeze(-1)
 
     def actor_outputs(self, observations: Any) -> Tensor:
-        """Outputs of the actor for observations [S, L, ...], masked, [S, L, K]."""
+        """Action distribution parameters [S, L, K] by the actor for observations [S, L, ...], under action masks."""
         return self._actor_outputs(self.views, observations)
 
     def target_actor_outputs(self, observations: Any) -> Tensor:
-        """Outputs of the target actor, masked, [S, L, K]."""
+        """Action distribution parameters [S, L, K] by the target actor, under action masks."""
         return self._actor_outputs(self.target_views, observations)
 
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
@@ -109,14 +109,14 @@ class ActorQNetworks:
 
 
 class DeterministicNetworks(ActorQNetworks):
-    """An actor whose outputs become actions between -1 and 1, and critics of observation and action."""
+    """Deterministic actor with tanh actions in [-1, 1], and critics Q(s, a)."""
 
     def actions(self, observations: Any) -> Tensor:
-        """Returns the actor's actions in observations [S, L, ...], [S, L, D]."""
+        """Deterministic actions [S, L, D] of the actor for observations [S, L, ...]."""
         return self.actor_outputs(observations).tanh()
 
     def target_actions(self, observations: Any) -> Tensor:
-        """Returns the target actor's actions, [S, L, D]."""
+        """Deterministic actions [S, L, D] of the target actor for observations [S, L, ...]."""
         return self.target_actor_outputs(observations).tanh()
 
 
@@ -128,14 +128,14 @@ def run(
     *,
     state: Tensor | None = None,
 ) -> Tensor:
-    """Returns outputs [S, L, K] for observations [S, L, ...] and, where a network takes them, actions [S, L, D].
+    """Forward pass of a network, with burn-in of the recurrent state for sequences; returns outputs [S, L, K].
 
     Args:
-        network: What is run.
+        network: The actor or a critic.
         views: Parameters by name.
-        observations: A tree of tensors, or `Sequences`, of which L steps are asked about.
-        actions: Actions in those steps; None for a network that takes none.
-        state: Recurrent state before the first rows of sequences; None for that at an episode's start.
+        observations: Tree of observations [S, L, ...], or `Sequences` with L selected steps.
+        actions: Input actions [S, L, D] of a critic Q(s, a); None for other networks.
+        state: Recurrent state before sequences, [S, state_size]; None for zeros, the state at an episode's start.
     """
     vectors = {} if actions is None else {"actions": actions}
     if not isinstance(observations, Sequences):
@@ -157,7 +157,7 @@ def run(
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:
-    """Returns the action masks at the evaluated steps, as an observation holds them, if there are any."""
+    """Action masks of the selected steps, under their key in observations; an empty dict without masks."""
     if not isinstance(observations, Sequences):
         mask = mask_of(observations)
         return {} if mask is None else {ACTION_MASK: mask}
@@ -173,6 +173,6 @@ def _state(observations: Any) -> Tensor | None:
 
 
 def networks_of(module: ActorQNets) -> tuple[tuple[TorchNetwork, ...], TorchNetwork | None]:
-    """Returns the critics and the actor as networks over one flat parameter vector."""
+    """Functional critics and actor of a module, whose parameters are passed in each call."""
     critics = tuple(TorchNetwork(critic, prefix=f"{CRITICS}{i}.") for i, critic in enumerate(module.critics))
     return critics, None if module.actor is None else TorchNetwork(module.actor, prefix=ACTOR)

@@ -1,4 +1,4 @@
-"""Networks of a soft policy, as losses run them: stochastic actor, critics, temperature (torch)."""
+"""Stochastic actor, critics and temperature of Soft Actor-Critic, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rlrun.functional.masked import masked_mean
 from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 
 ENTROPY_SHARE = 0.98
-"""Which part of the largest entropy over choices an actor is held at (arXiv:1910.07207, appendix)."""
+"""Target entropy of Discrete actions, as a fraction of the uniform distribution's (arXiv:1910.07207, appendix)."""
 
 
 class Soft(NamedTuple):
-    """An actor's actions in observations [S, L], as far as a loss is concerned.
+    """Expected log-probability and clipped double Q value under the actor, sampled or exact.
 
     Attributes:
-        log_probs: The log-probability of its actions: of a drawn one, or on average over all of them, [S, L].
-        values: The minimum of the Q functions: of the drawn action, or on average over all of them, [S, L].
+        log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
+        values: Minimum over the critics for a sampled action, or its exact expectation over all actions, [S, L].
     """
 
     log_probs: Tensor
@@ -34,11 +34,11 @@ class Soft(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftNetworks(ABC):
-    """An actor that describes a distribution, critics, and a temperature.
+    """Stochastic actor, critics and entropy temperature of Soft Actor-Critic.
 
     Attributes:
-        networks: Actor and critics.
-        default_target_entropy: The policy's.
+        networks: Actor, critics and target critics.
+        default_target_entropy: Target entropy of the action space in nats, without action masks.
     """
 
     networks: ActorQNetworks
@@ -46,37 +46,37 @@ class SoftNetworks(ABC):
 
     @property
     def log_alpha(self) -> Tensor:
-        """The logarithm of the temperature, [1]."""
+        """Logarithm of the entropy temperature alpha, [1]."""
         return self.networks.views["log_alpha"]
 
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
-        """Returns the entropy in nats that the actor is held at in a batch's observations by default."""
+        """Default target entropy in nats for the temperature loss over a minibatch."""
         return self.default_target_entropy
 
     @abstractmethod
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Returns the critics' values of a batch's actions, [C, S, L]."""
+        """Q values [C, S, L] by the C critics of a minibatch's recorded actions."""
 
     @abstractmethod
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Returns the actor's log-probabilities in a batch's observations, and the critics' values."""
+        """Log-probabilities and clipped double Q values of the actor's actions in a minibatch's observations."""
 
     @abstractmethod
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Returns them in a batch's next observations, with the target critics' values; no gradients."""
+        """Log-probabilities and target Q values of the actor's actions in the next observations; no gradients."""
 
 
 class SquashedNetworks(SoftNetworks):
-    """Continuous actions: expectations over the actor's distribution are taken from one drawn action."""
+    """Tanh-Gaussian actor: expectations are estimated from one reparameterised action per observation."""
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Returns the critics' values of actions [S, L, D], [C, S, L]."""
+        """Q values [C, S, L] by the C critics of recorded actions [S, L, D]."""
         return self.networks.values(self.networks.present(batch), batch["actions"])
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Draws an action in each observation by the column `noise`."""
+        """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
         actor = SquashedGaussian(self.networks.actor_outputs(observations))
         actions, log_probs = actor.sample_and_log_prob(batch["noise"])
@@ -84,7 +84,7 @@ class SquashedNetworks(SoftNetworks):
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Draws an action in each next observation by the column `next_noise`."""
+        """Evaluates actions in the next observations, sampled with the batch's `next_noise` [S, L, D]; no gradients."""
         with torch.no_grad():
             observations = self.networks.following(batch)
             actor = SquashedGaussian(self.networks.actor_outputs(observations))
@@ -94,11 +94,11 @@ class SquashedNetworks(SoftNetworks):
 
 
 class ChoiceNetworks(SoftNetworks):
-    """A finite number of actions: expectations are sums over the allowed ones (Christodoulou, arXiv:1910.07207)."""
+    """Categorical actor: exact expectations over the allowed actions (Christodoulou, arXiv:1910.07207)."""
 
     @override
     def target_entropy(self, batch: SampleBatch) -> Tensor | float:
-        """Returns 0.98 of the largest entropy over the allowed choices, with masks on average over the observations."""
+        """Target entropy: 0.98 of log(number of allowed actions), averaged over the observations if there are masks."""
         mask = mask_of(action_masks(self.networks.present(batch)))
         if mask is None:
             return self.default_target_entropy
@@ -107,19 +107,19 @@ class ChoiceNetworks(SoftNetworks):
 
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
-        """Returns the critics' values of choices [S, L], [C, S, L]."""
+        """Q values [C, S, L] by the C critics of recorded Discrete actions [S, L]."""
         outputs, actions = self.networks.critic_outputs(self.networks.present(batch)), batch["actions"]
         return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Averages over the choices."""
+        """Exact expectations over the actions in the observations."""
         observations = self.networks.present(batch)
         return averaged(self.networks.actor_outputs(observations), self.networks.critic_outputs(observations))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
-        """Averages over the choices in the next observations."""
+        """Exact expectations over the actions in the next observations, with the target critics; no gradients."""
         with torch.no_grad():
             observations = self.networks.following(batch)
             return averaged(
@@ -128,7 +128,12 @@ class ChoiceNetworks(SoftNetworks):
 
 
 def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
-    """Averages log-probabilities and the minimum of critics [C, S, L, A] over choices with logits [S, L, A]."""
+    """Exact expectations over a categorical actor of its log-probabilities and the minimum of the critics.
+
+    Args:
+        logits: Logits of the actor, [S, L, A].
+        critic_outputs: Q values of all actions by C critics, [C, S, L, A].
+    """
     log_probs = logits.log_softmax(-1)
     probs = log_probs.exp()
     return Soft((probs * log_probs).sum(-1), (probs * critic_outputs.amin(0)).sum(-1))

@@ -1,4 +1,4 @@
-"""Selection of moves by the visits of a search."""
+"""Selection of actions by root visit counts of a tree search (NumPy)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rlrun.worlds.symmetries import Indices
 
 
 def draw_actions(visits: Floats, temperatures: NDArray[np.float64], generator: np.random.Generator) -> Indices:
-    """Draws actions in proportion to visits ** (1 / temperature); temperature 0 takes the most visited one.
+    """Samples actions in proportion to visits ** (1 / temperature); temperature 0 selects the most visited action.
 
     Args:
-        visits: How often each action was tried, [n, A]; at least one of each row.
-        temperatures: Of each row, [n].
-        generator: What is drawn from, as much at any temperature.
+        visits: Root visit counts, [n, A], not all 0 in a row.
+        temperatures: Temperatures, [n].
+        generator: Random generator, which advances equally at all temperatures.
 
     Returns:
-        Actions, [n], none of which was never tried.
+        Actions, [n], each with at least one visit.
     """
     fractions = generator.random(len(visits))
     warm = temperatures > 0

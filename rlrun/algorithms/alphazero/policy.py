@@ -1,4 +1,4 @@
-"""Learning side of a policy that acts by tree search (torch)."""
+"""Policy-value network of AlphaZero, with a behavior policy that acts by tree search (torch)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class SearchingPolicy(ActorCriticPolicy):
-    """Actor-critic of a game with known rules.
+    """Policy-value network for a game with known rules, which acts by Monte Carlo tree search.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
-        world: A world with a game.
+        config: Settings of AlphaZero.
+        seed: Seed of the initial parameters.
+        world: World with the rules of its game.
     """
 
     def __init__(self, spaces: Spaces, config: AlphaZeroConfig, seed: int, world: WorldView) -> None:

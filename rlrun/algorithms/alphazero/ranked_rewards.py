@@ -1,4 +1,4 @@
-"""Ranked rewards: returns of one-player games as wins or losses against past returns."""
+"""Ranked rewards (R2): returns of one-player games as wins or losses against past returns."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States, Tree
 from rlrun.worlds.symmetries import Indices
 
 BAR = "ranked/bar"
-"""Name of the statistic sent with the weights: the return that the next games must reach."""
+"""Name of the win threshold among the statistics that are broadcast with the weights."""
 
 
 class RankedGame:
     """One-player game with the result 1 if its return reaches a threshold, else -1.
 
-    With the bar at a percentile of the player's own last returns it is a game of self-play: it is won by who does
-    better than most of one's past selves (R2, Laterre et al., arXiv:1807.01672). A return that is equal to the bar
-    counts as a win, where the paper draws lots.
+    The threshold is a percentile of the player's recent returns, so that the player competes against past policies
+    (R2, Laterre et al., arXiv:1807.01672). A return equal to the threshold is a win; the paper decides at random.
 
     Args:
-        game: The game, whose results are returns.
+        game: One-player game whose results are returns.
 
     Attributes:
-        bar: The return that is a win; minus infinity before there are any.
+        bar: Least return of a win; minus infinity before the first returns.
     """
 
     def __init__(self, game: ArrayGame) -> None:
@@ -32,35 +31,35 @@ class RankedGame:
         self._game = game
 
     def returns(self, states: States) -> Floats:
-        """Returns the returns of games that have ended, [n]."""
+        """Unranked returns of finished games, [n]."""
         return self._game.results(states)[1]
 
     def results(self, states: States) -> tuple[Flags, Floats]:
-        """Returns whether games have ended, and their results: win (1) or loss (-1)."""
+        """Flags of finished games [n], and ranked results [n]: win (1), loss (-1), or 0 for unfinished games."""
         ended, returns = self._game.results(states)
         ranks = np.where(returns >= self.bar, np.float32(1), np.float32(-1))
         return ended, np.where(ended, ranks, np.float32(0))
 
     def first(self, number: int, seed: int = 0) -> States:
-        """Returns a number of initial positions."""
+        """Creates initial positions, [number]."""
         return self._game.first(number, seed)
 
     def legal(self, states: States) -> Flags:
-        """Returns the legal actions of each position, [n, A]."""
+        """Action masks of positions [n]: the legal actions, [n, A]."""
         return self._game.legal(states)
 
     def play(self, states: States, actions: Indices) -> States:
-        """Returns the positions after an action in each."""
+        """Successor positions [n] after actions [n]."""
         return self._game.play(states, actions)
 
     def movers(self, states: States) -> Floats:
-        """Returns 1 for each position."""
+        """Sign of the player to move in positions [n]: 1, since there is one player."""
         return self._game.movers(states)
 
     def observe(self, states: States) -> Tree:
-        """Returns the player's observations."""
+        """Observations of positions [n], a tree of [n, ...]."""
         return self._game.observe(states)
 
     def positions(self, observations: Tree) -> States:
-        """Returns positions of observations."""
+        """Positions [n] reconstructed from observations, a tree of [n, ...]."""
         return self._game.positions(observations)

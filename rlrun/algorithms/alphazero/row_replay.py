@@ -1,4 +1,4 @@
-"""Replay of independent rows of experience."""
+"""Uniform replay buffer of independent samples, such as positions of finished games."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.replay.memory import zeros_in
 from rlrun.replay.replay_config import ReplayConfig
 
 _OF_WORKERS = ("valid", "weights_version")
-"""Columns about the collection of a row, which are not stored."""
+"""Names of columns that are not stored in the buffer."""
 
 
 @fixed("rows are drawn uniformly", prioritized=False, priority_alpha=0.6, priority_beta=0.4, priority_epsilon=1e-6)
@@ -26,18 +26,18 @@ class RowReplayConfig(ReplayConfig):
 
 
 class RowReplay:
-    """Uniform replay of the newest rows, with the interface of `ReplayBuffer`.
+    """Circular replay buffer with uniform sampling, and the interface of `ReplayBuffer`.
 
-    Rows hold all that is learned from them: there are no next observations, n-step returns or episodes.
+    Each row is a complete training sample: there are no next observations, n-step returns or episodes.
 
     Args:
-        config: Its settings.
-        seed: Seed of the draws.
+        config: Settings of the buffer.
+        seed: Seed of the sampling.
 
     Attributes:
-        config: Its settings.
-        stored_steps: Rows stored since it was empty.
-        drawn_batches: Minibatches drawn since then.
+        config: Settings of the buffer.
+        stored_steps: Total number of rows added.
+        drawn_batches: Total number of minibatches sampled.
     """
 
     def __init__(self, config: RowReplayConfig, seed: int) -> None:
@@ -50,16 +50,16 @@ class RowReplay:
 
     @property
     def num_ready(self) -> int:
-        """Rows that can be drawn."""
+        """Number of rows in the buffer that can be sampled."""
         return min(self.stored_steps, self.config.capacity)
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes."""
+        """Size of the allocated arrays in bytes."""
         return sum(leaf.nbytes for column in self._columns.values() for leaf in leaves(column))
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Stores rows [N, 1] of any worker, and returns their number."""
+        """Adds rows [N, 1] of a worker, overwriting the oldest; returns N."""
         number, capacity = len(fragment["valid"]), self.config.capacity
         rows = SampleBatch({name: column for name, column in fragment.items() if name not in _OF_WORKERS})
         self._restored.compare(SampleBatch(rows, valid=fragment["valid"]))
@@ -78,11 +78,11 @@ class RowReplay:
         return number
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Draws a minibatch of rows [S, 1], with their `indices` [S].
+        """Samples a minibatch [S, 1] uniformly with replacement, with the column `indices` [S].
 
         Args:
-            batch_size: Rows in it, S.
-            env_steps: Env steps so far, on which nothing depends.
+            batch_size: Number of rows, S.
+            env_steps: Env steps so far; unused, since sampling has no schedule.
         """
         self.drawn_batches += 1
         indices = self._generator.integers(self.num_ready, size=batch_size)
@@ -90,15 +90,15 @@ class RowReplay:
         return SampleBatch(batch, valid=np.ones((batch_size, 1), np.bool_), indices=indices)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
-        """Does nothing: rows are sampled uniformly."""
+        """Ignores priorities: sampling is uniform."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold the rows."""
+        """Whether checkpoints include the rows."""
         return self.config.saves(self.num_bytes)
 
     def state(self) -> dict[str, Any]:
-        """Returns the state of the draws, and copies of the rows if checkpoints hold them."""
+        """State for a checkpoint: the random generator, and copies of the rows if checkpoints include them."""
         state: dict[str, Any] = {"generator": dict(self._generator.bit_generator.state), "kept": None}
         if self.is_saved:
             state["kept"] = {
@@ -109,9 +109,9 @@ class RowReplay:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()` of a replay with the same settings into an empty one.
+        """Restores `state()` of a buffer with the same settings into an empty buffer.
 
-        Where nothing was saved it stays empty, and is filled again before anything is learned.
+        Without saved rows the buffer stays empty, and is refilled before learning continues.
         """
         load_generator(self._generator, state["generator"])
         kept = state["kept"]

@@ -1,4 +1,4 @@
-"""Policies that act by tree search with an actor-critic's priors and values."""
+"""Acting by Monte Carlo tree search, with priors and values of an actor-critic network (NumPy)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class NetworkPrediction:
-    """Predictions of a network for positions: prior probabilities of actions, and the tanh of its value.
+    """Leaf evaluation by a policy-value network: prior probabilities of the actions, and tanh of the value head.
 
     Args:
-        network: Its heads are `outputs`, a logit for each action, and `value`.
-        game: The game.
+        network: Acting network with the heads `outputs` (logits of the actions) and `value`.
+        game: Rules of the game, with the observations of positions.
     """
 
     def __init__(self, network: ActingNetwork, game: ArrayGame) -> None:
@@ -35,7 +35,7 @@ class NetworkPrediction:
         self.game = game
 
     def __call__(self, states: States, legal: Flags) -> tuple[Floats, Floats]:
-        """Returns probabilities of the legal actions [n, A] and values [n] to the movers."""
+        """Evaluates positions [n]: prior probabilities over legal actions [n, A], and values [n] for the mover."""
         heads, _ = self.network({"obs": self.game.observe(states)})
         logits = np.where(legal, heads["outputs"], -np.inf)
         logits -= logits.max(1, keepdims=True)
@@ -47,16 +47,16 @@ class NetworkPrediction:
 class SearchingNetwork:
     """Acting network whose outputs are log visit counts of a tree search.
 
-    So who takes the largest output takes the most visited action, and who draws by them draws by the visits. The
-    positions are those that observations show; a new tree grows for each. There is no noise in it.
+    The argmax is then the most visited action, and sampling is in proportion to the visits. Positions are
+    reconstructed from observations; each search begins with an empty tree and has no root noise.
 
     Args:
-        prediction: The network, and the game.
-        simulations: Simulations of each search; with 0 outputs are the network's own.
-        settings: How trees grow.
+        prediction: Policy-value network and game.
+        simulations: Simulations of each search; 0 acts by the network's logits, without a search.
+        settings: Settings of the tree search.
 
     Attributes:
-        simulations: Simulations of each search from now on.
+        simulations: Simulations of the following searches.
     """
 
     state_size = 0
@@ -67,7 +67,7 @@ class SearchingNetwork:
         self.settings = settings
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the acting parameters [A] of the policy-value network."""
         self.prediction.network.load(flat)
 
     def __call__(
@@ -77,7 +77,10 @@ class SearchingNetwork:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Searches from observed positions; rows without legal actions keep the network's outputs."""
+        """Log visit counts [B, A] of searches from the observed positions.
+
+        Slots with finished games, or without legal actions, keep the network's logits.
+        """
         heads, _ = self.prediction.network(inputs)
         if not self.simulations:
             return heads, None
@@ -93,16 +96,16 @@ class SearchingNetwork:
 
 
 class SearchingBehavior(BehaviorPolicy):
-    """Behavior that acts by tree search, with the prediction for self-play.
+    """Behavior policy that acts by Monte Carlo tree search.
 
     Args:
-        network: Searches.
-        action_space: Its own actions over the env's.
-        exploration: How it departs from the most visited action.
-        leaves: The tree of `ObservationLeaf`.
+        network: Acting network that runs the searches.
+        action_space: Conversion between policy actions and env actions.
+        exploration: Selection of actions by log visit counts.
+        leaves: Tree of `ObservationLeaf`.
 
     Attributes:
-        prediction: What a search asks of positions.
+        prediction: Leaf evaluation, which self-play workers use too.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class SearchingBehavior(BehaviorPolicy):
 
     @override
     def load(self, weights: Weights) -> None:
-        """Takes over weights, and the threshold of ranked rewards."""
+        """Loads weights, and the win threshold of ranked rewards."""
         super().load(weights)
         game = self.prediction.game
         if isinstance(game, RankedGame) and BAR in weights.filters:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Match = Callable[["Weights", "Weights", int], float]
-"""Plays a match: from new weights, accepted weights and the match's number to the score of the new ones."""
+"""Match function: from new weights, accepted weights and the match's index to the new weights' score."""
 
 
 class MoveBySymmetries(StatefulOperator):
     """Data augmentation: transforms observation, mask and visits of each row by a random symmetry of the board.
 
     Args:
-        trainee: The training of the game; its root seed determines the draws.
+        trainee: Training with the rules of the game and the root seed of the random symmetries.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -43,7 +43,7 @@ class MoveBySymmetries(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the transformed rows [S, 1]."""
+        """Transforms rows [S, 1] by random symmetries."""
         world = self.trainee.world
         if world is None or world.game is None:
             raise RuntimeError("there is no game whose positions these are")
@@ -67,12 +67,12 @@ class MoveBySymmetries(StatefulOperator):
 class RaiseBar(StatefulOperator):
     """Ranked rewards: sets the threshold of the next games to a percentile of the newest returns.
 
-    The bar is a statistic of the trainee's `Filters`, and so goes out with the weights.
+    The threshold is one of the trainee's `Filters`, which are broadcast with the weights.
 
     Args:
-        trainee: Who plays.
-        percentile: Which percentile, 0 to 100.
-        newest: How many of the newest returns are looked at.
+        trainee: Training whose threshold is set.
+        percentile: Percentile of the returns, 0 to 100.
+        newest: Number of recent returns in the percentile.
 
     Source:
         Ranked rewards: Laterre et al., arXiv:1807.01672, section 3.
@@ -115,13 +115,13 @@ class RaiseBar(StatefulOperator):
 class BroadcastAccepted(StatefulOperator):
     """Gated broadcast: sends new weights to all workers once they win a match against the last ones sent.
 
-    The first ones are sent as they are.
+    The first weights are sent without a match.
 
     Args:
-        trainee: Whose weights.
-        play: Plays a match.
-        every: Env steps from one match to the next.
-        share: Share of the points that new weights have to get.
+        trainee: Training whose weights are evaluated and broadcast.
+        play: Match between new and accepted weights.
+        every: Env steps between matches.
+        share: Least score, as a fraction of the points, at which new weights are accepted.
 
     Source:
         The evaluator of AlphaGo Zero: Silver et al., Nature 550 (2017), Methods, "Evaluator".

@@ -27,11 +27,11 @@ from rlrun.worlds.array_game import States
 from rlrun.worlds.make import make_world
 
 VISITS, OUTCOMES = "visits", "outcomes"
-"""Columns of a fragment: each action's share of the visits, [N, 1, A], and the result for the mover, [N, 1].
+"""Columns of a fragment: normalised visit counts of actions, [N, 1, A], and the mover's result, [N, 1].
 """
 
 RETURNS = "returns"
-"""Column of a fragment where returns are ranked: the return of a game in its last row, NaN in the others, [N, 1]."""
+"""Column of a fragment with ranked rewards, [N, 1]: unranked return in a game's last row, NaN in other rows."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class SelfPlaySettings:
     Attributes:
         simulations: Simulations before each move.
         search: Settings of the tree search.
-        temperature: Temperature of the first moves, drawn in proportion to visits ** (1 / temperature).
-        exploring_moves: Moves of a game that are drawn; later moves are the most visited ones.
+        temperature: Temperature of sampled moves, in proportion to visits ** (1 / temperature).
+        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
     """
 
     simulations: int
@@ -63,18 +63,18 @@ class SelfPlayConfig(WorkerConfig):
 
 
 def self_playing(config: WorkerConfig, play: SelfPlaySettings) -> SelfPlayConfig:
-    """Returns the config of a self-play worker for that of a rollout worker."""
+    """Extends the config of a rollout worker to that of a self-play worker."""
     fields = {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}
     return SelfPlayConfig(**fields, play=play)
 
 
 @dataclass
 class _Game:
-    """An unfinished game: its positions, the actions in them, and each action's share of the visits, [A].
+    """Record of a self-play game: positions, actions and normalised visit counts [A] of each move.
 
     Attributes:
-        number: Its number among the worker's games, by which it begins.
-        returned: Its return, once it has ended, where returns are ranked.
+        number: Index among the worker's games, which determines the initial position.
+        returned: Unranked return of the finished game, with ranked rewards.
     """
 
     number: int
@@ -85,14 +85,14 @@ class _Game:
 
 
 class SelfPlayWorker:
-    """Plays games in `num_envs` slots; see `rlrun.rollout.worker.Worker`.
+    """Self-play in `num_envs` parallel games; a `rlrun.rollout.worker.Worker`.
 
-    A fragment is a number of moves in each slot. It delivers the rows of the games that ended in it, [N, 1]: the
-    mover's observation, the visits, and the result. Trees are reused from move to move, but not from fragment to
-    fragment, whose weights differ. Random draws depend on the number of the fragment alone.
+    Each fragment plays a number of moves in each slot, and returns training rows [N, 1] of the games finished in it.
+    A row holds the mover's observation, the visit counts and the game's result. Trees are reused between moves of a
+    fragment, but not between fragments, since weights may differ. Random numbers are seeded by the fragment's index.
 
     Attributes:
-        config: Its config.
+        config: Config of the worker.
     """
 
     def __init__(self, config: SelfPlayConfig) -> None:
@@ -109,12 +109,12 @@ class SelfPlayWorker:
         self._games = [self._begin() for _ in range(config.num_envs)]
 
     def follow(self, orders: Orders) -> None:
-        """Takes over the weights of the next fragment."""
+        """Loads broadcast weights for the next fragment."""
         if self.policy in orders.weights:
             self._behavior.load(orders.weights[self.policy])
 
     def sample(self) -> Rollout:
-        """Plays a number of moves in each slot."""
+        """Plays `fragment_length` moves in each slot, and returns the finished games."""
         began, config, play = time.perf_counter(), self.config, self.config.play
         draws = generator(config.seed, "self-play", config.worker_index, self._fragment)
         search = BatchedSearch(self._game, self._behavior.prediction, play.search)
@@ -142,26 +142,25 @@ class SelfPlayWorker:
         )
 
     def _begin(self) -> _Game:
-        """Returns the next game."""
+        """Starts the worker's next game."""
         self._begun += 1
         return _Game(self._begun)
 
     def _first(self, game: _Game) -> States:
-        """Returns the initial position of a game, [1, ...]."""
+        """Initial position of a game by its index, [1, ...]."""
         return self._game.first(1, child_seed(self.config.seed, "game", self.config.worker_index, game.number))
 
     def _position(self, game: _Game) -> States:
-        """Returns the present position of a game, [1, ...]."""
+        """Current position of a game, [1, ...]."""
         if not game.actions:
             return self._first(game)
         return self._game.play(np.stack(game.states[-1:]), np.array(game.actions[-1:]))
 
     def _move(self, search: BatchedSearch, draws: np.random.Generator) -> list[tuple[_Game, float, float]]:
-        """Makes a move in each game, replaces games that end by new ones, and returns the ended ones.
+        """Plays a searched move in each game, and replaces finished games by new ones.
 
         Returns:
-            Each ended game, its result for the player who would move next, and whether that is the first player (1 or
-            -1).
+            Finished games, each with the result for the player to move, and whether that is the first player (1 or -1).
         """
         visits, states = search.visits, search.states
         shares = visits / visits.sum(1, keepdims=True)
@@ -190,7 +189,7 @@ class SelfPlayWorker:
         return ended
 
     def _rows(self, ended: Sequence[tuple[_Game, float, float]]) -> SampleBatch:
-        """Returns the rows of games that ended, [N, 1]."""
+        """Training rows of finished games, [N, 1]."""
         positions = [state for game, _, _ in ended for state in game.states]
         states = np.stack(positions) if positions else self._game.first(1)[:0]
         visits = np.array([shares for game, _, _ in ended for shares in game.visits], np.float32)
@@ -212,7 +211,7 @@ class SelfPlayWorker:
         return rows
 
     def _episodes(self, game: _Game, outcome: float) -> list[Episode]:
-        """Returns a game as an episode of each player, with the result of the first one."""
+        """Episode records of a finished game, one per player."""
         length = len(game.actions)
         if len(self._agents) == 1:
             returned = game.returned if isinstance(self._game, RankedGame) else outcome
@@ -224,7 +223,7 @@ class SelfPlayWorker:
         ]
 
     def state(self) -> dict[str, Any]:
-        """Returns the number of the fragment, and of each game its number, actions and visits so far."""
+        """State for a checkpoint: the fragment's index, and each game's index, actions and visit counts."""
         actions = [np.array(game.actions, np.int64) for game in self._games]
         empty = np.zeros((0, self._game.num_actions), np.float32)
         visits = [np.array(game.visits) if game.visits else empty for game in self._games]
@@ -237,7 +236,7 @@ class SelfPlayWorker:
         }
 
     def place(self) -> dict[str, Any]:
-        """Returns the state from which a lost worker is replaced: that after each fragment."""
+        """State from which a lost worker is replaced, as of the latest fragment."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Monte Carlo tree search of many games in parallel: trees are arrays, and each simulation predicts in one batch."""
+"""Batched Monte Carlo tree search of parallel games: array trees, and one batched leaf evaluation per simulation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rlrun.worlds.array_game import ArrayGame, Flags, Floats, States
 from rlrun.worlds.symmetries import Indices
 
 Predict = Callable[[States, Flags], tuple[Floats, Floats]]
-"""Prediction: from unfinished positions [n] and their legal actions [n, A] to prior probabilities [n, A] and values for
-the mover in [-1, 1], [n]."""
+"""Leaf evaluation: from unfinished positions [n] and legal actions [n, A] to prior probabilities [n, A] and the mover's
+values in [-1, 1], [n]."""
 
 _NONE = -1
 
@@ -27,8 +27,8 @@ class SearchSettings:
     Attributes:
         exploration: Exploration constant of PUCT, the papers' c_puct.
         first_play_reduction: First-play urgency: an unvisited action's value is its position's minus this.
-        noise_fraction: Share of noise in the root's probabilities where a search explores.
-        noise_concentration: Concentration of that noise, a symmetric Dirichlet distribution over the legal actions.
+        noise_fraction: Weight of Dirichlet noise in the root's priors during self-play.
+        noise_concentration: Concentration of the symmetric Dirichlet noise over the legal actions.
     """
 
     exploration: float = 1.25
@@ -38,23 +38,23 @@ class SearchSettings:
 
 
 class _Rows:
-    """Statistics of nodes and of their actions.
+    """Node and edge statistics of all search trees.
 
     Attributes:
-        states: Positions, [rows, ...].
-        parents: The node before each; of a root itself.
-        movers: 1 or -1, [rows].
-        is_end: Whether the game has ended there.
-        worth: Predicted value of the position for its mover; where the game has ended its result.
-        counts: Visits, with the one that added the node.
-        best: The action with the highest score.
-        next: Its child, -1 if there is none.
-        children: Child of each action, -1 if there is none, [rows, A].
-        visits: Visits of each action, N(s, a).
-        sums: Sum of its backed-up values, W(s, a).
-        means: Their mean, Q(s, a); -inf of illegal actions.
-        priors: Prior probabilities, P(s, a).
-        urges: `priors / (1 + visits)`.
+        states: Positions of the nodes, [rows, ...].
+        parents: Parent of each node, [rows]; a root is its own parent.
+        movers: Player to move, 1 or -1, [rows].
+        is_end: Mask of terminal nodes, [rows].
+        worth: Predicted value of the position for its mover, or the result of a finished game, [rows].
+        counts: Visit counts of the nodes, including their expansion, [rows].
+        best: Action with the highest PUCT score, [rows].
+        next: Child of the best action, -1 if unexpanded, [rows].
+        children: Child of each action, -1 if unexpanded, [rows, A].
+        visits: Visit counts of actions, N(s, a), [rows, A].
+        sums: Sums of backed-up values, W(s, a), [rows, A].
+        means: Mean backed-up values, Q(s, a), -inf for illegal actions, [rows, A].
+        priors: Prior probabilities, P(s, a), [rows, A].
+        urges: Exploration terms P(s, a) / (1 + N(s, a)), [rows, A].
     """
 
     def __init__(self, rows: int, actions: int, like: States) -> None:
@@ -72,12 +72,12 @@ class _Rows:
         )
 
     def copy(self, other: _Rows, kept: Indices, moved: Indices) -> None:
-        """Copies rows from another.
+        """Copies nodes from another table, and renumbers their links.
 
         Args:
-            other: The other nodes.
-            kept: Its rows to copy.
-            moved: New row of each of its rows, followed by -1 for "none".
+            other: Table to copy from.
+            kept: Rows of the nodes to copy.
+            moved: New row of each old row, followed by -1 for "none".
         """
         places = moved[kept]
         for own, others in zip(self._plain(), other._plain(), strict=True):
@@ -88,7 +88,7 @@ class _Rows:
         self.parents[places] = np.where(parents == _NONE, places, parents)
 
     def _plain(self) -> tuple[NDArray[Any], ...]:
-        """Returns an empty table of nodes."""
+        """Allocates an empty table of nodes."""
         return (
             self.states,
             self.best,
@@ -105,10 +105,10 @@ class _Rows:
 
 
 class BatchedSearch:
-    """PUCT search in B games in parallel.
+    """Monte Carlo tree search with PUCT in B parallel games.
 
-    A simulation selects the best-scored actions from the root to an untried action, expands it, and backs the predicted
-    value up to all actions on the path, with opposite signs for the two players. An action's score is
+    A simulation selects the actions with the highest score down to an untried action, expands it, and backs up the
+    predicted value along the path, with opposite signs for the two players. An action's score is
 
         Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).
 
@@ -116,17 +116,17 @@ class BatchedSearch:
     `first_play_reduction`. N(s) counts the position's own prediction as well. The value of a terminal position is its
     result.
 
-    Nodes are rows: those of game b begin at b * capacity. Each node stores its best action, since only the nodes on a
-    simulation's path change.
+    Nodes are rows of arrays, and those of game b begin at b * capacity. Best actions are cached, since scores change
+    only along a simulation's path.
 
     Args:
-        game: The game.
-        predict: Priors and values of positions.
+        game: Rules of the game.
+        predict: Leaf evaluation: priors and values of positions.
         settings: Settings of the search.
 
     Source:
         Silver et al., "Mastering the game of Go without human knowledge", Nature 550 (2017), Methods, "Search
-        algorithm"; noise at the root: the same, "Self-play".
+        algorithm", and "Self-play" for the noise at the root.
     """
 
     def __init__(self, game: ArrayGame, predict: Predict, settings: SearchSettings) -> None:
@@ -135,7 +135,7 @@ class BatchedSearch:
         self.settings = settings
 
     def begin(self, states: States) -> None:
-        """Begins a new tree for each of the positions [B]."""
+        """Starts a search in B games: new trees with positions [B] at the roots."""
         self._games = np.arange(len(states))
         self._sizes = np.zeros(len(states), np.int64)
         self._capacity = 1
@@ -144,17 +144,17 @@ class BatchedSearch:
         self._choose(self._roots)
 
     def restart(self, games: Indices, states: States) -> None:
-        """Begins new trees in some of the games, for positions [n]."""
+        """Replaces the trees of some games by new trees with positions [n] at the roots."""
         self._make_room(1)
         self._roots[games] = self._add(games, states)
         self._choose(self._roots[games])
 
     def run(self, simulations: int, generator: np.random.Generator | None = None) -> None:
-        """Adds simulations to the tree of each game that has not ended.
+        """Runs simulations in each unfinished game.
 
         Args:
-            simulations: How many in each game.
-            generator: What noise at the roots is drawn from; None for none.
+            simulations: Number of simulations per game.
+            generator: Random generator of the root noise; None for no noise.
         """
         if generator is not None:
             self._add_noise(generator)
@@ -164,10 +164,10 @@ class BatchedSearch:
             self._simulate(going)
 
     def advance(self, actions: Indices) -> None:
-        """Plays an action in each game, and keeps the subtree below it.
+        """Plays an action in each game, and keeps the subtree of the successor as the new tree.
 
         Args:
-            actions: Legal ones, [B]; of games that have ended they are ignored.
+            actions: Legal actions, [B], ignored in finished games.
         """
         ended = self.ended
         untried = ((self._rows.children[self._roots, actions] == _NONE) & ~ended).nonzero()[0]
@@ -179,30 +179,30 @@ class BatchedSearch:
 
     @property
     def states(self) -> States:
-        """The positions at the roots, [B]."""
+        """Positions at the roots, [B]."""
         found: States = self._rows.states[self._roots]
         return found
 
     @property
     def ended(self) -> Flags:
-        """Whether games have ended at their roots, [B]."""
+        """Mask of games whose root is terminal, [B]."""
         return self._rows.is_end[self._roots]
 
     @property
     def visits(self) -> Floats:
-        """Visits of the roots' actions, [B, A]."""
+        """Visit counts of the roots' actions, [B, A]."""
         return self._rows.visits[self._roots]
 
     @property
     def values(self) -> Floats:
-        """Values of the roots for their movers: the mean over their visits, or the result, [B]."""
+        """Root values for the movers, [B]: mean backed-up value, or the result of a finished game."""
         rows = self._rows
         roots = self._roots
         mean: Floats = (rows.worth[roots] + rows.sums[roots].sum(1)) / rows.counts[roots]
         return mean
 
     def _simulate(self, going: Indices) -> None:
-        """Adds one simulation to each of these games."""
+        """Runs one simulation in each of the given games: selection, expansion, evaluation and backup."""
         rows = self._rows
         at, game = self._roots[going], going
         last = self._roots.copy()
@@ -235,7 +235,7 @@ class BatchedSearch:
         self._choose(np.concatenate([way, new]))
 
     def _choose(self, nodes: Indices) -> None:
-        """Finds the action with the highest score of each node."""
+        """Updates the cached best actions of nodes: the argmax of the PUCT score."""
         rows = self._rows
         weight = self.settings.exploration * np.sqrt(rows.counts[nodes])
         scores = rows.urges[nodes]
@@ -246,7 +246,7 @@ class BatchedSearch:
         rows.next[nodes] = rows.children[nodes, best]
 
     def _expand(self, games: Indices, parents: Indices, actions: Indices) -> Indices:
-        """Expands untried actions, and returns the new nodes."""
+        """Expands untried actions; returns the rows of the new nodes."""
         rows = self._rows
         if not len(games):
             return games
@@ -256,7 +256,7 @@ class BatchedSearch:
         return nodes
 
     def _add(self, games: Indices, states: States) -> Indices:
-        """Adds a position to each of these games, and returns the new nodes."""
+        """Adds and evaluates a position in each of the given games; returns the rows of the new nodes."""
         rows = self._rows
         nodes = games * self._capacity + self._sizes[games]
         self._sizes[games] += 1
@@ -282,7 +282,7 @@ class BatchedSearch:
         return nodes
 
     def _add_noise(self, generator: np.random.Generator) -> None:
-        """Mixes noise into the roots' probabilities."""
+        """Mixes Dirichlet noise into the roots' prior probabilities."""
         rows = self._rows
         roots = self._roots[~self.ended]
         legal = np.isfinite(rows.means[roots])
@@ -294,7 +294,7 @@ class BatchedSearch:
         self._choose(roots)
 
     def _make_room(self, nodes: int) -> None:
-        """Makes room for more nodes of each game, by dropping nodes that are not below the roots if necessary."""
+        """Ensures capacity for further nodes per game: drops nodes outside the roots' subtrees if necessary."""
         if self._sizes.max() + nodes <= self._capacity:
             return
         games, old = len(self._sizes), self._capacity
@@ -315,10 +315,10 @@ class BatchedSearch:
 
 
 def _demand_results(outcomes: Floats) -> None:
-    """Refuses results that no value network, a tanh, can predict.
+    """Validates that results of games are within the range of a tanh value network.
 
     Raises:
-        EnvironmentUnusable: One is outside of -1 to 1, or is no number.
+        EnvironmentUnusable: A result is outside of [-1, 1], or NaN.
     """
     outside = outcomes[~(np.abs(outcomes) <= 1)]
     if len(outside):

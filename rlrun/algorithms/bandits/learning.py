@@ -14,12 +14,12 @@ from rlrun.flow.trainee import Trainee
 
 
 def regressed_rewards(fragments: Flow[SampleBatch], trainee: Trainee, config: LinearBanditConfig) -> Flow[Any]:
-    """Ridge regression of rewards on the contexts of each batch of pulls; broadcasts the new coefficients.
+    """Dataflow of a linear bandit: concatenates pulls, fits ridge regressions, broadcasts the coefficients.
 
     Args:
-        fragments: The workers' fragments.
-        trainee: The training of a `LinearBanditPolicy`.
-        config: The algorithm's settings.
+        fragments: Stream of the workers' fragments.
+        trainee: Training of a `LinearBanditPolicy`.
+        config: Settings of the linear bandit.
     """
     return (
         fragments.combine(ConcatBatches(config.env_steps_per_update, exact=True))

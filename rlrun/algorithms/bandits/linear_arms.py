@@ -1,4 +1,4 @@
-"""Acting in linear bandits: expected rewards of all arms, and their uncertainty (NumPy)."""
+"""Acting in linear bandits: expected reward and uncertainty of each arm, and exploration by them (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from rlrun.policy.exploration.exploration import Heads as AnyHeads
 from rlrun.policy.weights import Weights
 
 SPREADS = "spreads"
-"""The head with S^T x of each arm, [B, A, D]: its squared norm is the arm's uncertainty x^T A^-1 x."""
+"""Name of the head S^T x, [B, A, D]; the squared norm is an arm's predictive variance x^T A^-1 x."""
 
 
 class LinearArms:
-    """The mean x^T theta of each arm's reward, and S^T x with S S^T = A^-1; see `RidgeRegressions`.
+    """Acting network of a linear bandit: mean reward x^T theta of each arm, and S^T x with S S^T = A^-1.
 
-    With one regression for all arms an observation holds the features of each, [A, D]; else it is their common context
-    [D], or the number of one among D, which enters as one-hot.
+    With one shared regression, observations are features of each arm, [A, D]. With a regression per arm, they are a
+    context [D], or a Discrete context encoded as one-hot. See `RidgeRegressions` for theta, S and A.
 
     Args:
-        regressions: M: one for each arm, or 1.
-        features: D.
-        is_one_hot: Whether observations are numbers.
-        start: The smallest of such numbers.
+        regressions: Number of regressions M: one per arm, or 1 if shared.
+        features: Number of features, D.
+        is_one_hot: Whether contexts are Discrete.
+        start: Smallest value of a Discrete context.
     """
 
     state_size = 0
@@ -46,7 +46,7 @@ class LinearArms:
         self._roots: Floats = np.zeros((regressions, features, features), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Takes coefficients and roots, [M D + M D D]."""
+        """Loads the flat acting parameters: coefficients and roots, [M D + M D D]."""
         size = self._coefficients.size
         self._coefficients = flat[:size].reshape(self._coefficients.shape)
         self._roots = flat[size:].reshape(self._roots.shape)
@@ -58,7 +58,7 @@ class LinearArms:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Returns the heads `outputs` [B, A] and `spreads` [B, A, D]."""
+        """Computes the heads `outputs` [B, A], expected rewards, and `spreads` [B, A, D], S^T x."""
         contexts = self.contexts(inputs["obs"])
         if contexts.ndim == 3:
             return {"outputs": contexts @ self._coefficients[0], SPREADS: contexts @ self._roots[0]}, None
@@ -66,7 +66,7 @@ class LinearArms:
         return {"outputs": contexts @ self._coefficients.T, SPREADS: spreads}, None
 
     def contexts(self, observations: NDArray[Any]) -> Floats:
-        """Returns the features in observations [N, ...], [N, D] or of each arm [N, A, D]."""
+        """Encodes observations [N, ...] as features: [N, D], or [N, A, D] if given for each arm."""
         if self.is_one_hot:
             one_hot: Floats = np.eye(self.features, dtype=np.float32)[observations - self.start]
             return one_hot
@@ -74,13 +74,13 @@ class LinearArms:
 
 
 class ArmExploration(Exploration):
-    """Takes the arm with the largest expected reward plus exploration bonus.
+    """Exploration that pulls the arm with the largest expected reward plus bonus.
 
     Args:
-        schedule: Name of the scheduled setting that weights the bonus.
+        schedule: Name of the scheduled setting that is the weight of the bonus.
 
     Attributes:
-        weight: Weight of the bonus.
+        weight: Current weight of the bonus.
     """
 
     def __init__(self, schedule: str) -> None:
@@ -101,26 +101,31 @@ class ArmExploration(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Returns the arms to pull in a step, [B]."""
+        """Selects the arms to pull in a training step, [B]."""
         return self.chosen(run(), noise)
 
     @override
     def sample(self, heads: AnyHeads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Returns arms outside of training, [B]."""
+        """Selects arms with fresh noise, outside of training, [B]."""
         return self.chosen(heads, self.noise(generator, 1, len(heads["outputs"]))[0])
 
     def chosen(self, heads: AnyHeads, noise: Floats) -> Actions:
-        """Returns the arms with the largest expected reward plus bonus, [B]."""
+        """Argmax over arms of the expected reward plus weighted bonus, [B]."""
         result: Actions = (heads["outputs"] + self.weight * self.added(heads[SPREADS], noise)).argmax(-1)
         return result
 
     @abstractmethod
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Returns each arm's exploration bonus [B, A] for S^T x [B, A, D] and a step's noise [B, ...]."""
+        """Unweighted exploration bonus of each arm, [B, A].
+
+        Args:
+            spreads: S^T x of each arm, [B, A, D].
+            noise: Noise of the step, [B, ...].
+        """
 
 
 class UpperConfidenceBound(ArmExploration):
-    """Upper confidence bound: adds alpha sqrt(x^T A^-1 x).
+    """Upper confidence bound (LinUCB): the bonus is alpha sqrt(x^T A^-1 x).
 
     Source:
         Li et al., arXiv:1003.0146, algorithm 1.
@@ -132,20 +137,20 @@ class UpperConfidenceBound(ArmExploration):
 
     @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Returns the widths of the confidence intervals."""
+        """Widths of the confidence intervals, sqrt(x^T A^-1 x), [B, A]."""
         widths: Floats = np.sqrt((spreads * spreads).sum(-1))
         return widths
 
 
 class PosteriorSampling(ArmExploration):
-    """Thompson sampling: expected rewards by coefficients drawn from the posterior N(theta, v^2 A^-1).
+    """Thompson sampling: expected rewards under coefficients sampled from the posterior N(theta, v^2 A^-1).
 
-    They are theta + v S z with standard normal z, drawn for each regression at each step.
+    The coefficients are theta + v S z with standard normal z, sampled for each regression at each step.
 
     Args:
-        schedule: The scheduled setting that is v.
-        regressions: M.
-        features: D.
+        schedule: Name of the scheduled setting that is v.
+        regressions: Number of regressions, M.
+        features: Number of features, D.
 
     Source:
         Agrawal and Goyal, arXiv:1209.3352, algorithm 1.
@@ -157,11 +162,11 @@ class PosteriorSampling(ArmExploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws standard normal z of each regression, [T, B, M D]."""
+        """Samples standard normal z of each regression, [T, B, M D]."""
         return generator.standard_normal((length, slots, self.shape[0] * self.shape[1]), np.float32)
 
     @override
     def added(self, spreads: Floats, noise: Floats) -> Floats:
-        """Returns x^T S z of each arm."""
+        """Posterior perturbation x^T S z of each arm's expected reward, [B, A]."""
         drawn: Floats = (spreads * noise.reshape(-1, *self.shape)).sum(-1)
         return drawn

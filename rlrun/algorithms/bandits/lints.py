@@ -30,14 +30,14 @@ class LinTSConfig(LinearBanditConfig):
 
 
 class LinTS(Algorithm[LinTSConfig]):
-    """Linear Thompson sampling: pulls the best arm by coefficients drawn from their posterior (arXiv:1209.3352)."""
+    """Linear Thompson sampling: pulls the best arm under coefficients sampled from the posterior (arXiv:1209.3352)."""
 
     Config = LinTSConfig
     config: LinTSConfig
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns regressions of which nothing is known."""
+        """Creates the policy, with the ridge prior as initial regression."""
         from rlrun.algorithms.bandits.linear_arms import PosteriorSampling
         from rlrun.algorithms.bandits.policy import LinearBanditPolicy
 
@@ -49,5 +49,5 @@ class LinTS(Algorithm[LinTSConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Regresses rewards on contexts, and broadcasts the coefficients."""
+        """Ridge regression of rewards on contexts; broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

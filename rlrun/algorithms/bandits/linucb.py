@@ -35,7 +35,7 @@ class LinUCB(Algorithm[LinUCBConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns regressions of which nothing is known."""
+        """Creates the policy, with the ridge prior as initial regression."""
         from rlrun.algorithms.bandits.linear_arms import UpperConfidenceBound
         from rlrun.algorithms.bandits.policy import LinearBanditPolicy
 
@@ -49,5 +49,5 @@ class LinUCB(Algorithm[LinUCBConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Regresses rewards on contexts, and broadcasts the coefficients."""
+        """Ridge regression of rewards on contexts; broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

@@ -1,4 +1,4 @@
-"""Policy of a linear bandit: ridge regressions of rewards, per arm or shared (torch)."""
+"""Policy of a linear bandit: ridge regression of rewards, per arm (disjoint) or shared (torch)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlrun.policy.policy import Policy
 
 
 class Regressions(nn.Module):
-    """Parameters of M acting regressions: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
+    """Acting parameters of M ridge regressions: coefficients [M, D], and roots of inverse Gram matrices [M, D, D]."""
 
     def __init__(self, number: int, features: int, ridge: float) -> None:
         super().__init__()
@@ -32,22 +32,22 @@ class Regressions(nn.Module):
 
 
 class LinearBanditPolicy(Policy):
-    """Greedy policy over expected rewards of arms, with an exploration bonus in training.
+    """Linear contextual bandit: greedy in the expected reward plus an exploration bonus.
 
-    Observations decide what is regressed: with a context [D], or one of D numbers, each arm has coefficients of its
-    own; with features of each arm [A, D] all share them.
+    A shared context, [D] or Discrete, leads to a disjoint model: one regression per arm. Features of each arm, [A, D],
+    lead to one regression shared by all arms.
 
     Args:
-        observation_space: What the env shows.
-        action_space: The arms.
-        ridge: Weight of the coefficients' squared norm.
-        exploration: Makes of the number of regressions and of features how uncertainty counts.
+        observation_space: Space of contexts or arm features.
+        action_space: Discrete space of the A arms.
+        ridge: Ridge penalty on the squared norm of the coefficients.
+        exploration: Factory of the exploration, from the numbers of regressions M and features D.
 
     Attributes:
-        arms: What acts.
+        arms: Acting network over arms, used for its feature encoding.
 
     Raises:
-        UsageError: If these are no contexts and arms.
+        UsageError: If actions are not Discrete, or observations are neither contexts nor arm features.
     """
 
     module: Regressions
@@ -73,7 +73,7 @@ class LinearBanditPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Returns the expected rewards of all arms for rows [S, L, ...], [S, L, A]."""
+        """Expected rewards [S, L, A] of all arms for a minibatch's contexts [S, L, ...]."""
         seen = batch["obs"]
         rows = seen.reshape(-1, *seen.shape[2:]).cpu().numpy()
         contexts = torch.from_numpy(self.arms.contexts(rows)).to(seen.device)
@@ -94,10 +94,10 @@ class LinearBanditPolicy(Policy):
 
 
 def linear_arms(observation_space: gymnasium.Space[Any], num_arms: int) -> LinearArms:
-    """Returns the acting network over arms for an observation space.
+    """Creates the acting network of a linear bandit for an observation space.
 
     Raises:
-        UsageError: Observations are neither a context nor the features of each arm.
+        UsageError: Observations are neither a shared context nor features of each arm.
     """
     match observation_space:
         case Discrete():

@@ -28,13 +28,13 @@ NO_BANDIT = (
 
 
 class RegressRewards(StatefulOperator):
-    """Updates regressions of arms' rewards by each step of a batch, in float64, and loads the acting parameters.
+    """Recursive ridge regression of rewards on contexts, with an update for each pull of a batch.
 
-    What acts is float32: coefficients, and roots of the inverse Gram matrices.
+    The regressions are float64. Coefficients and roots of inverse Gram matrices are loaded in float32 for acting.
 
     Args:
-        trainee: Whose policy is a `LinearBanditPolicy`.
-        ridge: Weight of the coefficients' squared norm.
+        trainee: Training of a `LinearBanditPolicy`.
+        ridge: Ridge penalty on the squared norm of the coefficients.
     """
 
     learns = True
@@ -52,9 +52,9 @@ class RegressRewards(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Learns from a batch [T, B], step by step; returns it as it is.
+        """Updates the regressions by a batch [T, B], pull by pull; returns the batch unchanged.
 
-        Whether the env is a bandit cannot be known before an episode has ended: it is warned of one that is none.
+        Warns if a terminated episode had several steps, since the env is then no bandit.
         """
         if self._looks_for_states:
             self._look_for_states(item)
@@ -77,7 +77,7 @@ class RegressRewards(StatefulOperator):
         return item
 
     def _look_for_states(self, item: SampleBatch) -> None:
-        """Warns once of an episode that was terminated, and not with its first step."""
+        """Warns once if an episode with several steps was terminated."""
         valid, terminateds = item["valid"], item["terminateds"]
         going_on = valid & ~(terminateds | item["truncateds"])
         before = np.zeros_like(going_on[0]) if self._going_on is None else self._going_on

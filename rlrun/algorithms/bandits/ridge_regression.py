@@ -24,12 +24,12 @@ class RidgeRegressions:
 
     Args:
         number: Number of regressions, M.
-        features: D.
-        ridge: Weight of the coefficients' squared norm.
+        features: Number of features, D.
+        ridge: Ridge penalty on the squared norm of the coefficients.
 
     Attributes:
-        roots: S of each, [M, D, D].
-        weighted_sums: b of each, [M, D].
+        roots: Roots S of the inverse Gram matrices, [M, D, D].
+        weighted_sums: Target-weighted sums b of the rows, [M, D].
 
     Source:
         Sherman and Morrison, "Adjustment of an inverse matrix corresponding to a change in one element of a given
@@ -42,12 +42,12 @@ class RidgeRegressions:
         self.weighted_sums: Doubles = np.zeros((number, features))
 
     def add(self, which: int, row: NDArray[Any], target: float) -> None:
-        """Updates a regression by one row.
+        """Rank-one update of a regression by one observation.
 
         Args:
-            which: The regression.
-            row: Its features, [D].
-            target: Its target.
+            which: Index of the regression.
+            row: Features x, [D].
+            target: Target y.
         """
         root, x = self.roots[which], row.astype(np.float64)
         f = x @ root
@@ -56,17 +56,17 @@ class RidgeRegressions:
         self.weighted_sums[which] += target * x
 
     def coefficients(self) -> Doubles:
-        """Coefficients A^-1 b of each, [M, D]."""
+        """Ridge estimates A^-1 b of the coefficients, [M, D]."""
         found: Doubles = self.roots @ (self.roots.transpose(0, 2, 1) @ self.weighted_sums[..., None])
         return found[..., 0]
 
     def state(self) -> dict[str, Any]:
-        """Returns the state for a checkpoint."""
+        """State for a checkpoint: copies of S and b."""
         return {"roots": self.roots.copy(), "weighted_sums": self.weighted_sums.copy()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Restores `state()`."""
+        """Creates regressions from the `state()` of others."""
         number, features = np.shape(state["weighted_sums"])
         regressions = cls(number, features, ridge=1.0)
         regressions.roots[:] = state["roots"]

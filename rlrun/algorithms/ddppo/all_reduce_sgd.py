@@ -1,4 +1,4 @@
-"""SGD on the workers themselves, along the sum of their gradients, without a learner in the middle."""
+"""Decentralised SGD on rollout workers, with all-reduced gradients and no central learner."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Replica(TypedDict):
         weights_version: Version of the weights that acted.
         digest: Digest of the worker's parameters, the same for all workers.
         values: Moments of the values in the worker's own batch and of their targets, see `value_moments`.
-        flat: Its parameters [P]; from one worker only, since all have the same.
-        learner: Its optimizer's tensors, counters, minibatch order and statistics; from that worker only.
+        flat: Updated parameters [P], equal on all workers and sent by one; None from the others.
+        learner: State of the learner: optimizer, counters, minibatch order and statistics; full from that worker only.
     """
 
     steps: int
@@ -111,7 +111,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def for_worker(self, worker: int) -> AllReduceSGD:
-        """Returns the operator with the worker's number and the address, on this machine, where the workers meet."""
+        """Copy of this operator for one worker, with the worker's rank and the local rendezvous address."""
         if self.num_workers == 1:
             return self
         if self._meeting is None:
@@ -133,7 +133,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def begin(self) -> None:
-        """Makes the learner and meets the other workers."""
+        """Creates the worker's learner, and joins the process group."""
         self._started()
 
     @override
@@ -145,7 +145,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> Replica:
-        """Learns from a batch [T, B] with `values` and `value_targets`."""
+        """Runs epochs of SGD on a batch [T, B] with `values` and `value_targets`."""
         if self._weights is None:
             raise RuntimeError("a worker learns from weights on, and none have arrived")
         learner, weights = self._started(), self._weights
@@ -187,7 +187,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         return self.member is None or self.member[0] == 0
 
     def _started(self) -> GradientLearner:
-        """Returns the learner, after it has come into being and the workers have met."""
+        """Returns the learner; creates the learner and joins the process group at the first call."""
         if self._learner is None:
             if self.member is not None:
                 from rlrun.learner.all_reduce import AllReduce
@@ -206,7 +206,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         return GradientAllReduce(self._reduce)
 
     def _added_up(self, numbers: Iterable[float]) -> Doubles:
-        """Returns numbers added up over all workers."""
+        """All-reduces numbers: their sums over all workers."""
         own = np.array(list(numbers), np.float64)
         if self._reduce is None:
             return own
@@ -225,7 +225,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def close(self) -> None:
-        """Leaves the other workers; on the driver, ends their meeting."""
+        """Leaves the process group; on the driver, closes the rendezvous."""
         for member in (self._reduce, self._meeting):
             if member is not None:
                 member.close()
@@ -235,8 +235,8 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 class MirrorReplicas(Operator):
     """Copies the workers' learner state to the trainee's learner, for checkpoints and evaluation.
 
-    It works on pairs of worker and `Replica`, and passes on the last replica of a round. The digests of all replicas
-    must be equal.
+    Items are pairs of worker index and `Replica`; the last replica of each round is emitted. The digests of all
+    replicas must be equal.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -246,7 +246,7 @@ class MirrorReplicas(Operator):
 
     @override
     def __call__(self, item: tuple[int | None, Replica]) -> Iterable[Replica]:
-        """Mirrors one worker's replica.
+        """Loads or verifies one worker's replica: parameters from one worker, digests from the others.
 
         Raises:
             TrainingFailed: The workers' parameters have drifted apart.

@@ -1,4 +1,4 @@
-"""Acting by the means of estimated return distributions (NumPy)."""
+"""Acting by the expected values of return distributions (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlrun.policy.action_spaces.action_space import Floats
 
 
 class ExpectedReturns(TransformedOutputs):
-    """Network of return distributions as a network of their means, the Q values.
+    """Acting network whose outputs are Q values: the means of another network's return distributions.
 
     Args:
-        network: The network.
-        returns: Meaning of its outputs.
+        network: Acting network of return distributions.
+        returns: Representation of returns in the network's outputs.
     """
 
     def __init__(self, network: ActingNetwork, returns: ReturnModel) -> None:
@@ -26,5 +26,5 @@ class ExpectedReturns(TransformedOutputs):
 
     @override
     def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
-        """Returns mean returns [B, A]."""
+        """Replaces return distributions by Q values [B, A]."""
         return self.returns.means(outputs)

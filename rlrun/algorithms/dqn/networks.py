@@ -1,4 +1,4 @@
-"""Networks of a Q policy, as losses run them (torch)."""
+"""Online and target Q network, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ _ONLINE, _CHOICE, _TARGET = 0, 1, 2
 
 @dataclass(frozen=True)
 class QNetworks:
-    """The online and the target network of a Q policy, to be run on what a loss chooses.
+    """Online and target network of a Q policy, evaluated with the parameters of an update.
 
-    A noisy network's passes have noise of their own: one for what is learned, one for the choice of the next action,
-    one for the target.
+    A noisy network has independent noise for the online values, the choice of the next action, and the target.
 
     Attributes:
-        network: The network.
-        decode: From parameters, outputs of heads and columns to values, where actions are embedded; None elsewhere.
-        returns: What is estimated of an action's return.
-        num_actions: A.
-        views: The network's parameters by name.
-        target_views: The target network's.
-        noise: Noise of the three passes, [3, num_noise]; None if parameters are not varied.
+        network: The Q network, without parameters.
+        decode: Decoder of Q values from parameters, head outputs and batch columns, for embedded actions; else None.
+        returns: Representation of returns: mean, categorical distribution or quantiles.
+        num_actions: Number of Discrete actions, A.
+        views: Parameters of the online network by name.
+        target_views: Parameters of the target network by name.
+        noise: Noise of a noisy network for the three forward passes, [3, num_noise]; None without noise.
     """
 
     network: TorchNetwork
@@ -43,33 +42,33 @@ class QNetworks:
     noise: Tensor | None = None
 
     def q_outputs(self, observations: Any) -> Tensor:
-        """Return distributions (or means) of all actions in observations [S, L, ...], [S, L, A, K]."""
+        """Return distributions (or means) [S, L, A, K] of all actions by the online network."""
         return self._run(self.views, observations, _ONLINE)
 
     def target_q_outputs(self, observations: Any) -> Tensor:
-        """The same of the target network, without gradient."""
+        """Return distributions (or means) [S, L, A, K] of all actions by the target network, without gradient."""
         with torch.no_grad():
             return self._run(self.target_views, observations, _TARGET)
 
     def values(self, observations: Any) -> Tensor:
-        """Returns the values of all actions in observations [S, L, ...], [S, L, A]."""
+        """Q values [S, L, A] of all actions for observations [S, L, ...], by the online network."""
         return self.means(self.q_outputs(observations))
 
     def target_values(self, observations: Any) -> Tensor:
-        """Returns the target network's values, without gradient."""
+        """Q values [S, L, A] of all actions by the target network, without gradient."""
         return self.means(self.target_q_outputs(observations))
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Returns the allowed actions [S, L] that the network itself thinks best."""
+        """Greedy actions [S, L] of the online network under action masks, without gradient (for double Q-learning)."""
         with torch.no_grad():
             return self.allowed_argmax(self.means(self._run(self.views, observations, _CHOICE)), observations)
 
     def allowed_argmax(self, values: Tensor, observations: Any) -> Tensor:
-        """Returns the actions [S, L] with the largest of values [S, L, A] among those that observations allow."""
+        """Masked argmax [S, L] of Q values [S, L, A] over the actions that the observations allow."""
         return allowed_argmax(values, observations)
 
     def means(self, q_outputs: Tensor) -> Tensor:
-        """Returns the mean returns [...] that numbers [..., K] describe."""
+        """Expected returns [...] of return distributions [..., K]: logits of atoms, quantiles, or the mean itself."""
         match self.returns.kind:
             case "none":
                 return q_outputs.squeeze(-1)
@@ -78,7 +77,7 @@ class QNetworks:
         return (q_outputs.softmax(-1) * self.support(q_outputs)).sum(-1)
 
     def support(self, like: Tensor) -> Tensor:
-        """Returns the returns [K] whose probabilities `c51` estimates, where another tensor is."""
+        """Support of C51: K evenly spaced returns, on the device of the tensor `like`."""
         model = self.returns
         return torch.linspace(model.v_min, model.v_max, model.num_atoms, device=like.device)
 

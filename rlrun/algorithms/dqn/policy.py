@@ -1,4 +1,4 @@
-"""Q policies of discrete actions (torch)."""
+"""Q policies of Discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from rlrun.policy.make_decoder import embedding_decoder
 from rlrun.policy.policy import Policy
 
 NOISE = "parameter_noise"
-"""Column of a minibatch with the noise of a noisy network, [1, 3, num_noise]."""
+"""Minibatch column of a noisy network's noise, [1, 3, num_noise]."""
 
 
 class QPolicy(Policy):
-    """Policy of Q values, or return distributions, of discrete actions.
+    """Policy of a Q network over Discrete actions, of expected returns or return distributions.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
+        config: Settings of DQN or a variant.
+        seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: If actions are not a finite number of choices, or a custom network does not fit.
+        UsageError: If actions are not a finite set, or a custom network has other outputs.
     """
 
     estimates = "action_values"
@@ -104,7 +104,7 @@ class QPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise of a noisy network, the same for all rows of a minibatch; nothing for others."""
+        """Samples the noise of a noisy network, shared over a minibatch; no columns for other networks."""
         if not isinstance(self.module, NoisyNet):
             return {}
         return {NOISE: factors(generator.standard_normal((1, 3, self.module.num_noise), np.float32))}
@@ -157,17 +157,16 @@ class QPolicy(Policy):
 def q_spec(
     leaves: ObservationTree, model: ModelConfig, num_actions: int, numbers_per_action: int, *, dueling: bool
 ) -> NetworkSpec:
-    """Returns the spec of a Q network.
+    """Spec of a Q network, optionally dueling.
 
-    A dueling network has two streams after the trunk, for state value and advantages, each with a last hidden layer of
-    its own.
+    A dueling network has separate streams of state value and advantages after the trunk, each with a hidden layer.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
-        model: Layers.
-        num_actions: A.
-        numbers_per_action: K.
-        dueling: Whether there are two streams.
+        leaves: Tree of `ObservationLeaf`.
+        model: Settings of the layers.
+        num_actions: Number of Discrete actions, A.
+        numbers_per_action: Outputs per action, K: atoms or quantiles of a return distribution, or 1.
+        dueling: Whether the network is dueling.
     """
     outputs = num_actions * numbers_per_action
     if model.action_embeddings is not None:

@@ -1,4 +1,4 @@
-"""Recording of the acting network's Q values."""
+"""Recorder of the behavior policy's Q values (NumPy)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QValues:
     """Records the Q values of all actions at the time of acting, `q_values` [T + 1, B, A].
 
     Args:
-        num_actions: A.
+        num_actions: Number of Discrete actions, A.
     """
 
     reads_heads = True
@@ -28,18 +28,18 @@ class QValues:
         self.num_actions = num_actions
 
     def load(self, flat: Floats) -> None:
-        """Needs no parameters."""
+        """Ignores loaded parameters: Q values are taken from the acting network's outputs."""
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
-        """Returns empty `q_values`."""
+        """Allocates the column `q_values` [T + 1, B, A]."""
         return {"q_values": np.full((length + 1, slots, self.num_actions), np.nan, np.float32)}
 
     def record(self, batch: SampleBatch, where: Any, heads: Heads, acts: NDArray[np.bool_] | None) -> None:
-        """Records the values of a step."""
+        """Records the Q values of one step."""
         batch["q_values"][where] = heads["outputs"] if acts is None else heads["outputs"][acts]
 
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Adds the values in the closing observation, as far as they are not there already."""
+        """Computes the missing Q values of the fragment's final observations."""
         values = batch["q_values"]
         behind = policy.filtered(map_tree(lambda leaf: leaf[-1], viewed(batch)["obs"]))
         closing = policy.closing_heads(behind)["outputs"]

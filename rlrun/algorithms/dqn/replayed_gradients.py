@@ -94,12 +94,12 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
     @override
     def begin(self) -> None:
-        """Makes the learner."""
+        """Creates the learner that computes gradients."""
         self.compute.begin()
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Takes over the weights at which gradients are computed."""
+        """Loads the weights at which gradients are computed."""
         self.compute.set_weights(weights)
 
     @override

@@ -1,4 +1,4 @@
-"""Representation of an action's return by a Q network: its mean, or a distribution (NumPy)."""
+"""Representation of returns in a Q network: expected value, C51 atoms or quantiles (NumPy)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ReturnKind = Literal["none", "c51", "quantile"]
 
 @dataclass(frozen=True)
 class ReturnModel:
-    """Representation of an action's return by K numbers.
+    """Representation of an action's return by K outputs of a Q network.
 
     Attributes:
-        kind: `none`: one number, its mean. `c51`: logits of returns evenly spaced from `v_min` to `v_max`. `quantile`:
+        kind: `none`: expected return. `c51`: logits of returns evenly spaced from `v_min` to `v_max`. `quantile`:
             quantiles of equal probability.
-        num_atoms: K for the last two.
-        v_min: The smallest return of `c51`.
-        v_max: The largest return of `c51`.
+        num_atoms: Number K of atoms or quantiles; unused with `none`.
+        v_min: Smallest return in the support of `c51`.
+        v_max: Largest return in the support of `c51`.
     """
 
     kind: ReturnKind = "none"
@@ -34,16 +34,16 @@ class ReturnModel:
 
     @property
     def numbers_per_action(self) -> int:
-        """K, numbers per action."""
+        """Number of outputs per action, K."""
         return 1 if self.kind == "none" else self.num_atoms
 
     @property
     def support(self) -> Floats:
-        """The support of `c51`, [K]."""
+        """Support of C51: evenly spaced returns, [K]."""
         return np.linspace(self.v_min, self.v_max, self.num_atoms, dtype=np.float32)
 
     def means(self, outputs: Floats) -> Floats:
-        """Returns the mean returns [B, A] of outputs [B, A * K]."""
+        """Expected returns (Q values) [B, A] from the network's outputs [B, A * K]."""
         if self.kind == "none":
             return outputs
         described = outputs.reshape(len(outputs), -1, self.num_atoms)

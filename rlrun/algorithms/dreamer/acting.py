@@ -1,4 +1,4 @@
-"""A world model and its actor, acting one step at a time (NumPy; convolutions over images in torch)."""
+"""Acting network of DreamerV3: posterior inference and actor, step by step (NumPy; convolutions in torch)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from rlrun.policy.exploration.exploration import Heads as ActingHeads
 
 
 class WorldModelActor:
-    """Updates the world model's state by each observation, and selects the action.
+    """Acting network that infers the latent state from each observation, and selects an action.
 
-    The recurrent state is one array [B, state_size]: deterministic and stochastic latent, and the last action. With
-    noise latents and actions are sampled, else both are the modes.
+    The recurrent state [B, state_size] is deterministic latent, stochastic latent and last action, concatenated.
+    With noise, latents and actions are sampled; without, they are modes.
 
     Args:
-        spec: The description.
+        spec: Spec of the world model.
         slots: Offsets of the acting parameters in the loaded vector, by name.
-        actions: The actions.
+        actions: Action distributions of the actor.
 
     Attributes:
         state_size: Size of the recurrent state.
@@ -44,7 +44,7 @@ class WorldModelActor:
         self._convolve: Callable[[Any], Floats] | None = None
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], read-only; they may be in the object store."""
+        """Loads acting parameters [A], which may be a read-only view of the object store."""
         for name, slot in self.slots.items():
             parameter = flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
             is_matrix = len(slot.shape) == 2
@@ -54,7 +54,7 @@ class WorldModelActor:
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out what is derived from parameters, which arrive by broadcasts."""
+        """Pickled state without parameters, which are loaded from broadcasts."""
         return {**self.__dict__, "_parameters": {}, "_convolve": None}
 
     def __call__(
@@ -64,13 +64,13 @@ class WorldModelActor:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Updates the state by an observation, and selects an action.
+        """One step: recurrent model, posterior of the latents given the observation, and actor.
 
         Args:
-            inputs: `obs`, a tree of [B, ...].
+            inputs: Dict with `obs`, a tree of observations [B, ...].
             state: Recurrent state, [B, state_size].
-            episode_starts: In which rows an episode begins, [B]; None for none.
-            noise: Uniform numbers [B, K] of the latents, followed by the actions' noise.
+            episode_starts: Mask of slots whose observation starts an episode, [B]; None for no starts.
+            noise: Uniform noise of the latents, followed by the actions' noise, [B, K + noise]; None for modes.
 
         Returns:
             `outputs` [B, outputs] of the actor, its `actions` [B, ...], and the recurrent state after the step.
@@ -94,11 +94,11 @@ class WorldModelActor:
         return {"outputs": outputs, "actions": chosen}, np.concatenate([features, self.actions.seen(chosen)], -1)
 
     def state_after(self, state: Floats, actions: Actions) -> Floats:
-        """Returns the recurrent state [B, state_size] with other actions [B, ...] than the selected ones."""
+        """Recurrent state [B, state_size] with the last actions replaced by other actions [B, ...]."""
         return np.concatenate([state[:, : self.spec.features], self.actions.seen(actions)], -1)
 
     def _layer(self, name: str, x: Floats, *, is_hidden: bool = True) -> Floats:
-        """Runs a dense layer with layer normalisation."""
+        """Forward pass of a dense layer with layer normalisation."""
         own = self._parameters
         x = x @ own[f"{name}.weight"]
         x = x - x.mean(-1, keepdims=True)
@@ -119,7 +119,7 @@ class WorldModelActor:
         return outputs
 
     def _encode(self, observations: Any) -> Floats:
-        """Encodes a tree of observations [B, ...] as [B, E]."""
+        """Encodes a tree of observations [B, ...] as embeddings [B, E]."""
         parts: list[Floats] = []
         if self.spec.dense_width:
             columns = leaves(map_tree(lambda _, column: column, self.spec.leaves, observations))
@@ -130,7 +130,7 @@ class WorldModelActor:
         return np.concatenate(parts, -1)
 
     def _draw(self, logits: Floats, noise: Floats | None) -> Floats:
-        """Returns one-hot latents [B, K * C] for logits, sampled by uniform numbers or their modes."""
+        """One-hot latents [B, K * C]: samples of the categorical distributions by uniform noise, or their modes."""
         spec = self.spec
         logits = logits.reshape(len(logits), spec.latents, spec.classes)
         if noise is None:
@@ -145,13 +145,13 @@ class WorldModelActor:
 
 
 def sigmoid(x: Floats) -> Floats:
-    """Sigmoid 1 / (1 + exp(-x)), by a tanh that does not overflow."""
+    """Sigmoid 1 / (1 + exp(-x)), computed by tanh without overflow."""
     result: Floats = np.float32(0.5) * np.tanh(np.float32(0.5) * x) + np.float32(0.5)
     return result
 
 
 def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Callable[[Any], Floats]:
-    """Returns the encoder of images [B, ...] in torch, to [B, numbers]."""
+    """Creates the convolutional encoder of images [B, ...] to features [B, ...], evaluated in torch."""
     import torch
 
     from rlrun.algorithms.dreamer.world_model import WorldModel
@@ -171,11 +171,11 @@ def _convolutions(spec: WorldModelSpec, parameters: Mapping[str, Floats]) -> Cal
 
 
 class DrawnActions(Exploration):
-    """Exploration of a world model's actor, which samples inside the network.
+    """Exploration by actions that the acting network of DreamerV3 has sampled itself.
 
     Args:
-        actions: The actions.
-        latents: Latent variables that are drawn at each step.
+        actions: Action distributions of the actor.
+        latents: Number of categorical latents sampled per step, K.
     """
 
     def __init__(self, actions: DreamerActions, latents: int) -> None:
@@ -185,7 +185,7 @@ class DrawnActions(Exploration):
 
     @override
     def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        """Draws uniform numbers of the latent variables and the noise of actions, [T, B, K + noise]."""
+        """Samples uniform noise of the latents and noise of the actions, [T, B, K + noise]."""
         return self._drawn(generator, (length, slots))
 
     def _drawn(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:

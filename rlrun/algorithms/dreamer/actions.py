@@ -1,4 +1,4 @@
-"""Action distributions of DreamerV3: categorical or normal; acting (NumPy) and imagined (torch)."""
+"""Action distributions of DreamerV3, categorical or normal: for acting (NumPy) and imagination (torch)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STD_BOUNDS = (0.1, 1.0)
-"""Bounds of continuous actions' standard deviations, in units of the actions' bounds."""
+"""Bounds of the standard deviation of continuous actions, for actions scaled to [-1, 1]."""
 
 STD_SHIFT = 2.0
-"""Offset of the raw standard deviation, which starts near its upper bound."""
+"""Offset of the standard deviation before the sigmoid, for an initial value near the upper bound."""
 
 
 class Choice:
-    """Categorical actions with 1 % uniform probability; one-hot inputs of a world model.
+    """Categorical actions mixed with 1 % uniform probability, one-hot as inputs of the world model.
 
     Args:
         space: The env's space.
@@ -44,32 +44,32 @@ class Choice:
         self.width = self.num_outputs = self.space.num_outputs
 
     def outputs(self, raw: Floats) -> Floats:
-        """Returns log-probabilities of the actor's outputs, [B, A]."""
+        """Log-probabilities [B, A] from the actor's raw outputs, mixed with the uniform distribution."""
         powers = np.exp(raw - raw.max(-1, keepdims=True))
         mixed: Floats = powers / powers.sum(-1, keepdims=True) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width
         return np.log(mixed)
 
     def seen(self, actions: Actions) -> Floats:
-        """Returns choices [B] as one-hot vectors, [B, A]."""
+        """One-hot encoding [B, A] of Discrete actions [B]."""
         one_hot: Floats = (actions[:, None] == np.arange(self.width)).astype(np.float32)
         return one_hot
 
     def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws uniform numbers that imagined actions are drawn by, [*shape, 1]."""
+        """Samples uniform noise of imagined actions, [*shape, 1]."""
         return generator.random((*shape, 1), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
-        """Returns log-probabilities [..., A] of the actor's outputs (torch)."""
+        """Log-probabilities [..., A] from the actor's raw outputs (torch)."""
         return (raw.softmax(-1) * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / self.width).log()
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns choices of a batch [...] as inputs of the world model, [..., A] (torch)."""
+        """One-hot encoding [..., A] of recorded Discrete actions [...], for the world model (torch)."""
         from torch.nn.functional import one_hot
 
         return one_hot(actions, self.width).float()
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Draws actions as one-hot vectors, [..., A] (torch)."""
+        """Samples one-hot actions, [..., A] (torch)."""
         from rlrun.algorithms.dreamer.world_model import drawn
 
         return drawn(outputs.exp(), noise.squeeze(-1))
@@ -79,7 +79,7 @@ class Choice:
         return actions
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """Returns the log-probabilities of imagined actions, [...] (torch)."""
+        """Log-probabilities of imagined actions, [...] (torch)."""
         return (outputs * actions).sum(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class Choice:
 
 
 class BoundedNormal:
-    """Normal actions with means in [-1, 1], in units of the bounds; clipped inputs of a world model.
+    """Normal actions with tanh means, scaled to [-1, 1] and clipped as inputs of the world model.
 
     Args:
         space: The env's space.
@@ -106,21 +106,21 @@ class BoundedNormal:
         self.num_outputs = 2 * self.width
 
     def outputs(self, raw: Floats) -> Floats:
-        """Returns means and log standard deviations of the actor's outputs, [B, 2 * D]."""
+        """Means and log standard deviations, concatenated [B, 2 * D], from the actor's raw outputs."""
         low, high = STD_BOUNDS
         stds = low + (high - low) / (1 + np.exp(-(raw[..., self.width :] + STD_SHIFT)))
         return np.concatenate([np.tanh(raw[..., : self.width]), np.log(stds)], -1)
 
     def seen(self, actions: Actions) -> Floats:
-        """Returns actions [B, D] clipped to the bounds."""
+        """Clips actions [B, D] to [-1, 1], as inputs of the world model."""
         return actions.clip(-1, 1)
 
     def draw_noise(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Draws standard normal numbers that imagined actions are drawn by, [*shape, D]."""
+        """Samples standard normal noise of imagined actions, [*shape, D]."""
         return generator.standard_normal((*shape, self.width), np.float32)
 
     def outputs_of(self, raw: Tensor) -> Tensor:
-        """Returns means and log standard deviations [..., 2 * D] of the actor's outputs (torch)."""
+        """Means and log standard deviations, concatenated [..., 2 * D], from the actor's raw outputs (torch)."""
         import torch
 
         low, high = STD_BOUNDS
@@ -128,11 +128,11 @@ class BoundedNormal:
         return torch.cat([means.tanh(), (low + (high - low) * (deviations + STD_SHIFT).sigmoid()).log()], -1)
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns actions of a batch [..., D] as inputs of the world model (torch)."""
+        """Recorded actions [..., D] as inputs of the world model (torch)."""
         return actions.clamp(-1, 1)
 
     def imagined(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Draws actions, [..., D] (torch)."""
+        """Samples actions, [..., D] (torch)."""
         means, log_stds = outputs.chunk(2, -1)
         return means + log_stds.exp() * noise
 
@@ -141,7 +141,7 @@ class BoundedNormal:
         return actions.clamp(-1, 1)
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """Returns the log-densities of imagined actions, [...] (torch)."""
+        """Log-densities of imagined actions, [...] (torch)."""
         return self.space.distribution(outputs).log_prob(actions)
 
     def entropy(self, outputs: Tensor) -> Tensor:
@@ -153,10 +153,10 @@ DreamerActions = Choice | BoundedNormal
 
 
 def dreamer_actions(space: gymnasium.Space[Any]) -> DreamerActions:
-    """Returns the actions of a world model's policy in a space.
+    """Creates the action distributions of DreamerV3 for an action space.
 
     Raises:
-        UsageError: If it is neither Discrete nor a Box of floats with finite bounds.
+        UsageError: If the space is neither Discrete nor a Box of floats with finite bounds.
     """
     if isinstance(space, gymnasium.spaces.Discrete):
         return Choice(space)

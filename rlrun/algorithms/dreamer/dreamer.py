@@ -41,7 +41,7 @@ RETURN_DECAY = 0.99
 """Decay of the moving percentiles of imagined returns (arXiv:2301.04104, eq. 12)."""
 
 PERCENTILES = (0.05, 0.95)
-"""Percentiles between which the range of imagined returns is measured."""
+"""Percentiles of imagined returns whose difference scales the advantages."""
 
 
 @fixed("a sequence begins with the latent state that was stored with its first step", burn_in=0)
@@ -147,9 +147,9 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """The objectives of the world model, of the actor on imagined trajectories, and of the critic on the same.
+        """Objectives of world model, actor and critic, in this order; the latter two learn from imagination.
 
-        Gradients are clipped by their norm and moved by Adam, as in the paper's first version.
+        The optimizer is Adam with gradient norm clipping, as in the paper's first version.
         """
         bound, optimizer = self.config.max_grad_norm, Adam(1e-8)
         return [
@@ -184,8 +184,8 @@ class Dreamer(Algorithm[DreamerConfig]):
     def world_model_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Prediction, dynamics and representation losses over states [S, L + 1] (arXiv:2301.04104, eqs. 2-5).
 
-        Carries the states' `features` [S, L + 1, F], and `alive` [S, L + 1]: a mask of the states that imagination
-        starts from, all but those of terminal observations.
+        Passes on the states' `features` [S, L + 1, F], and `alive` [S, L + 1]: the mask of initial states for
+        imagination, without terminal states.
         """
         config = self.config
         rows = outputs.rows(batch)
@@ -216,7 +216,7 @@ class Dreamer(Algorithm[DreamerConfig]):
     def actor_loss(self, outputs: DreamerNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Policy gradient over imagined steps, returns scaled by their range (arXiv:2301.04104, eqs. 11 and 12).
 
-        Carries the imagined states' `features` [N, H, F], their lambda-returns and their weights, [N, H].
+        Passes on the imagined states' `features` [N, H, F], lambda-returns and weights, [N, H], to the critic loss.
         """
         config, horizon = self.config, self.config.horizon
         alive = batch["world_model/alive"].flatten(0, 1)
@@ -288,7 +288,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def picture(self, trainee: Trainee) -> str | None:
-        """Draws the first sequence of the last minibatch: observed, reconstructed and imagined."""
+        """SVG of the last minibatch's first sequence: observations, reconstructions and open-loop predictions."""
         from rlrun.algorithms.dreamer.pictures import observed_and_imagined, picture_of
 
         learner = trainee.learner
@@ -300,12 +300,12 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @property
     def latents(self) -> int:
-        """Categorical variables of a latent state."""
+        """Number of categorical latents, K."""
         return self.config.model.widths.latents
 
 
 def kl(first: Tensor, second: Tensor) -> Tensor:
-    """Returns the KL divergence of categorical distributions [..., K, C], summed over all K, [...]."""
+    """KL divergence [...] of categorical distributions [..., K, C], summed over the K variables."""
     return (first * (first.log() - second.log())).sum(-1).sum(-1)
 
 
@@ -313,8 +313,8 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
     """KL-balanced dynamics and representation loss with free nats.
 
     Args:
-        posterior: Distributions given observations, [..., K, C].
-        prior: Distributions without them, [..., K, C].
+        posterior: Categorical distributions given the observations, [..., K, C].
+        prior: Categorical distributions given the recurrent state alone, [..., K, C].
         scales: Weights of the dynamics and of the representation loss.
         free_nats: Lower bound of each divergence, below which it has no gradient.
 
@@ -330,19 +330,19 @@ def balanced_kl(posterior: Tensor, prior: Tensor, scales: tuple[float, float], f
 
 
 def shifted(discounts: Tensor) -> Tensor:
-    """Returns discounts [N, H] shifted by one step, with 1 in front: those of the states that steps start from."""
+    """Discounts of the states before imagined steps: discounts [N, H] shifted by one, beginning with 1."""
     import torch
 
     return torch.cat([torch.ones_like(discounts[:, :1]), discounts[:, :-1]], 1)
 
 
 def percentiles(returns: Tensor, alive: Tensor, fractions: tuple[float, ...]) -> Tensor:
-    """Returns percentiles of the valid rows of returns [N, H], with linear interpolation.
+    """Percentiles of imagined returns over valid trajectories, with linear interpolation.
 
     Args:
-        returns: The returns.
-        alive: Mask of the valid rows, [N].
-        fractions: The percentiles, each from 0 to 1.
+        returns: Imagined returns, [N, H].
+        alive: Mask of the valid trajectories, [N].
+        fractions: Percentiles as fractions in [0, 1].
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Networks of DreamerV3, as losses run them (torch)."""
+"""World model, actor and critic of DreamerV3, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rlrun.data.sample_batch import SampleBatch
 
 
 class Rows(NamedTuple):
-    """The L + 1 observations of rows of L steps: rewards, ends and previous actions; [S, L + 1, ...].
+    """Training sequences of the world model by observation: previous action, reward and continuation, [S, L + 1, ...].
 
-    Row t is the observation that step t begins with; what step t - 1 gave is there too. An episode's final
-    observation is a row of its own, in which no step begins.
+    Entry t holds the data of observation t, and the action and outcome of step t - 1, which led to this observation.
+    The final observation of an episode has an entry without a step of its own.
 
     Attributes:
-        counts: 1 where there is an observation, else 0.
-        is_behind: 1 where an observation is behind a step of these rows, so that its reward and its end are known.
-        rewards: What that step gave.
-        continues: 0 where it ended the episode for good, else 1.
-        starts: 1 where an episode begins.
-        actions: The action of the step before, as the model sees it; of the first row what `state` remembers.
+        counts: Mask of observations, [S, L + 1].
+        is_behind: Mask of observations after a recorded step, for which reward and continuation are known.
+        rewards: Reward of the step before each observation, [S, L + 1].
+        continues: Continuation flags: 0 where the step before the observation terminated the episode, else 1.
+        starts: Flags of the first observations of episodes, [S, L + 1].
+        actions: Previous actions as model inputs, [S, L + 1, A]; the first one is from the recurrent state.
     """
 
     counts: Tensor
@@ -38,13 +38,13 @@ class Rows(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """Trajectories that a world model imagines, N of them with H steps each.
+    """N imagined trajectories of horizon H in the latent space of a world model.
 
     Attributes:
-        features: Of their states, [N, H + 1, F].
+        features: Features of the latent states, [N, H + 1, F].
         actions: The actor's actions, [N, H, A].
-        rewards: What the steps are expected to give, [N, H].
-        continues: Probabilities that the episode goes on behind them, [N, H].
+        rewards: Predicted rewards, [N, H].
+        continues: Predicted probabilities that the episode continues after each step, [N, H].
     """
 
     features: Tensor
@@ -55,13 +55,13 @@ class Imagined(NamedTuple):
 
 @dataclass(frozen=True)
 class DreamerNetworks:
-    """What the losses are functions of.
+    """World model, actor, critic and slow critic, evaluated with the parameters of an update.
 
     Attributes:
-        model: The world model, actor and critic.
-        slow: The same with the parameters of the slow critic.
-        actions: The actions.
-        bins: Of rewards and returns, [M].
+        model: World model, actor and critic.
+        slow: World model, actor and critic with the target parameters, of which the slow critic is used.
+        actions: Action distributions of the actor.
+        bins: Bins of the two-hot encoding of rewards and returns, [M].
     """
 
     model: WorldModel
@@ -70,7 +70,7 @@ class DreamerNetworks:
     bins: Tensor
 
     def rows(self, batch: SampleBatch) -> Rows:
-        """Returns what a batch says of the observations [S, L + 1] of its rows."""
+        """Aligns a minibatch's actions, rewards and ends with its observations, [S, L + 1, ...]."""
         valid = batch["valid"].float()
         none = torch.zeros_like(valid[:, :1])
         is_behind = torch.cat([none, valid], 1)
@@ -87,16 +87,16 @@ class DreamerNetworks:
         )
 
     def observe(self, batch: SampleBatch, rows: Rows) -> tuple[States, Tensor]:
-        """Returns the states of a batch's observations [S, L + 1, ...], and their latent parts' distributions."""
+        """Infers latent states [S, L + 1, ...] of a minibatch; returns the states and the posterior distributions."""
         model, recurrent = self.model, self.model.spec.recurrent
         before = batch["state"]
         state = States(before[:, :recurrent], before[:, recurrent : model.spec.features])
         return model.observe(model.encode(batch["obs"]), rows.actions, rows.starts, state, batch["latent_noise"])
 
     def reconstruction_errors(self, features: Tensor, observations: Any) -> Tensor:
-        """Returns the squared errors of what states [S, L, F] are expected to show, summed over numbers, [S, L].
+        """Reconstruction loss [S, L]: squared errors of observations decoded from states [S, L, F], summed.
 
-        Numbers are compared as symlog of them, pixels as they are between 0 and 1.
+        Vectors are compared after symlog, pixels in [0, 1].
         """
         model, shape = self.model, features.shape[:2]
         errors = torch.zeros(shape, device=features.device)
@@ -109,12 +109,12 @@ class DreamerNetworks:
         return errors
 
     def imagine(self, features: Tensor, latent_noise: Tensor, action_noise: Tensor) -> Imagined:
-        """Imagines what the actor's actions lead to; no gradients.
+        """Rolls the actor out in the world model for H steps, without gradients.
 
         Args:
-            features: The states that trajectories begin with, [N, F].
-            latent_noise: Uniform numbers by which latent parts are drawn, [N, H, K].
-            action_noise: Noise by which actions are drawn, [N, H, ...].
+            features: Features of the initial latent states, [N, F].
+            latent_noise: Uniform noise that samples the categorical latents, [N, H, K].
+            action_noise: Noise that samples the actions, [N, H, ...].
         """
         model, spec = self.model, self.model.spec
         with torch.no_grad():
@@ -131,30 +131,30 @@ class DreamerNetworks:
         return Imagined(states, torch.stack(taken, 1), rewards, continues)
 
     def actor_outputs(self, features: Tensor) -> Tensor:
-        """Returns what describes the actor's distributions in states [..., F]."""
+        """Parameters of the actor's action distributions for latent states [..., F]."""
         return self.actions.outputs_of(self.model.head(ACTOR[:-1], features))
 
     def reward_logits(self, features: Tensor) -> Tensor:
-        """Returns the logits of the bins of the reward that led to states [..., F], [..., M]."""
+        """Logits [..., M] of the reward predictor over two-hot bins, for latent states [..., F] after the reward."""
         return self.model.head(f"{WORLD}reward", features)
 
     def rewards(self, features: Tensor) -> Tensor:
-        """Returns the expected reward that led to states [..., F], [...]."""
+        """Predicted rewards [...] of the steps that led to latent states [..., F]."""
         return mean_of_bins(self.reward_logits(features).softmax(-1), self.bins)
 
     def continue_logits(self, features: Tensor) -> Tensor:
-        """Returns the logits of that an episode goes on behind states [..., F], [...]."""
+        """Logits [...] of the continue predictor: whether the episode continues after latent states [..., F]."""
         return self.model.head(f"{WORLD}continue", features).squeeze(-1)
 
     def value_logits(self, features: Tensor) -> Tensor:
-        """Returns the logits of the bins of the critic's returns from states [..., F], [..., M]."""
+        """Logits [..., M] of the critic's return distribution over two-hot bins, for latent states [..., F]."""
         return self.model.head(CRITIC[:-1], features)
 
     def values(self, features: Tensor) -> Tensor:
-        """Returns the critic's values of states [..., F], [...]."""
+        """State values [...] by the critic for latent states [..., F]: means of its return distributions."""
         return mean_of_bins(self.value_logits(features).softmax(-1), self.bins)
 
     def slow_values(self, features: Tensor) -> Tensor:
-        """Returns the slow critic's values of states [..., F], [...]; no gradients."""
+        """State values [...] by the slow critic for latent states [..., F], without gradients."""
         with torch.no_grad():
             return mean_of_bins(self.slow.head(CRITIC[:-1], features).softmax(-1), self.bins)

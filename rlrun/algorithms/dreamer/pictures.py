@@ -1,4 +1,4 @@
-"""Pictures of a world model's open-loop predictions next to the observations."""
+"""SVG pictures that compare open-loop predictions of a world model with the observations."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.policy.action_spaces.action_space import Floats
 
 MOST_CURVES = 6
-"""Most components of an observation that are drawn."""
+"""Maximum number of observation components drawn as curves."""
 
 MOST_FRAMES = 16
-"""Images drawn of each row, evenly spaced."""
+"""Number of frames drawn of an image sequence, evenly spaced."""
 
 WIDTH, HEIGHT, GAP, HEAD = 320, 90, 14, 34
-"""Of a panel of curves, of the space between panels, and of the words above them, in pixels."""
+"""Layout in pixels: panel width and height, gap between panels, and height of the heading."""
 
 
 def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[str, Any]:
-    """Open-loop prediction: observes the first half of a row, and imagines the rest from the actions alone.
+    """Open-loop prediction: infers states from the first half of a sequence, and predicts the rest from actions.
 
     Args:
-        outputs: The networks.
-        batch: One row [1, L] of a minibatch, with `latent_noise` [1, L + 1, K].
+        outputs: Networks of DreamerV3.
+        batch: One sequence [1, L] of a minibatch, with `latent_noise` [1, L + 1, K].
 
     Returns:
-        `shown` and `expected` numbers [L + 1, D], and images [L + 1, channels, H, W] of each kind; the rewards
-        after steps and those predicted, [L + 1]. `is_known` [L + 1] marks the rows to draw, until the episode ends in
-        which the second half began; `is_behind` marks those that follow a step of that row.
+        `shown` (observed) and `expected` (predicted) vectors [L + 1, D] and images [L + 1, channels, H, W]; observed
+        and predicted rewards, [L + 1]. `is_known` [L + 1] masks the observations to draw, up to the end of the
+        episode in which the prediction began. `is_behind` masks observations after a step of the sequence.
     """
     model, rows = outputs.model, outputs.rows(batch)
     half = rows.counts.shape[1] // 2
@@ -69,7 +69,7 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
 
 
 def picture_of(found: Mapping[str, Any]) -> str:
-    """Returns an SVG of the results of `observed_and_imagined`, as NumPy arrays."""
+    """Renders the results of `observed_and_imagined`, as NumPy arrays, to SVG."""
     known: NDArray[np.bool_] = found["is_known"]
     panels = [("reward", found["rewards"], found["expected_rewards"], found["is_behind"])]
     if found["numbers"]:
@@ -92,7 +92,7 @@ def picture_of(found: Mapping[str, Any]) -> str:
 
 
 def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool_], top: int) -> str:
-    """Draws a component as observed and as predicted, over the rows."""
+    """Panel with the curves of an observed and a predicted component over time."""
     half, places = len(known) // 2, np.linspace(60, 2 * WIDTH - 10, len(known))
     drawn = np.concatenate([observed[known], expected[known]])
     low, high = (float(drawn.min()), float(drawn.max())) if len(drawn) else (0.0, 1.0)
@@ -114,7 +114,7 @@ def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool
 
 
 def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) -> tuple[str, int]:
-    """Draws images above their predictions, as one picture; returns it and its height."""
+    """Strip of observed frames above predicted frames; returns the SVG element and its height."""
     frames = np.unique(np.linspace(0, len(known) - 1, MOST_FRAMES).round().astype(int))
     rows = [np.where(known[frames, None, None, None], own[frames], 1.0) for own in (images, decoded)]
     both = np.concatenate([np.concatenate([*own], -1) for own in rows], -2)
@@ -128,7 +128,7 @@ def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) 
 
 
 def png_of(pixels: NDArray[np.uint8]) -> bytes:
-    """Returns an image [height, width, 3] as a PNG file."""
+    """Encodes an image [height, width, 3] as PNG bytes."""
     height, width, _ = pixels.shape
     lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, 3 * width)], 1)
 

@@ -1,4 +1,4 @@
-"""Policy of DreamerV3: world model, actor and critic (torch)."""
+"""Policy of DreamerV3: world model, actor and critic in one parameter vector (torch)."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dreamer.dreamer import DreamerConfig
 
 LEAST_SIDE = 48
-"""Pixels of the shortest side of an image, of which the convolutions leave 3."""
+"""Least height and width of an image in pixels; the convolutions reduce 48 to 3."""
 
 
 class DreamerPolicy(Policy):
-    """A world model, an actor and a critic.
+    """Policy of DreamerV3: recurrent world model, with an actor and a critic on its latent states.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
+        config: Settings of DreamerV3.
+        seed: Seed of the initial parameters.
 
     Raises:
         UsageError: If a part of an observation is neither numbers nor an image of a fitting size, actions are neither
@@ -76,7 +76,7 @@ class DreamerPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The parameters of encoder, recurrent model, posterior and actor."""
+        """Slice of the parameters of encoder, recurrent model, posterior and actor, as (start, size)."""
         first = next(slot for slot in self.parameters.slots if slot.name.startswith((ACTING, f"{ACTING}_images")))
         start, size = self.parameters.range_under(ACTOR)
         return first.offset, start + size - first.offset
@@ -91,9 +91,9 @@ class DreamerPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise of latent parts and imaginations, for rows of L steps and L + 1 observations.
+        """Samples the noise of posterior latents and of imagined trajectories.
 
-        Those are `latent_noise` [S, L + 1, K], and, for trajectories that begin in each of the observations,
+        The columns are `latent_noise` [S, L + 1, K] and, for a trajectory from each of the L + 1 observations,
         `imagined_noise` [S, L + 1, H, K] and `action_noise` [S, L + 1, H, ...].
         """
         latents, imagined = self.spec.latents, (rows, length + 1, self.horizon)
@@ -120,10 +120,10 @@ class DreamerPolicy(Policy):
 
 
 def check_leaves(tree: ObservationTree) -> None:
-    """Refuses observations that a world model cannot decode.
+    """Validates that a world model can decode the observations.
 
     Raises:
-        UsageError: A part is neither numbers nor an image of a fitting size, or an action mask.
+        UsageError: A leaf is an action mask, or neither a vector nor an image of supported size.
     """
     if is_masked(tree):
         raise UsageError("dreamer imagines what it observes, and no action masks: leave the mask out of observations")

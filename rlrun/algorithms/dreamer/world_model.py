@@ -1,4 +1,4 @@
-"""A world model, an actor and a critic on its states, over rows of consecutive steps (torch)."""
+"""Recurrent state-space model of DreamerV3, with actor and critic heads on its latent states (torch)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ACTOR = "actor."
 CRITIC = "critic."
 
 ACTING = f"{WORLD}encoder"
-"""Prefix of the first acting parameter's name; the acting ones are contiguous up to the actor's last one."""
+"""Name prefix of the first parameter needed for acting; acting parameters are contiguous, and end with the actor."""
 
 TRUNCATED_STD = 0.87962566103423978
-"""Standard deviation of a standard normal variable that is cut off at -2 and 2."""
+"""Standard deviation of a standard normal distribution truncated to [-2, 2]."""
 
 
 class NormedLinear(nn.Module):
-    """Parameters of a dense layer without bias whose outputs are normalised (Ba et al., arXiv:1607.06450)."""
+    """Parameters of a dense layer without bias, and of its layer normalisation (Ba et al., arXiv:1607.06450)."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class NormedLinear(nn.Module):
 
 
 class NormedConvolution(nn.Module):
-    """Parameters of a convolution, or of a transposed one, without bias whose outputs are normalised."""
+    """Parameters of a (transposed) 4x4 convolution without bias, and of its layer normalisation."""
 
     def __init__(self, inputs: int, outputs: int, *, transposed: bool) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class NormedConvolution(nn.Module):
 
 
 def fill_by_fans(weight: Tensor, inputs: int, outputs: int, scale: float = 1.0) -> None:
-    """Fills weights with truncated normal numbers of variance 2 / (inputs + outputs), times the square of a scale."""
+    """Initialises weights by a truncated normal with standard deviation scale * sqrt(2 / (inputs + outputs))."""
     deviation = scale * math.sqrt(2.0 / (inputs + outputs)) / TRUNCATED_STD
     if deviation:
         nn.init.trunc_normal_(weight, 0.0, deviation, -2 * deviation, 2 * deviation)
@@ -61,7 +61,7 @@ def fill_by_fans(weight: Tensor, inputs: int, outputs: int, scale: float = 1.0) 
 
 
 def output_layer(inputs: int, outputs: int, scale: float = 1.0) -> nn.Linear:
-    """Returns a last layer, whose first outputs are so much smaller; all 0 with a scale of 0."""
+    """Creates an output layer with initial weights multiplied by `scale` and bias 0; scale 0 gives zero outputs."""
     layer = nn.Linear(inputs, outputs)
     with torch.no_grad():
         fill_by_fans(layer.weight, inputs, outputs, scale)
@@ -70,12 +70,12 @@ def output_layer(inputs: int, outputs: int, scale: float = 1.0) -> nn.Linear:
 
 
 def hidden_layers(inputs: int, hiddens: tuple[int, ...]) -> nn.ModuleList:
-    """Returns a stack of dense layers with layer normalisation."""
+    """Creates a stack of dense layers with layer normalisation."""
     return nn.ModuleList([NormedLinear(own, width) for own, width in zip((inputs, *hiddens), hiddens, strict=False)])
 
 
 class Head(nn.Module):
-    """Parameters of a stack of dense layers and an output layer."""
+    """Parameters of an MLP with layer normalisation and a linear output layer."""
 
     def __init__(self, inputs: int, hiddens: tuple[int, ...], outputs: int, scale: float = 1.0) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Head(nn.Module):
 
 
 class ImageDecoder(nn.Module):
-    """Parameters of transposed convolutions from a state to an image."""
+    """Parameters of the image decoder: transposed convolutions of a latent state."""
 
     def __init__(self, spec: WorldModelSpec, image: ObservationLeaf) -> None:
         super().__init__()
@@ -97,10 +97,12 @@ class ImageDecoder(nn.Module):
 
 
 class WorldModelParameters(nn.Module):
-    """All parameters: what only learns first, then what acts too, the actor, and what only learns again.
+    """Parameters of world model, actor and critic, ordered so that those needed for acting are contiguous.
+
+    Prior and predictors come first, then encoder, recurrent model, posterior and actor, then the critic.
 
     Args:
-        spec: The description.
+        spec: Spec of the networks.
     """
 
     def __init__(self, spec: WorldModelSpec) -> None:
@@ -128,7 +130,7 @@ class WorldModelParameters(nn.Module):
 
 
 def convolutions(spec: WorldModelSpec, image: ObservationLeaf) -> nn.ModuleList:
-    """Returns the parameters of convolutions over an image."""
+    """Creates the convolutions of the image encoder."""
     channels = (image.channels_height_width[0], *spec.convolved_channels)
     return nn.ModuleList(
         [NormedConvolution(channels[i], channels[i + 1], transposed=False) for i in range(NUM_CONVOLUTIONS)]
@@ -137,11 +139,11 @@ def convolutions(spec: WorldModelSpec, image: ObservationLeaf) -> nn.ModuleList:
 
 @dataclass(frozen=True)
 class States:
-    """States of a world model.
+    """Latent states of a recurrent state-space model.
 
     Attributes:
-        recurrent: h, [..., R].
-        latent: z, K one-hot vectors, concatenated, [..., K * C].
+        recurrent: Deterministic state h, [..., R].
+        latent: Stochastic state z: K one-hot vectors, concatenated, [..., K * C].
     """
 
     recurrent: Tensor
@@ -154,10 +156,10 @@ class States:
 
 
 class WorldModel:
-    """Runs a world model, an actor and a critic with parameters that are given by name.
+    """Forward passes of the networks of a world model, its actor and its critic.
 
     Args:
-        spec: The description.
+        spec: Spec of the networks.
         views: The policy's parameters by name.
     """
 
@@ -166,16 +168,16 @@ class WorldModel:
         self.views = views
 
     def layer(self, name: str, inputs: Tensor) -> Tensor:
-        """Returns the outputs of a normalised dense layer before its activation."""
+        """Pre-activations of a dense layer with layer normalisation."""
         return self.normed(name, F.linear(inputs, self.views[f"{name}.weight"]))
 
     def normed(self, name: str, products: Tensor) -> Tensor:
-        """Normalises what a layer's weights have made of its inputs."""
+        """Layer normalisation of the products of a layer's weights and inputs, with learned scale and shift."""
         scale, shift = self.views[f"{name}.scale"], self.views[f"{name}.shift"]
         return F.layer_norm(products, scale.shape, scale, shift, NORM_EPSILON)
 
     def hidden(self, name: str, inputs: Tensor) -> Tensor:
-        """Runs a stack of dense layers."""
+        """Forward pass of a stack of dense layers with layer normalisation and SiLU."""
         i = 0
         while f"{name}.{i}.weight" in self.views:
             inputs = F.silu(self.layer(f"{name}.{i}", inputs))
@@ -183,15 +185,15 @@ class WorldModel:
         return inputs
 
     def head(self, name: str, inputs: Tensor) -> Tensor:
-        """Runs a stack of dense layers and the output layer."""
+        """Forward pass of an MLP head: hidden layers and linear output layer."""
         return self.last(name, self.hidden(f"{name}.hidden", inputs))
 
     def last(self, name: str, inputs: Tensor) -> Tensor:
-        """Runs the last layer of a head."""
+        """Forward pass of the linear output layer of an MLP head."""
         return F.linear(inputs, self.views[f"{name}.output.weight"], self.views[f"{name}.output.bias"])
 
     def numbers(self, observations: Any) -> Tensor:
-        """Returns the parts of observations [S, L, ...] that enter as numbers, as symlog of them, [S, L, D]."""
+        """Symlog of the non-image leaves of observations [S, L, ...], concatenated to [S, L, D]."""
         columns = leaves(map_tree(lambda _, column: column, self.spec.leaves, observations))
         parts = []
         for i, leaf in self.spec.dense_parts:
@@ -200,12 +202,12 @@ class WorldModel:
         return symlog(torch.cat(parts, -1))
 
     def pixels(self, observations: Any) -> list[Tensor]:
-        """Returns the images of observations [S, L, ...] between 0 and 1, channels first, [S * L, channels, H, W]."""
+        """Image leaves of observations [S, L, ...], scaled to [0, 1], channels first: [S * L, channels, H, W] each."""
         columns = leaves(map_tree(lambda _, column: column, self.spec.leaves, observations))
         return [channels_first(leaf, columns[i].flatten(0, 1)) for i, leaf in self.spec.images]
 
     def encode(self, observations: Any) -> Tensor:
-        """Encodes a tree of observations [S, L, ...] as [S, L, E]."""
+        """Encodes a tree of observations [S, L, ...] as embeddings [S, L, E]."""
         rows, length = leaves(observations)[0].shape[:2]
         parts = [self.hidden(f"{WORLD}encoder", self.numbers(observations))] if self.spec.dense_width else []
         for i, image in enumerate(self.pixels(observations) if self.spec.images else []):
@@ -213,7 +215,7 @@ class WorldModel:
         return torch.cat(parts, -1)
 
     def convolve(self, name: str, image: Tensor) -> Tensor:
-        """Runs convolutions over images [N, channels, H, W], [N, numbers]."""
+        """Encodes images [N, channels, H, W] by convolutions as flat features [N, ...]."""
         features = image - 0.5
         for i in range(NUM_CONVOLUTIONS):
             own = f"{name}.{i}"
@@ -222,11 +224,11 @@ class WorldModel:
         return features.flatten(1)
 
     def normed_image(self, name: str, features: Tensor) -> Tensor:
-        """Normalises feature maps [N, channels, H, W], each as a whole."""
+        """Layer normalisation of feature maps [N, channels, H, W], over channels and pixels together."""
         return F.group_norm(features, 1, self.views[f"{name}.scale"], self.views[f"{name}.shift"], NORM_EPSILON)
 
     def decode_images(self, features: Tensor) -> list[Tensor]:
-        """Returns the images that states [..., F] are expected to show, between 0 and 1, [N, channels, H, W] each."""
+        """Decodes latent states [..., F] to images in [0, 1], [N, channels, H, W] for each image leaf."""
         rows = features.flatten(0, -2)
         return [self._decode_image(f"{WORLD}image_decoders.{i}", leaf, rows) for i, leaf in enumerate(self._images)]
 
@@ -246,17 +248,17 @@ class WorldModel:
         return [leaf for _, leaf in self.spec.images]
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Returns the distributions of latent variables, 1 % of them uniform, [..., K, C] for logits [..., K * C]."""
+        """Categorical distributions [..., K, C] of logits [..., K * C], mixed with 1 % uniform probability."""
         spec = self.spec
         softmax: Tensor = logits.view(*logits.shape[:-1], spec.latents, spec.classes).softmax(-1)
         return softmax * (1 - UNIFORM_SHARE) + UNIFORM_SHARE / spec.classes
 
     def prior(self, recurrent: Tensor) -> Tensor:
-        """Returns the distributions of latent variables given h [..., R] alone, [..., K, C]."""
+        """Prior distributions [..., K, C] of the stochastic latents given the recurrent state h [..., R]."""
         return self.probabilities(self.head(f"{WORLD}prior", recurrent))
 
     def recur(self, inputs: Tensor, recurrent: Tensor) -> Tensor:
-        """Returns the next h [N, R] for products of the latent part and the action [N, width], and h [N, R].
+        """Recurrent model: next h [N, R] from h [N, R] and embedded latents and actions [N, width].
 
         A GRU with layer normalisation over all gates, and an update bias towards keeping the state.
         """
@@ -269,13 +271,13 @@ class WorldModel:
     def observe(
         self, embedded: Tensor, actions: Tensor, starts: Tensor, state: States, noise: Tensor
     ) -> tuple[States, Tensor]:
-        """Unrolls the posterior over rows of consecutive observations.
+        """Unrolls the posterior over sequences of consecutive observations.
 
         Args:
             embedded: Encoded observations, [S, L, E].
-            actions: The action before each, as the model's input, [S, L, A].
-            starts: Whether an episode begins with an observation, [S, L]; states are zero there.
-            state: The states before the first ones, [S, ...].
+            actions: Previous action of each observation, as the model's input, [S, L, A].
+            starts: Mask of the first observations of episodes, [S, L], before which states are zero.
+            state: Latent states before the sequences, [S, ...].
             noise: Uniform random numbers of the latents, [S, L, K].
 
         Returns:
@@ -306,11 +308,11 @@ class WorldModel:
         return States(torch.stack(recurrents, 1), torch.stack(latents, 1)), torch.stack(distributions, 1)
 
     def imagine(self, state: States, actions: Tensor, noise: Tensor) -> States:
-        """Returns the states [N, ...] after actions [N, A] in states [N, ...], with latents sampled from the prior.
+        """Predicts the next latent states [N, ...], with stochastic latents sampled from the prior.
 
         Args:
-            state: The states.
-            actions: The actions, as the model's input.
+            state: Latent states, [N, ...].
+            actions: Actions in them, as the model's input, [N, A].
             noise: Uniform random numbers of the latents, [N, K].
         """
         inputs = F.linear(torch.cat([state.latent, actions], -1), self.views[f"{WORLD}inputs.weight"])
@@ -319,7 +321,7 @@ class WorldModel:
 
 
 def drawn(distributions: Tensor, noise: Tensor) -> Tensor:
-    """Draws a class of each distribution by inverting its cumulative sums; no gradients.
+    """Samples categorical distributions by inverse transform sampling, without gradients.
 
     Args:
         distributions: Probabilities, [..., C].
@@ -335,7 +337,7 @@ def drawn(distributions: Tensor, noise: Tensor) -> Tensor:
 
 
 def channels_first(image: ObservationLeaf, images: Tensor) -> Tensor:
-    """Returns images [N, *shape] between 0 and 1, [N, channels, H, W]; those of a stack are channels."""
+    """Scales images [N, *shape] to [0, 1], channels first [N, channels, H, W]; stacked frames become channels."""
     numbers = images.float()
     if len(image.shape) == 2:
         numbers = numbers.unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Spec of a world model, which a torch and a NumPy executor both run."""
+"""Spec of a world model, shared by the torch and the NumPy implementation."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ UNIFORM_SHARE = 0.01
 """Unimix: uniform share of every categorical distribution, so that no logarithm is infinite (arXiv:2301.04104)."""
 
 NORM_EPSILON = 1e-3
-"""Epsilon that layer normalisation adds to a variance."""
+"""Epsilon of layer normalisation, added to the variance."""
 
 NUM_CONVOLUTIONS = 4
-"""Convolutions over an image, each of which halves its sides."""
+"""Number of convolutions over an image, each with stride 2."""
 
 
 @dataclass(frozen=True)
 class WorldModelSpec:
-    """A recurrent state-space model with categorical latents, and the networks of an actor and a critic on its states.
+    """Spec of a recurrent state-space model with categorical latents, and of its actor and critic.
 
-    A state is a recurrent part h [R] and a latent part z, K one-hot vectors of C classes each. From state to state,
-    h' = GRU(h, z, a) with the action a between them; z' is drawn from a distribution given h' (prior), or given h' and
-    the observation (posterior).
+    A state is a deterministic part h [R] and a stochastic part z, K one-hot vectors of C classes each. The transition
+    is h' = GRU(h, z, a) with action a. The latent z' is sampled given h' (prior), or given h' and the observation
+    (posterior).
 
     Attributes:
-        leaves: The tree of `ObservationLeaf`.
-        action_width: A, numbers of an action as the model sees it.
-        actor_outputs: Numbers that describe an action distribution, as the actor's last layer puts them out.
+        leaves: Tree of `ObservationLeaf`.
+        action_width: Size A of an action as input of the model.
+        actor_outputs: Size of the actor's output layer, the parameters of an action distribution.
         hiddens: Widths of the dense layers of each network.
-        recurrent: R.
-        latents: K.
-        classes: C.
+        recurrent: Size of the deterministic state, R.
+        latents: Number of categorical latents, K.
+        classes: Classes of each categorical latent, C.
         conv_depth: Channels of the first convolution over images.
-        num_bins: Bins of rewards and returns.
+        num_bins: Number of bins of the two-hot encoding of rewards and returns.
 
     Source:
         Hafner et al., "Mastering diverse domains through world models", arXiv:2301.04104.
@@ -53,47 +53,47 @@ class WorldModelSpec:
 
     @property
     def dense_parts(self) -> list[tuple[int, ObservationLeaf]]:
-        """The parts of an observation that enter as numbers, with their places among all."""
+        """Non-image leaves of an observation, with their indices among all leaves."""
         return [(i, leaf) for i, leaf in enumerate(leaves(self.leaves)) if leaf.is_dense]
 
     @property
     def images(self) -> list[tuple[int, ObservationLeaf]]:
-        """The images of an observation, with their places among all parts."""
+        """Image leaves of an observation, with their indices among all leaves."""
         return [(i, leaf) for i, leaf in enumerate(leaves(self.leaves)) if leaf.kind == "image"]
 
     @property
     def dense_width(self) -> int:
-        """Numbers of the parts that enter as numbers."""
+        """Total size of the non-image leaves, encoded as vectors."""
         return sum(leaf.width for _, leaf in self.dense_parts)
 
     @property
     def latent_width(self) -> int:
-        """Numbers of a latent part, K * C."""
+        """Size of the stochastic latent, K * C."""
         return self.latents * self.classes
 
     @property
     def features(self) -> int:
-        """Numbers of a state, R + K * C."""
+        """Size F of the state features, R + K * C."""
         return self.recurrent + self.latent_width
 
     @property
     def state_size(self) -> int:
-        """Size of the acting state: the latent state, and the action after it."""
+        """Size of the recurrent state for acting: latent state and last action."""
         return self.features + self.action_width
 
     @property
     def convolved_channels(self) -> tuple[int, ...]:
-        """Channels after each convolution."""
+        """Output channels of each convolution."""
         return tuple(self.conv_depth * 2**i for i in range(NUM_CONVOLUTIONS))
 
     def convolved_shape(self, image: ObservationLeaf) -> tuple[int, int, int]:
-        """Returns channels, height and width of an image after all convolutions."""
+        """Channels, height and width of an image after all convolutions."""
         _, height, width = image.channels_height_width
         return self.convolved_channels[-1], height >> NUM_CONVOLUTIONS, width >> NUM_CONVOLUTIONS
 
     @property
     def embedding_width(self) -> int:
-        """Numbers that an observation is encoded as."""
+        """Size E of an observation's embedding."""
         convolved = [channels * height * width for channels, height, width in map(self.convolved_shape, self._images)]
         return sum(convolved) + (self.hiddens[-1] if self.dense_width else 0)
 

@@ -1,4 +1,4 @@
-"""Deterministic policies of evolution (torch)."""
+"""Deterministic policies for evolution strategies (torch)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from rlrun.policy.policy_config import PolicyConfig
 
 
 class ActorAndCandidates(nn.Module):
-    """A network, and candidates for its parameters, which follow its own in the flat vector.
+    """Parameters of an actor, followed by N candidate parameter vectors [N, A].
 
     Args:
-        actor: The network.
+        actor: Actor network.
         num_candidates: Number of candidates, N.
-        num_parameters: A, parameters of each.
+        num_parameters: Number of the actor's parameters, A.
     """
 
     def __init__(self, actor: NetworkModule, num_candidates: int, num_parameters: int) -> None:
@@ -44,19 +44,19 @@ class ActorAndCandidates(nn.Module):
 
 
 class ActorPolicy(Policy):
-    """Policy that takes the most probable choice, or in a Box the network's output in units of the bounds.
+    """Deterministic policy: argmax of the logits, or in a Box the output scaled to the bounds.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
-        num_candidates: N of the further vectors of parameters [N, A] after the network's own, zeros at first.
+        config: Settings of the algorithm.
+        seed: Seed of the initial parameters.
+        num_candidates: Number N of candidate parameter vectors [N, A] after the actor's own, initially 0.
 
     Attributes:
-        num_parameters: A, the network's parameters.
+        num_parameters: Number of the actor's parameters, A.
 
     Raises:
-        UsageError: If a space is of a kind that no network or policy takes.
+        UsageError: If no encoder supports the observation space, or no policy the action space.
     """
 
     module: ActorAndCandidates
@@ -81,12 +81,12 @@ class ActorPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Runs the network on rows of observations [S, L, ...], [S, L, K]."""
+        """Outputs [S, L, K] of the actor for observations [S, L, ...]."""
         heads, _ = self.network(views, {"obs": batch["obs"]})
         return heads["outputs"]
 
     def first_parameters(self) -> NDArray[np.float32]:
-        """Returns the network's initial parameters, [A]."""
+        """Initial parameters of the actor, flat [A]."""
         return self.parameters.gather(self.module)[: self.num_parameters].numpy()
 
     def set_candidates(self, candidates: NDArray[np.float32]) -> None:

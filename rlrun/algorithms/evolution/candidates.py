@@ -1,4 +1,4 @@
-"""Candidates of a generation: the parameters that its evaluations use (NumPy)."""
+"""Candidates of a generation: perturbed or sampled parameter vectors (NumPy)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 
 class Candidates(Protocol):
-    """Rule by which a worker derives a generation's candidates from the broadcast weights; picklable."""
+    """Derivation of a generation's candidate parameters from broadcast weights, on the workers; picklable."""
 
     @property
     def number(self) -> int:
@@ -24,41 +24,41 @@ class Candidates(Protocol):
         ...
 
     def episode_of(self, candidate: int) -> int:
-        """Returns the number that determines a candidate's episode seeds; candidates with one share them."""
+        """Index of a candidate's episode seeds; candidates with equal index share the seeds."""
         ...
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Returns a candidate's parameters, [A].
+        """Parameters of a candidate, [A].
 
         Args:
-            weights: What was broadcast last.
+            weights: Latest broadcast weights.
             seed: Root seed of the trial.
-            generation: Which generation, from 0.
-            candidate: Which candidate of it, from 0.
+            generation: Index of the generation.
+            candidate: Index of the candidate within the generation.
         """
         ...
 
 
 @dataclass(frozen=True)
 class MirroredPairs:
-    """Mirrored sampling: the parameters plus and minus the same noise; candidates 2 i and 2 i + 1 are pair i.
+    """Mirrored sampling (antithetic): theta + noise and theta - noise are candidates 2 i and 2 i + 1 of pair i.
 
-    The noise of a pair follows from the seed, so that it never travels. Both begin with the same episode, so that what
-    differs is their doing (Salimans et al., arXiv:1703.03864, section 2.1).
+    The noise is generated from the seed, and never communicated. Both candidates of a pair have the same episode
+    seeds, as common random numbers (Salimans et al., arXiv:1703.03864, section 2.1).
 
     Attributes:
-        num_pairs: Pairs in a generation.
+        num_pairs: Number of pairs in a generation.
     """
 
     num_pairs: int
 
     @property
     def number(self) -> int:
-        """Two for each pair."""
+        """Number of candidates in a generation: two per pair."""
         return 2 * self.num_pairs
 
     def episode_of(self, candidate: int) -> int:
-        """Returns the number of its pair."""
+        """Index of the candidate's pair, whose two candidates share episode seeds."""
         return candidate // 2
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
@@ -72,12 +72,12 @@ class MirroredPairs:
 
 @dataclass(frozen=True)
 class ListedCandidates:
-    """Candidates whose parameters are broadcast after the present ones, [1 + number, A].
+    """Candidates that are broadcast explicitly: current parameters and candidates, [1 + number, A].
 
-    All begin with the same episode.
+    All candidates of a generation have the same episode seeds.
 
     Attributes:
-        number: Candidates in a generation.
+        number: Number of candidates in a generation.
     """
 
     number: int
@@ -94,12 +94,12 @@ class ListedCandidates:
 
 @dataclass(frozen=True)
 class Samples:
-    """Draws from a normal distribution of each parameter; broadcasts are its means and deviations, [2, A].
+    """Candidates sampled from a diagonal normal distribution; means and standard deviations are broadcast, [2, A].
 
-    The noise of a candidate follows from the seed. All begin with the same episode.
+    The noise is generated from the seed. All candidates of a generation have the same episode seeds.
 
     Attributes:
-        number: Candidates in a generation.
+        number: Number of candidates in a generation.
     """
 
     number: int
@@ -116,5 +116,5 @@ class Samples:
 
 
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
-    """Returns the standard normal noise of a pair, [A]: the same on its worker and on the learner."""
+    """Standard normal noise of a pair [A], generated from the seed identically on workers and learner."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)

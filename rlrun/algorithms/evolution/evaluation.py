@@ -17,9 +17,9 @@ class EvaluationConfig(WorkerConfig):
     """Config of a worker that evaluates candidates.
 
     Attributes:
-        candidates: The candidates; never None for a worker.
-        episodes: Episodes with each candidate.
-        measures_overshoots: Whether it also measures the distance of actions from the bounds of a Box.
+        candidates: Derivation of the candidates; never None for a worker.
+        episodes: Number of episodes per candidate.
+        measures_overshoots: Whether to measure the distance of actions from the bounds of a Box.
     """
 
     candidates: Candidates | None = None
@@ -29,15 +29,15 @@ class EvaluationConfig(WorkerConfig):
 
 @dataclass(frozen=True)
 class Returns:
-    """Results of a worker's share of a generation.
+    """Evaluation results of the candidates assigned to one worker.
 
     Attributes:
-        generation: Which generation, from 0.
-        candidates: Which candidates, [n].
-        returns: Mean raw return of each, [n].
-        seen: Sums of the raw observations that were acted on, by the names of the observation filter.
-        overshoots: Mean squared distance of each one's actions from the bounds of a Box, [n], as in
-            `BoxMeanActions.overshoots`, averaged over steps. None where it is not measured.
+        generation: Index of the generation.
+        candidates: Indices of the candidates, [n].
+        returns: Mean unfiltered return of each candidate, [n].
+        seen: Sums of raw observations, by the names of the observation filter.
+        overshoots: Mean squared distance of each candidate's actions from the bounds of a Box, [n], as in
+            `BoxMeanActions.overshoots`, averaged over steps; None if not measured.
     """
 
     generation: int

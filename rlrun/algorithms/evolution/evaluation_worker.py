@@ -1,4 +1,4 @@
-"""Worker of evolution: runs episodes with its share of the candidates in parallel, and returns their returns."""
+"""Evaluation worker of evolution strategies: runs episodes of candidates in parallel, and reports returns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rlrun.rollout.rollout import Episode, Rollout
 from rlrun.rollout.worker import Orders
 
 SUMMED_AT_ONCE = 1024
-"""Steps of the env slots whose observations are kept until they are added to the sums."""
+"""Number of steps whose observations are buffered before they are added to the sums."""
 
 
 class EvaluationWorker:
-    """Runs episodes with each candidate of its share; see `rlrun.rollout.worker.Worker`.
+    """Evaluates the candidates assigned to this worker; a `rlrun.rollout.worker.Worker`.
 
-    A candidate has an env slot for an episode, and as soon as one ends there the next one begins. What an episode comes
-    to depends on its seed and its candidate alone, so it does not matter which worker has it.
+    Each env slot runs one episode of a candidate at a time, and then starts the next. Returns depend only on the
+    candidate and the episode seed, not on the worker.
     """
 
     def __init__(self, config: EvaluationConfig) -> None:
@@ -52,12 +52,12 @@ class EvaluationWorker:
         self._has_begun = False
 
     def follow(self, orders: Orders) -> None:
-        """Keeps the weights of the next generation."""
+        """Stores broadcast weights for the next generation."""
         if self.policy in orders.weights:
             self.weights = orders.weights[self.policy]
 
     def sample(self) -> Rollout:
-        """Evaluates this worker's share of a generation.
+        """Evaluates the candidates of a generation that are assigned to this worker.
 
         Raises:
             EnvError: The env raised, or an episode does not end.
@@ -87,7 +87,7 @@ class EvaluationWorker:
         )
 
     def _run(self, jobs: list[tuple[int, int]], overshoots: _Overshoots) -> tuple[list[Episode], dict[str, ExactSums]]:
-        """Runs an episode for each pair of candidate and number, and returns them in this order."""
+        """Runs an episode per pair of candidate and episode index; returns the episodes in this order."""
         slots = self.config.num_envs
         waiting = deque(range(len(jobs)))
         job = np.full(slots, -1)
@@ -140,11 +140,11 @@ class EvaluationWorker:
         return child_seed(self.config.seed, "episode", self.generation, shared, number) >> 32
 
     def state(self) -> dict[str, Any]:
-        """Returns the generation, on which everything else depends."""
+        """State for a checkpoint: the generation's index, which determines all seeds."""
         return {"generation": self.generation, "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Returns the state from which a lost worker is replaced: the generation."""
+        """State from which a lost worker is replaced: the generation's index."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
@@ -153,20 +153,20 @@ class EvaluationWorker:
         return 0
 
     def close(self) -> None:
-        """Frees the envs."""
+        """Closes the envs."""
         self.env.close()
 
 
 class _Overshoots:
-    """Mean squared distance of each job's actions from their bounds, over its steps.
+    """Mean squared distance of actions from the bounds, per episode.
 
     Args:
-        space: Action space that measures it; None to measure nothing.
+        space: Action space that measures the distance; None for no measurement.
         jobs: Number of episodes.
         slots: Number of env slots.
 
     Attributes:
-        of_jobs: The mean of each, [jobs].
+        of_jobs: Mean squared distance of each episode, [jobs].
     """
 
     def __init__(self, space: BoxMeanActions | None, jobs: int, slots: int) -> None:
@@ -175,18 +175,18 @@ class _Overshoots:
         self._sums = np.zeros(slots)
 
     def add(self, chosen: Any, lives: NDArray[np.bool_]) -> None:
-        """Adds the actions of the live slots in a step, [B, D]."""
+        """Accumulates the overshoots of one step's actions [B, D] in running episodes."""
         if self._space is not None:
             self._sums += np.where(lives, self._space.overshoots(chosen), 0.0)
 
     def end(self, slot: int, job: int, steps: int) -> None:
-        """Records the end of a job's episode in a slot."""
+        """Stores the mean overshoot of a finished episode, and resets the slot."""
         self.of_jobs[job] = self._sums[slot] / steps
         self._sums[slot] = 0.0
 
 
 class _Seen:
-    """Sums of the observations that policies acted on."""
+    """Sums of raw observations and their squares, for the observation filter."""
 
     def __init__(self, behavior: BehaviorPolicy) -> None:
         self._filter = behavior.filter
@@ -195,7 +195,7 @@ class _Seen:
         self._sums: dict[str, ExactSums] = {}
 
     def add(self, observations: Any, lives: NDArray[np.bool_]) -> None:
-        """Adds the observations of the live slots [B] in a step."""
+        """Accumulates one step's observations of running episodes, [B, ...]."""
         if self._filter is None:
             return
         for name, column in self._filter.columns(observations).items():
@@ -205,7 +205,7 @@ class _Seen:
             self._sum_up()
 
     def sums(self) -> dict[str, ExactSums]:
-        """Returns the sums by name."""
+        """Accumulated sums, by the column names of the observation filter."""
         self._sum_up()
         return self._sums
 

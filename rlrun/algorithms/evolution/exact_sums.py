@@ -1,4 +1,4 @@
-"""Sums of numbers and of their squares without any rounding, so that neither order nor grouping matters."""
+"""Exact sums of floats and of their squares in integer arithmetic, independent of order and grouping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlrun.functional.moments import Moments
 
 UNIT = -149
-"""The binary exponent of the smallest number of float32; each is a multiple of 2**-149."""
+"""Binary exponent of the smallest positive float32; every float32 is a multiple of 2**-149."""
 
 _DIGITS, _HALF = 24, 12
 
@@ -38,7 +38,7 @@ class ExactSums:
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> ExactSums:
-        """Returns the sums of rows [N, *shape], read as float32; of at most 2**29 rows.
+        """Exact sums over rows [N, *shape], converted to float32; N is at most 2**29.
 
         Raises:
             ValueError: If a number is not finite.
@@ -79,7 +79,7 @@ class ExactSums:
         )
 
     def merged(self, other: ExactSums) -> ExactSums:
-        """Returns the sums of both."""
+        """Adds the sums of two disjoint sets of rows."""
         return ExactSums(
             self.shape,
             self.count + other.count,
@@ -88,7 +88,7 @@ class ExactSums:
         )
 
     def moments(self) -> Moments:
-        """Returns count, mean and summed squared deviations, each rounded once."""
+        """Count, mean and sum of squared deviations, each rounded once."""
         if not self.count:
             return Moments.empty(self.shape)
         means = [Fraction(total, self.count) for total in self.sums]
@@ -102,5 +102,5 @@ class ExactSums:
 
 
 def _shifted(number: int, by: int) -> int:
-    """Returns a whole number times a power of two; below 1 what is shifted out is 0."""
+    """Multiplies an integer by 2 ** by; negative exponents shift right, which rounds down."""
     return number << by if by >= 0 else number >> -by

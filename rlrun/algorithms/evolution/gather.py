@@ -1,4 +1,4 @@
-"""Gathering of one item per worker."""
+"""Synchronisation of workers: one item of each worker per round."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class GatherWorkers(StatefulOperator):
-    """Gathers one item of every worker, in the order of the workers.
+    """Gathers one item per worker into a list, ordered by worker.
 
-    It works on pairs of worker and item. A worker that is ahead of another waits with what it has for its next round.
+    Inputs are pairs of worker index and item. Further items of a faster worker are queued for the next rounds.
     """
 
     def __init__(self, trainee: Trainee) -> None:
@@ -26,7 +26,7 @@ class GatherWorkers(StatefulOperator):
 
     @override
     def __call__(self, item: tuple[int | None, Any]) -> Iterable[list[Any]]:
-        """Returns a list with one item of every worker once all are there, else nothing."""
+        """Emits a list with one item per worker when all have arrived, else nothing."""
         worker, delivered = item
         if worker is None:
             raise RuntimeError("what is gathered by worker has to come from a worker")

@@ -1,4 +1,4 @@
-"""Returns of a generation from all workers, and moments of the observations in it."""
+"""Dataflow of a generation: gathered returns, observation statistics and fitness shaping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RETURN_METRICS = (
 
 
 def joined_returns(shares: Sequence[Returns]) -> Returns:
-    """Gathers the returns of each generation from all workers, in the order of its candidates."""
+    """Concatenates all workers' returns of a generation, ordered by candidate."""
     candidates = np.concatenate([share.candidates for share in shares])
     order = np.argsort(candidates)
     seen: dict[str, ExactSums] = {}
@@ -38,18 +38,18 @@ def joined_returns(shares: Sequence[Returns]) -> Returns:
 
 
 def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
-    """Returns the stream of generations, gathered from all workers, and reports their returns.
+    """Stream of evaluated generations: gathers results from all workers, and reports the returns.
 
     Args:
-        items: What each worker found of its share.
-        trainee: Whose candidates they are.
+        items: Stream of each worker's evaluation results.
+        trainee: Training that the candidates belong to.
     """
     gathered = items.zip_with_worker().combine(GatherWorkers(trainee))
     return gathered.for_each(joined_returns).for_each(ReportReturns())
 
 
 class MergeObservations(Operator):
-    """Adds the observations of a generation to the running statistics of the observation filter."""
+    """Updates the running mean and standard deviation of observations by a generation."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -61,7 +61,7 @@ class MergeObservations(Operator):
 
 
 class ReportReturns(Operator):
-    """Reports the returns of a generation's candidates."""
+    """Reports the candidates' returns in a generation as metrics."""
 
     declared_metrics = RETURN_METRICS
 

@@ -1,4 +1,4 @@
-"""Greedy actions at all times (NumPy)."""
+"""Greedy acting without action noise (NumPy)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NoExploration(Exploration):
     """No action noise, for algorithms that explore in parameter space.
 
     Args:
-        actions: The action space.
+        actions: Action space of the policy.
     """
 
     def __init__(self, actions: ActionSpace) -> None:

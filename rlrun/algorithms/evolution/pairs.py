@@ -1,4 +1,4 @@
-"""Ascent directions estimated from mirrored pairs of candidates (NumPy)."""
+"""Gradient estimates from mirrored pairs of perturbations (NumPy)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rlrun.algorithms.evolution.candidates import perturbation
 def summed_perturbations(
     seed: int, generation: int, weights: Iterable[tuple[int, float]], size: int
 ) -> NDArray[np.float32]:
-    """Weighted sum of the perturbations of pairs, [size].
+    """Weighted sum of the pairs' perturbations, [size].
 
-    Perturbations are generated from the seed one by one, in the order given: they are never in memory together.
+    Perturbations are regenerated from the seed one at a time, in the given order, to save memory.
 
     Args:
         seed: Root seed of the trial.
-        generation: Which generation.
-        weights: Pairs of pair and weight.
-        size: Parameters.
+        generation: Index of the generation.
+        weights: Tuples of pair index and weight.
+        size: Number of parameters.
     """
     total = np.zeros(size, np.float32)
     for pair, weight in weights:
@@ -32,5 +32,5 @@ def summed_perturbations(
 
 
 def as_gradient(direction: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Gradient for `Learner.apply_gradients` of a direction of ascent: its negative, followed by weight 1."""
+    """Gradient for `Learner.apply_gradients`: the negated ascent direction, with weight 1 appended."""
     return np.append(-direction, np.float32(1.0))

@@ -112,7 +112,7 @@ class Impala(Algorithm[ImpalaConfig]):
     def corrected_values(
         self, outputs: ActorCriticOutputs, batch: SampleBatch, log_ratios: Tensor, lambda_: float = 1.0
     ) -> CorrectedValues:
-        """Returns advantages and value losses by V-trace, over rows [S, T + 1].
+        """V-trace advantages and value losses over sequences [S, T + 1].
 
         Args:
             outputs: The policy's pass over the rows.
@@ -154,7 +154,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 
     def batches(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[SampleBatch]:
-        """Sends weights to each fragment's worker; returns the stream of batches of new and replayed fragments."""
+        """Stream of batches of new and replayed fragments; sends weights to each fragment's worker."""
         config = self.config
         fragments = fragments.zip_with_worker().for_each(SendWeights(trainee, config.broadcast_interval))
         if config.replay_proportion:
@@ -163,7 +163,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
     def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
-        """Passes over whole fragments."""
+        """Operator of SGD on batches of whole fragments."""
         config = self.config
         return TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True

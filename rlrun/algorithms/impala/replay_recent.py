@@ -14,15 +14,15 @@ from rlrun.functional.saved_numbers import load_generator
 
 
 class ReplayRecent(StatefulOperator):
-    """Follows each fragment by ones that are drawn from the most recent, at a fixed proportion.
+    """Emits each new fragment, followed by fragments sampled from the most recent, at a fixed replay ratio.
 
     Source:
         The mixed batches of IMPALA with replay (Espeholt et al., arXiv:1802.01561, section 5.2.2 and appendix E).
 
     Args:
-        proportion: Repeated fragments for every new one, on average.
-        slots: Fragments that are kept to be repeated.
-        seed: Seed of the draws.
+        proportion: Replay ratio: replayed fragments per new fragment, on average.
+        slots: Number of recent fragments kept for replay.
+        seed: Seed of the sampling.
     """
 
     def __init__(self, proportion: float, slots: int, seed: int) -> None:

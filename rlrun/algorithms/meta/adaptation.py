@@ -1,4 +1,4 @@
-"""Policies that losses evaluate at adapted parameters, for meta-learning (torch)."""
+"""Inner-loop adaptation of MAML, and policies as functions of their parameters (torch)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Views = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class AdaptableOutputs:
-    """Actor-critic as a function of parameters, its own or adapted ones.
+    """Actor-critic as a function of its parameters: original or adapted.
 
     Attributes:
-        views: The policy's parameters by name.
-        run: From parameters by name and rows [S, L] to the network's outputs.
+        views: Original parameters theta by name.
+        run: Forward pass, from parameters by name and a batch [S, L] to the actor-critic outputs.
     """
 
     views: Views
@@ -34,13 +34,13 @@ class AdaptableOutputs:
 
 
 class AdaptablePolicy(ActorCriticPolicy):
-    """Actor-critic whose losses evaluate it at any parameters."""
+    """Actor-critic policy whose losses can evaluate the network at adapted parameters."""
 
     @override
     def outputs(  # type: ignore[override]
         self, views: Views, batch: SampleBatch, target_views: Views | None = None
     ) -> AdaptableOutputs:
-        """Returns the network as a function of parameters."""
+        """Network as a function of its parameters, for the inner and outer loop of MAML."""
         return AdaptableOutputs(views, super().outputs)
 
 
@@ -48,10 +48,10 @@ def adapted(loss: Callable[[Views], Tensor], views: Views, step_size: float, *, 
     """Inner update of MAML: theta' = theta - step_size * grad loss(theta).
 
     Args:
-        loss: The loss at parameters, [].
-        views: theta, by name.
-        step_size: How far the step goes.
-        first_order: Whether gradients take theta' - theta for a constant, which leaves out second derivatives.
+        loss: Inner loss as a function of parameters, a scalar [].
+        views: Parameters theta by name.
+        step_size: Inner step size.
+        first_order: Whether to drop second derivatives in gradients with respect to theta (first-order MAML).
 
     Source:
         Finn et al., arXiv:1703.03400, eq. 1; section 5.2 for the first-order approximation.
@@ -64,13 +64,13 @@ def adapted(loss: Callable[[Views], Tensor], views: Views, step_size: float, *, 
 
 
 def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views], Tensor]:
-    """Inner loss of rows as a function of parameters: minus the probability ratio times the advantage.
+    """Inner loss as a function of parameters: minus the importance-weighted advantage, averaged over steps.
 
-    At the parameters that acted its gradient is that of REINFORCE (arXiv:1703.03400, eq. 5).
+    At the behavior parameters, the gradient equals that of REINFORCE (arXiv:1703.03400, eq. 5).
 
     Args:
-        outputs: The policy.
-        batch: Columns [S, L], `logp` and `advantages` among them.
+        outputs: Actor-critic as a function of its parameters.
+        batch: Batch [S, L] with `logp` of the behavior policy and `advantages`.
     """
     valid = batch["valid"].float()
 
@@ -83,13 +83,13 @@ def surrogate(outputs: AdaptableOutputs, batch: SampleBatch) -> Callable[[Views]
 
 
 def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, step_size: float) -> Floats:
-    """Returns parameters [P] after one inner step on a fragment [T, B].
+    """Adapted parameters [P]: one inner gradient step of MAML on a fragment, in NumPy.
 
     Args:
-        policy: The policy, of which only the form of the network is used.
-        acting: The parameters that acted, [P].
-        batch: Columns [T, B], `logp` and `advantages` among them; `obs` may have a closing row.
-        step_size: How far the step goes.
+        policy: Policy that defines the network; its own parameter values are unused.
+        acting: Behavior parameters of the fragment, [P].
+        batch: Fragment [T, B] with `logp` and `advantages`; `obs` may be [T + 1, B, ...].
+        step_size: Inner step size.
     """
     names = ("obs", "actions", "logp", "advantages", "valid")
     rows = SampleBatch({name: batch.steps()[name] for name in names}).zero_invalid().rows(1)
@@ -99,7 +99,7 @@ def adapted_acting(policy: AdaptablePolicy, acting: Floats, batch: SampleBatch, 
 
 
 def adapted_flat(policy: AdaptablePolicy, flat: Tensor, batch: SampleBatch, step_size: float) -> Tensor:
-    """Returns a flat vector [P] after one step along the inner loss of rows [S, L]."""
+    """Adapted flat parameters [P]: one detached gradient step on the inner loss of a batch [S, L]."""
     views = {name: view.detach().requires_grad_() for name, view in policy.parameters.views(flat).items()}
     inner = surrogate(policy.outputs(views, batch), batch)
     moved = adapted(inner, views, step_size, first_order=True)

@@ -1,4 +1,4 @@
-"""Rollout worker of MAML, which adapts the policy to one task in each fragment."""
+"""Rollout worker of MAML: inner-loop adaptation to one task per fragment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
 
 TASKS = 0x7A5C
-"""Stream of the seeds of tasks, apart from those of episodes."""
+"""Stream id of task seeds, separate from episode seeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +33,10 @@ class AdaptingWorkerConfig(WorkerConfig):
     """Config of an adapting worker; picklable.
 
     Attributes:
-        make_policy: Makes the policy from spaces and a seed, for the form of its network alone.
-        inner_steps: Gradient steps of an adaptation.
-        inner_lr: Their step size.
-        gamma: Discount of future rewards.
+        make_policy: Factory of the policy from spaces and a seed, whose initial parameters are unused.
+        inner_steps: Inner gradient steps of an adaptation.
+        inner_lr: Step size of the inner gradient steps.
+        gamma: Discount factor.
     """
 
     make_policy: Callable[[Spaces, int], Any]
@@ -53,7 +53,7 @@ def adapting(
     inner_lr: float,
     gamma: float,
 ) -> AdaptingWorkerConfig:
-    """Returns the config of an adapting worker for that of a rollout worker."""
+    """Extends the config of a rollout worker to that of an adapting worker."""
     fields = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     return AdaptingWorkerConfig(
         **fields, make_policy=make_policy, inner_steps=inner_steps, inner_lr=inner_lr, gamma=gamma
@@ -61,14 +61,14 @@ def adapting(
 
 
 class AdaptingWorker:
-    """Collects episodes of one task with the present weights, takes a gradient step on them, and collects others.
+    """Rollout worker that alternates episodes of one task with inner gradient steps of MAML.
 
-    A task is drawn from an episode's seed, which in a fragment is the same for all env slots. Each slot plays one
-    episode before each gradient step and one after the last; steps after an episode's end are masked. A fragment is [T,
-    (inner_steps + 1) * B]: the slots before the first step, then those after it, and so on.
+    The task is sampled by a seed that all env slots share within a fragment. Each slot runs one episode before each
+    gradient step and one after the last. Steps after an episode's end are masked. A fragment is
+    [T, (inner_steps + 1) * B], with the B slots of each phase adjacent.
 
     Attributes:
-        config: Its config.
+        config: Config of the worker.
     """
 
     def __init__(self, config: AdaptingWorkerConfig) -> None:
@@ -82,11 +82,11 @@ class AdaptingWorker:
         self._weights: Weights | None = None
 
     def follow(self, orders: Orders) -> None:
-        """Takes over the weights that adaptation starts from."""
+        """Loads the initial weights of the adaptation."""
         self._weights = orders.weights.get(DEFAULT_POLICY, self._weights)
 
     def sample(self) -> Rollout:
-        """Collects the episodes of one task, before each step of its adaptation and after the last.
+        """Collects the episodes of one task, before each inner gradient step and after the last.
 
         Raises:
             EnvError: The env raised or returned something outside its spaces.
@@ -117,25 +117,25 @@ class AdaptingWorker:
         return rollout
 
     def _of_first_episodes(self, batch: SampleBatch) -> SampleBatch:
-        """Returns a batch [T, B] in which each slot's first episode counts alone, with its advantages."""
+        """Masks all but each slot's first episode in a batch [T, B], and adds advantages."""
         valid = batch["valid"] & ~behind_first_end(batch["terminateds"] | batch["truncateds"])
         seen = np.concatenate([leaf.reshape(*valid.shape, -1) for leaf in leaves(batch.steps()["obs"])], axis=-1)
         advantages = baseline_advantages(batch["rewards"], seen, valid, self.config.gamma)
         return SampleBatch(batch, valid=valid, advantages=advantages)
 
     def _adapted(self, weights: Weights, batch: SampleBatch) -> Weights:
-        """Returns weights after one inner step on a batch [T, B]."""
+        """Weights after one inner gradient step on a batch [T, B]."""
         from rlrun.algorithms.meta.adaptation import adapted_acting
 
         moved = adapted_acting(self._policy, weights.acting, batch, self.config.inner_lr)
         return dataclasses.replace(weights, acting=moved)
 
     def state(self) -> dict[str, Any]:
-        """Returns the number of the next fragment and the state of the policy; every fragment starts new episodes."""
+        """State for a checkpoint: index of the next fragment, and policy state; fragments start new episodes."""
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()`."""
+        """State from which a lost worker is replaced: that of `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
@@ -144,7 +144,7 @@ class AdaptingWorker:
         return self._worker.load_state(state["worker"])
 
     def close(self) -> None:
-        """Frees what the envs hold."""
+        """Closes the envs."""
         self._worker.close()
 
 
@@ -156,11 +156,11 @@ def behind_first_end(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def episodes_of(batch: SampleBatch, columns: Sequence[str] = ()) -> list[Episode]:
-    """Returns the episodes of a batch [T, B], of which each slot holds one, where they ended in it.
+    """Records of the completed episodes in a batch with one episode per slot.
 
     Args:
-        batch: The batch.
-        columns: Columns of the batch whose sums over an episode are its own too.
+        batch: Batch [T, B].
+        columns: Names of columns that are also summed over each episode.
     """
     valid = batch["valid"]
     ended = ((batch["terminateds"] | batch["truncateds"]) & valid).any(0)

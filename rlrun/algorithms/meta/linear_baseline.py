@@ -1,4 +1,4 @@
-"""Advantages of whole episodes over a linear baseline that is fitted to them (NumPy)."""
+"""Monte Carlo advantages of complete episodes over a fitted linear baseline (NumPy)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlrun.functional.returns import reverse_scan
 Floats = NDArray[np.float32]
 
 RIDGE = 1e-5
-"""Ridge penalty, so that the fit always exists."""
+"""Ridge penalty, for a unique solution of the regression."""
 
 
 def baseline_advantages(
@@ -20,16 +20,16 @@ def baseline_advantages(
     """Standardised advantages: returns minus a linear baseline, with mean 0 and standard deviation 1.
 
     The baseline is a ridge regression on the observation o, o^2, the time t / 100, its square and its cube, and 1. It
-    is fitted to the returns that it is subtracted from. Nothing is bootstrapped: episodes are over where they end.
+    is fitted to the same returns from which it is subtracted. Ends of episodes are not bootstrapped.
 
     Args:
-        rewards: Rewards of one episode in each column from its first step on, [T, B].
+        rewards: Rewards of one episode per slot, from the first step on, [T, B].
         observations: Observations before the steps, [T, B, ...].
-        valid: Whether a step was taken, [T, B]; no step follows a row without one.
-        gamma: Discount.
+        valid: Mask of the episodes' steps, [T, B], without gaps.
+        gamma: Discount factor.
 
     Returns:
-        Advantages [T, B], 0 where there was no step.
+        Advantages [T, B], 0 after the end of the episode.
 
     Source:
         Duan et al., arXiv:1604.06778, section 5 and supplement, as in Finn et al., arXiv:1703.03400, section 5.3.

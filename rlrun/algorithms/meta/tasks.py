@@ -1,4 +1,4 @@
-"""SGD on batches of tasks, whose rows each hold all episodes of a task."""
+"""SGD on batches of meta-learning tasks, where a row holds all episodes of a task."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LEARNED_FROM = ("obs", "actions", "logp", "advantages", "valid")
 class TrainOnTasks(Operator):
     """Runs epochs of full-batch SGD on batches of tasks.
 
-    A row is a task: its phases in order, of each phase its episodes, of each episode its steps.
+    A row is a task, ordered by phase, episode and step.
 
     Args:
-        trainee: The learner and its clock.
-        phases: Phases of a task: before the first step of adaptation, after it, and so on.
-        episodes: Episodes in each phase, which are columns of the batch.
-        num_epochs: Updates by each batch.
-        objectives: Names of the objectives that the batches are for; None for all.
+        trainee: Training whose learner is updated.
+        phases: Phases of a task: the number of inner gradient steps plus 1.
+        episodes: Episodes in each phase, each a column of the batch.
+        num_epochs: Updates per batch.
+        objectives: Names of the objectives to update; None for all.
     """
 
     learns = True
@@ -83,11 +83,11 @@ class TrainOnTasks(Operator):
 
 
 def task_rows(batch: SampleBatch, columns: int) -> SampleBatch:
-    """Cuts a batch [T, B] into rows of tasks [B / columns, columns * T], one column after the other.
+    """Reshapes a batch [T, B] to one row per task, [B / columns, columns * T], concatenating episodes.
 
     Args:
-        batch: Its columns, with closing rows.
-        columns: Columns of a task, which are adjacent.
+        batch: Batch [T, B] with final observations.
+        columns: Number of adjacent episodes per task.
     """
     length, slots = batch["valid"].shape
     steps = batch.steps()

@@ -1,4 +1,4 @@
-"""Branched rollouts in a learned model, from states of a replay."""
+"""Branched model rollouts from replayed states, as in MBPO."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 class BranchRollouts(StatefulOperator):
     """Branched rollouts: rolls the policy out in the ensemble from replayed states after every fit.
 
-    Items pass unchanged. All rollouts step together, each by a randomly drawn elite, until their episode ends.
+    Items pass unchanged. Rollouts step in parallel, each step by a random elite, until termination or the rollout
+    length.
 
     Args:
-        trainee: The training of policy and ensemble.
-        fit: The operator that fits the ensemble to a replay, in whose states rollouts start.
-        imagined: The replay of imagined transitions.
-        act: Returns the actor's outputs [S, L, K] for a batch's `obs`; a function for `Learner.evaluate`.
-        number: Rollouts in a round.
-        gamma: Discount.
-        clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
+        trainee: Training of policy and ensemble.
+        fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
+        imagined: Replay of imagined transitions.
+        act: Function for `Learner.evaluate`: the actor's outputs [S, L, K] for a batch's `obs`.
+        number: Number of rollouts after each fit.
+        gamma: Discount factor.
+        clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
 
     Source:
         Janner et al., arXiv:1906.08253, algorithm 2.
@@ -79,7 +80,7 @@ class BranchRollouts(StatefulOperator):
 
     @property
     def length(self) -> int:
-        """Steps of a rollout now: the schedule's value, rounded down, and at least 1."""
+        """Current rollout length: the schedule's value, rounded down, and at least 1."""
         return max(int(self.trainee.clock.value("rollout_length")), 1)
 
     @override
@@ -93,7 +94,7 @@ class BranchRollouts(StatefulOperator):
         return item
 
     def roll_out(self, obs: NDArray[Any], length: int) -> SampleBatch:
-        """Returns the transitions [N, 1] of rollouts from observations [n, D]."""
+        """Imagined transitions [N, 1] of rollouts from observations [n, D]."""
         parts = []
         for _ in range(length):
             transitions, terminateds = self._step(obs)
@@ -105,7 +106,7 @@ class BranchRollouts(StatefulOperator):
         return SampleBatch({name: column[:, None] for name, column in joined.items()})
 
     def _step(self, obs: NDArray[Any]) -> tuple[SampleBatch, NDArray[np.bool_]]:
-        """Predicts transitions from observations [n, D] by an elite for each, as rows [n], and whether episodes end."""
+        """Predicts transitions [n] from observations [n, D], each by an elite, and termination flags [n]."""
         trainee, number = self.trainee, len(obs)
         space = cast("ModelBasedPolicy", trainee.policy).action_space
         elites = self._elites()
@@ -137,7 +138,7 @@ class BranchRollouts(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns imagined transitions if the collected ones are saved, counters and the state of the draws."""
+        """State for a checkpoint: counters, random generator, and imagined transitions if collected ones are saved."""
         return {
             "rounds": self._rounds,
             "generator": dict(self._generator.bit_generator.state),
@@ -154,11 +155,11 @@ class BranchRollouts(StatefulOperator):
 
 
 class AddImagined(Operator):
-    """Fills a minibatch of collected transitions up with imagined ones.
+    """Appends imagined transitions to minibatches of collected transitions.
 
     Args:
-        imagined: Where they are drawn.
-        number: How many.
+        imagined: Replay of imagined transitions.
+        number: Number of imagined transitions per minibatch.
     """
 
     def __init__(self, imagined: ModelReplay, number: int) -> None:
@@ -171,7 +172,7 @@ class AddImagined(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns rows [S + number, 1], the collected ones first; `indices` are those of the collected ones."""
+        """Minibatch [S + number, 1], collected transitions first; `indices` refer to the collected ones."""
         if not self.number:
             return item
         self.imagined.compare(SampleBatch({name: column for name, column in item.items() if name != "indices"}))

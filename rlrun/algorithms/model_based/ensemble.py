@@ -1,6 +1,6 @@
 """Probabilistic ensemble of dynamics models (torch).
 
-All members compute in one batched product. Rows are [S, L]: column l is for the l-th of the members that are asked.
+All members are evaluated by one batched matrix product. Inputs are [S, L, I], where l selects the member.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.network_module import seeded
 
 MEMBERS = "members."
-"""Prefix of the names of the learned parameters, each [N, ...]."""
+"""Name prefix of the learned parameters, each [N, ...] over N members."""
 
 FIRST_LOG_VARIANCE_BOUNDS = (-10.0, 0.5)
-"""Initial bounds of log-variances, in units of the targets' standard deviation."""
+"""Initial lower and upper bound of predicted log-variances, for normalised targets."""
 
 BOUNDS_WEIGHT = 0.01
-"""Weight of the loss that pulls the bounds of log-variances together."""
+"""Weight of the regulariser that narrows the learned bounds of log-variances."""
 
 Views = Mapping[str, Tensor]
 
 
 class Ensemble(nn.Module):
-    """Probabilistic ensemble: networks of the change of the observation and the reward, with Gaussian errors.
+    """Probabilistic ensemble of dynamics models: each network predicts a Gaussian of state change and reward.
 
-    Inputs and targets are normalised by moments that `FitModel` writes here, as it does the indices of the elites. No
-    gradient moves those.
+    Moments for the normalisation of inputs and targets, and the elites' indices, are set by `FitModel` and have no
+    gradient.
 
     Args:
-        num_inputs: I, size of an observation and an action.
-        num_targets: K, size of the targets.
-        predicts_ends: Whether a further output is the logit of an episode's end.
-        num_members: N.
-        num_elites: Number of them that predict.
-        hiddens: Widths of each network's layers.
-        seed: Seed of the first weights.
+        num_inputs: Size I of an observation and an action, concatenated.
+        num_targets: Size K of the targets.
+        predicts_ends: Whether an additional output is the logit of termination.
+        num_members: Number of members, N.
+        num_elites: Number of members used for predictions, those with the least holdout error.
+        hiddens: Widths of the hidden layers.
+        seed: Seed of the initial weights.
 
     Source:
         Chua et al., "Deep reinforcement learning in a handful of trials", arXiv:1805.12114, section 4 and appendix A.
@@ -73,7 +73,7 @@ class Ensemble(nn.Module):
 
 
 class _Members(nn.Module):
-    """Learned parameters of the members."""
+    """Learned parameters of all ensemble members, stacked over members."""
 
     def __init__(self, number: int, num_targets: int, widths: Sequence[int]) -> None:
         super().__init__()
@@ -96,12 +96,12 @@ def _held(value: Tensor) -> nn.Parameter:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of members for rows [S, L], targets in units of their standard deviation.
+    """Predicted Gaussians of normalised targets, and termination logits, by the ensemble members.
 
     Attributes:
-        means: Of the targets, [S, L, K].
-        log_variances: Of the targets, [S, L, K].
-        end_logits: Logits of an episode's end, [S, L]; None if ends are not predicted.
+        means: Means of the normalised targets, [S, L, K].
+        log_variances: Log-variances of the normalised targets, [S, L, K].
+        end_logits: Logits of termination, [S, L]; None if termination is not predicted.
     """
 
     means: Tensor
@@ -111,22 +111,22 @@ class Predictions:
 
 @dataclass(frozen=True)
 class EnsembleOutputs:
-    """An ensemble, as losses call it.
+    """Ensemble of dynamics models, evaluated with the parameters of an update.
 
     Attributes:
-        ensemble: The ensemble, a template.
-        views: Its parameters by name.
+        ensemble: Ensemble module, whose own parameter values are unused.
+        views: Parameters of the ensemble by name.
     """
 
     ensemble: Ensemble
     views: Views
 
     def predict(self, inputs: Tensor, members: Tensor | None = None) -> Predictions:
-        """Returns the members' predictions for inputs [S, L, I].
+        """Predicted Gaussians of the normalised targets, by one ensemble member per column l.
 
         Args:
-            inputs: Observation and action, not normalised.
-            members: Indices of the members, [L]; None for all of them in turn.
+            inputs: Unnormalised observations and actions, [S, L, I].
+            members: Member index of each column, [L]; None for all N members in order (L = N).
         """
         views, number = self.views, self.ensemble.num_targets
 
@@ -150,14 +150,14 @@ class EnsembleOutputs:
         )
 
     def losses(self, batch: SampleBatch) -> dict[str, Tensor]:
-        """Negative log-likelihood of all members on rows [S, N], `loss`, and its mean squared errors, `mse`.
+        """Gaussian negative log-likelihood of all members, `loss`, and their mean squared error, `mse`.
 
-        The loss is the sum over members of the mean negative log-likelihood, times 2 and without its constant:
-        (target - mean)^2 / variance + log variance; of 0.01 times the distance of the variances' bounds; and of the
-        cross-entropy of ends (arXiv:1805.12114, section 4 and appendix A.1).
+        A member's loss is the mean of (target - mean)^2 / variance + log variance, twice the likelihood's without
+        its constant. The regulariser of the log-variance bounds (weight 0.01) and the cross-entropy of termination
+        are added, and everything is summed over members (arXiv:1805.12114, section 4 and appendix A.1).
 
         Args:
-            batch: `inputs` [S, N, I], `targets` [S, N, K], `terminateds` [S, N]; every row holds a transition.
+            batch: `inputs` [S, N, I], `targets` [S, N, K], `terminateds` [S, N]; column n trains member n.
         """
         predicted = self.predict(batch["inputs"])
         squares = (predicted.means - self.normalized(batch["targets"])).square()
@@ -169,9 +169,9 @@ class EnsembleOutputs:
         return {"loss": loss, "mse": squares.mean()}
 
     def errors(self, batch: SampleBatch) -> Tensor:
-        """Returns each member's mean squared error of normalised targets on the same rows, [N].
+        """Holdout error [N] of each member: mean squared error of normalised targets on shared transitions.
 
-        Where ends are predicted, their mean cross-entropy is added.
+        If termination is predicted, its mean cross-entropy is added.
 
         Args:
             batch: `inputs` [S, 1, I], `targets` [S, 1, K] and `terminateds` [S, 1].
@@ -183,13 +183,13 @@ class EnsembleOutputs:
         return errors
 
     def draw(self, batch: SampleBatch) -> dict[str, Tensor]:
-        """Draws targets [S, L, K] of inputs [S, L, I] by standard normal `noise` [S, L, K].
+        """Samples unnormalised targets from the predicted Gaussians, by one member per column.
 
         Args:
-            batch: Beside these `members` [S, L], the number of the member that each column is for.
+            batch: `inputs` [S, L, I], standard normal `noise` [S, L, K], and `members` [S, L], constant over S.
 
         Returns:
-            `targets`, and in `end_logits` [S, L] logits of an episode's end if they are predicted.
+            `targets` [S, L, K], and logits of termination `end_logits` [S, L] if they are predicted.
         """
         predicted = self.predict(batch["inputs"], batch["members"][0])
         drawn = predicted.means + (0.5 * predicted.log_variances).exp() * batch["noise"]
@@ -197,10 +197,15 @@ class EnsembleOutputs:
         return targets if predicted.end_logits is None else {**targets, "end_logits": predicted.end_logits}
 
     def normalized(self, targets: Tensor) -> Tensor:
-        """Returns targets [..., K] in units of their standard deviation."""
+        """Normalises targets [..., K] to mean 0 and standard deviation 1."""
         return (targets - self.views["target_mean"]) / self.views["target_std"]
 
 
 def cross_entropies(logits: Tensor, happened: Tensor) -> Tensor:
-    """Returns the cross-entropies log(1 + exp(logit)) - happened * logit of events [...] and their logits [...]."""
+    """Binary cross-entropy log(1 + exp(logit)) - happened * logit, [...].
+
+    Args:
+        logits: Logits of the events, [...].
+        happened: Flags of the events, [...].
+    """
     return softplus(logits) - happened.float() * logits

@@ -1,4 +1,4 @@
-"""Fitting an ensemble to a replay's transitions."""
+"""Training of a dynamics ensemble on replayed transitions, with early stopping."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from rlrun.replay.replay_buffer import ReplayBuffer
 
 PROGRESS = 0.01
-"""Least relative improvement of a member's error that counts."""
+"""Least relative improvement of a member's holdout error that resets early stopping."""
 
 SMALLEST_STD = 1e-6
-"""Standard deviation below which numbers count as constant, and are not scaled."""
+"""Standard deviation below which an input or target is treated as constant, and not scaled."""
 
 GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 
 
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
-    """Mask of the held-out transitions among a replay's indices [N]; constant over time.
+    """Mask [N] of held-out transitions by replay index, constant over training.
 
     Fractions of multiples of the golden ratio are spread evenly over 0 to 1, and so are the indices with small ones.
     """
@@ -45,9 +45,9 @@ class Fit:
     """Result of a fit.
 
     Attributes:
-        errors: The members' least errors on held-out transitions, [N].
-        elites: Indices of the members with the least errors, the best first.
-        epochs: Passes over the training transitions.
+        errors: Least holdout error of each member, [N].
+        elites: Indices of the members with the least holdout errors, best first.
+        epochs: Number of epochs over the training transitions.
     """
 
     errors: NDArray[np.float32]
@@ -63,13 +63,13 @@ class FitModel(StatefulOperator):
     transitions end the fit. Each member is then restored to its best parameters, and the best members become elites.
 
     Args:
-        trainee: The learner of the ensemble.
-        replay: The collected transitions.
-        config: The ensemble.
+        trainee: Training whose learner updates the ensemble.
+        replay: Replay of collected transitions.
+        config: Settings of the ensemble.
         learning_starts: Stored steps before the first fit.
 
     Attributes:
-        num_fits: Fits so far.
+        num_fits: Number of completed fits.
 
     Source:
         Janner et al., arXiv:1906.08253, section 5 and appendix C; Chua et al., arXiv:1805.12114.
@@ -115,7 +115,7 @@ class FitModel(StatefulOperator):
         return item
 
     def is_due(self, stored_steps: int) -> bool:
-        """Whether it is time for a fit, which is then the last one."""
+        """Whether a fit is due; if so, restarts the interval to the next fit."""
         if self._fitted_at is not None and stored_steps < self._fitted_at:
             self._fitted_at = None  # a replay that was not saved starts empty, and so do fits to it
         due_at = self.learning_starts if self._fitted_at is None else self._fitted_at + self.config.fit_interval
@@ -124,7 +124,7 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1] at `indices` [N] of a replay."""
+        """Fits the ensemble to transitions [N, 1] with replay indices [N]."""
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
         space = cast("ModelBasedPolicy", self.trainee.policy).action_space
@@ -145,7 +145,7 @@ class FitModel(StatefulOperator):
         )
 
     def _fit(self, learned: dict[str, NDArray[Any]], held_out: SampleBatch) -> Fit:
-        """Learns from a table [n, ...] until the error on held-out rows [S, 1] stops improving."""
+        """Trains on a table [n, ...] with early stopping by the error on held-out rows [S, 1]."""
         from rlrun.algorithms.model_based.policy import holdout_errors
 
         config, learner = self.config, self.trainee.learner
@@ -170,7 +170,7 @@ class FitModel(StatefulOperator):
         return Fit(least, elites, epochs)
 
     def _keep(self, best: Floats, better: NDArray[np.bool_]) -> None:
-        """Copies the parameters of the members [N] that became better."""
+        """Stores the parameters of members [N] whose holdout error improved."""
         from rlrun.algorithms.model_based.policy import LEARNED_DYNAMICS
 
         if not better.any():
@@ -182,7 +182,7 @@ class FitModel(StatefulOperator):
                 kept[better] = present[name][better]
 
     def _write(self, **values: NDArray[Any]) -> None:
-        """Writes the ensemble's moments and elites, which no gradient moves."""
+        """Writes the ensemble's normalisation moments and elites, which have no gradient."""
         from rlrun.algorithms.model_based.policy import DYNAMICS
 
         learner = self.trainee.learner
@@ -208,12 +208,12 @@ class FitModel(StatefulOperator):
 
 
 def _spread(numbers: Floats) -> NDArray[np.float64]:
-    """Returns standard deviations over rows [n, K], 1 for what does not vary, [K]."""
+    """Standard deviations [K] of rows [n, K], replaced by 1 for constant columns."""
     stds: NDArray[np.float64] = numbers.std(0, dtype=np.float64)
     return np.where(stds < SMALLEST_STD, 1.0, stds)
 
 
 def _rows(table: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> SampleBatch:
-    """Returns the rows [S, L] of a table that are chosen."""
+    """Gathers rows of a table by indices [S, L]."""
     columns = {name: column[chosen] for name, column in table.items()}
     return SampleBatch(columns, valid=np.ones(chosen.shape, np.bool_))

@@ -46,14 +46,14 @@ def imagined_step(
     """Samples predicted transitions on the learner; termination rules and reward functions run here.
 
     Args:
-        trainee: The training of the ensemble.
-        form: Its inputs and targets.
-        space: The policy's actions, which rules see as the env does.
+        trainee: Training of the ensemble.
+        form: Encoding of transitions as inputs and targets.
+        space: Conversion of policy actions to env actions, for rules.
         obs: Observations, [R, L, D].
-        actions: The policy's own actions in them, [R, L, (A)].
-        members: Number of the member that each column is predicted by, [L].
-        generator: What draws the noise of predictions.
-        clip_rewards: Bound of rewards by a rule, as of collected ones, which networks predict clipped; None for none.
+        actions: Policy actions, [R, L, (A)].
+        members: Index of the ensemble member for each column, [L].
+        generator: Random generator of the prediction noise.
+        clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
     """
     from rlrun.algorithms.model_based.policy import drawn_transitions
 

@@ -1,4 +1,4 @@
-"""Tasks of meta-learning imagined in a learned model: each of its networks is one."""
+"""Meta-learning tasks of MBMPO: imagined rollouts, where each ensemble member is a task."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Floats = NDArray[np.float32]
 
 
 def behind_fits(fit: FitModel, number: int) -> Flow[int]:
-    """Delivers a number of items after every fit of a model: the count of items before each.
+    """Stream of consecutive integers, of which `number` become available after each fit of the dynamics model.
 
     Args:
-        fit: The operator that fits the model.
-        number: Items after each fit.
+        fit: Operator that fits the ensemble.
+        number: Items per fit.
     """
     return Flow(BehindFits(fit, number))
 
 
 class BehindFits(Source):
-    """Items after every fit of a model; see `behind_fits`."""
+    """Source of `behind_fits`: a fixed number of items per fit of the dynamics model."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("behind_fits", {"number": number})
@@ -68,21 +68,21 @@ class BehindFits(Source):
 
 
 class ImagineTasks(StatefulOperator):
-    """Imagines a batch of tasks in a learned model, in place of each item.
+    """Imagines a batch of meta-learning tasks by rollouts in the ensemble, one task per member.
 
-    Each network of the model is a task, in which episodes start in replayed states. The policy acts in all of them,
-    takes a step of adaptation in each, and acts again. Episodes end where the model predicts it, or are truncated. The
-    batch is [T, tasks * phases * episodes], the phases of a task adjacent.
+    Imagined episodes start in replayed states. In each task, rollouts alternate with inner gradient steps on them.
+    Episodes end by predicted termination, or are truncated after T steps. The batch is
+    [T, tasks * phases * episodes], with the phases of a task adjacent.
 
     Args:
-        trainee: The training of policy and model.
-        fit: The operator that fits the model to a replay, in whose states episodes start.
-        inner_steps: Gradient steps of an adaptation.
-        inner_lr: Their step size.
+        trainee: Training of the policy and its ensemble.
+        fit: Operator that fits the ensemble to a replay, from which initial states are sampled.
+        inner_steps: Inner gradient steps of an adaptation.
+        inner_lr: Step size of the inner gradient steps.
         episodes: Episodes in each phase of a task.
-        length: T, the longest episode.
-        gamma: Discount.
-        clip_rewards: Bound of rewards by a rule, as of collected ones; None for none.
+        length: Horizon T of imagined episodes.
+        gamma: Discount factor.
+        clip_rewards: Clip range of rewards from a known reward function; None for no clipping.
 
     Source:
         Clavera et al., "Model-based reinforcement learning via meta-policy optimization", arXiv:1809.05214, alg. 1.
@@ -137,7 +137,11 @@ class ImagineTasks(StatefulOperator):
         return tasks
 
     def imagine(self, acting: list[Floats]) -> list[SampleBatch]:
-        """Returns the episodes of each task as fragments [T, episodes], of policies with parameters of their own."""
+        """Rolls out one policy per task in the ensemble; returns a fragment [T, episodes] per task.
+
+        Args:
+            acting: Acting parameters of each task's policy, [A] each.
+        """
         trainee, shape = self.trainee, (self.episodes, len(acting))
         policy = cast("ModelBasedPolicy", trainee.policy)
         networks = [policy.behavior().network for _ in acting]
@@ -169,7 +173,7 @@ class ImagineTasks(StatefulOperator):
         return [self._with_advantages(columns.map(lambda leaf, k=k: leaf[:, :, k])) for k in range(len(acting))]
 
     def _with_advantages(self, batch: SampleBatch) -> SampleBatch:
-        """Returns the episodes [T, B] of a task with their advantages over a linear baseline."""
+        """Adds advantages over a fitted linear baseline to the episodes [T, B] of a task."""
         advantages = baseline_advantages(batch["rewards"], batch["obs"], batch["valid"], self.gamma)
         return SampleBatch(batch, advantages=advantages)
 
@@ -184,16 +188,16 @@ class ImagineTasks(StatefulOperator):
 
 
 class SendAdapted(StatefulOperator):
-    """Sends each worker a policy adapted to one task, at intervals of batches of tasks.
+    """Sends each rollout worker the policy adapted to one task, after every `every` batches of tasks.
 
-    Workers get the tasks in turn, starting with another one each time, so that collected data is as diverse as the
-    tasks. A resumed run sends its workers the weights that they had.
+    Tasks are assigned to workers in rotation, so that collected data is as diverse as the tasks. A resumed run
+    restores the workers' adapted weights.
 
     Args:
-        trainee: The weights and the workers.
-        every: Batches between two broadcasts.
-        inner_steps: Gradient steps of an adaptation.
-        inner_lr: Their step size.
+        trainee: Training whose weights are adapted and sent to its workers.
+        every: Batches of tasks between two broadcasts.
+        inner_steps: Inner gradient steps of an adaptation.
+        inner_lr: Step size of the inner gradient steps.
         episodes: Episodes in each phase of a task.
 
     Source:
@@ -224,7 +228,7 @@ class SendAdapted(StatefulOperator):
         return item
 
     def _adapted(self, batch: SampleBatch, task: int) -> Floats:
-        """Returns the present policy after its adaptation to a task's imagined episodes."""
+        """Acting parameters [A] of the current policy after adaptation to a task's imagined episodes."""
         from rlrun.algorithms.meta.adaptation import adapted_acting
 
         agent = cast("AdaptablePolicy", cast("ModelBasedPolicy", self.trainee.policy).agent)

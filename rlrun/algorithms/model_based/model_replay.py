@@ -1,4 +1,4 @@
-"""A replay of imagined transitions, whose size follows the rollouts."""
+"""Replay of imagined transitions from the latest rounds of model rollouts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ModelReplay:
     """Uniform replay of the transitions of the latest rounds of rollouts.
 
     Args:
-        rounds: How many rounds it keeps.
-        seed: Root seed of the draws.
+        rounds: Number of rounds kept.
+        seed: Root seed of the sampling.
     """
 
     def __init__(self, rounds: int, *, seed: int) -> None:
@@ -28,11 +28,11 @@ class ModelReplay:
         self._generator = generator(seed, "model replay")
 
     def __len__(self) -> int:
-        """Number of transitions."""
+        """Number of stored transitions."""
         return sum(self._sizes)
 
     def add(self, transitions: SampleBatch) -> None:
-        """Adds a round of transitions [N, 1, ...]; the oldest beyond `rounds` goes."""
+        """Adds a round of transitions [N, 1, ...], and evicts the oldest round beyond `rounds`."""
         self._restored.compare(transitions)
         gone = self._sizes[0] if len(self._sizes) == self.rounds else 0
         self._sizes = [*self._sizes[bool(gone) :], len(transitions["valid"])]
@@ -44,10 +44,10 @@ class ModelReplay:
         )
 
     def sample(self, number: int) -> SampleBatch:
-        """Draws transitions, each as likely as any other and with repetition, [number, 1, ...].
+        """Samples transitions uniformly with replacement, [number, 1, ...].
 
         Raises:
-            RuntimeError: If it is empty.
+            RuntimeError: If the replay is empty.
         """
         if not len(self):
             raise RuntimeError("nothing can be drawn from a model replay before the first rollouts")
@@ -55,10 +55,10 @@ class ModelReplay:
         return self._kept.map(lambda leaf: leaf[chosen])
 
     def state(self, *, whole: bool) -> dict[str, Any]:
-        """Returns the state of the draws, and everything that is kept.
+        """State for a checkpoint: the random generator, and optionally the transitions.
 
         Args:
-            whole: Whether what is kept is to be saved.
+            whole: Whether to include the transitions.
         """
         return {
             "generator": dict(self._generator.bit_generator.state),
@@ -76,7 +76,7 @@ class ModelReplay:
         self._restored.load([kept] if kept else [])
 
     def compare(self, transitions: SampleBatch) -> None:
-        """Checks a checkpoint's transitions against the first ones [N, 1, ...] that are added to them.
+        """Validates restored transitions against the first transitions [N, 1, ...] added after a restore.
 
         Raises:
             CheckpointError: Names, dtypes or shapes differ.

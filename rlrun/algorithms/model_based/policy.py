@@ -1,4 +1,4 @@
-"""Policies that learn in a learned model of their env: an agent and an ensemble in one flat vector (torch)."""
+"""Model-based policies: a model-free agent and a dynamics ensemble in one flat parameter vector (torch)."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 
 AGENT = "agent."
-"""Prefix of the names of the agent's parameters."""
+"""Name prefix of the agent's parameters."""
 
 DYNAMICS = "dynamics."
-"""Prefix of the names of the ensemble's parameters."""
+"""Name prefix of the ensemble's parameters."""
 
 LEARNED_DYNAMICS = f"{DYNAMICS}{MEMBERS}"
-"""Prefix of the names of the ensemble's learned parameters."""
+"""Name prefix of the ensemble's parameters that are trained by gradients."""
 
 
 @dataclass(frozen=True)
 class ModelBasedOutputs:
-    """Outputs of agent and ensemble, as losses call them.
+    """Agent outputs and dynamics ensemble, with the parameters of an update.
 
     Attributes:
-        agent: Outputs for the agent's losses.
-        dynamics: The ensemble.
+        agent: Outputs of the agent, as its losses expect.
+        dynamics: Functional ensemble of dynamics models.
     """
 
     agent: Any
@@ -44,12 +44,12 @@ class ModelBasedOutputs:
 
 
 class ModelBasedPolicy(Policy):
-    """A model-free agent, and an ensemble of dynamics models of its env.
+    """Policy of a model-free agent, trained together with an ensemble of dynamics models.
 
     Args:
-        agent: The agent.
-        action_space: The agent's own actions over the env's.
-        ensemble: The ensemble.
+        agent: Policy of the model-free algorithm.
+        action_space: Conversion between the agent's actions and env actions.
+        ensemble: Ensemble of dynamics models.
     """
 
     def __init__(self, agent: Policy, action_space: AgentActions, ensemble: Ensemble) -> None:
@@ -63,7 +63,7 @@ class ModelBasedPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The acting parameters of the agent."""
+        """Slice of the agent's acting parameters, as (start, size)."""
         start, size = self.agent.acting_range
         return self.parameters.range_under(AGENT)[0] + start, size
 
@@ -71,14 +71,14 @@ class ModelBasedPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> ModelBasedOutputs:
-        """Returns the outputs of agent and ensemble."""
+        """Outputs of the agent on a minibatch, and the functional ensemble."""
         targets = None if target_views is None else named_under(AGENT, target_views)
         agent = self.agent.outputs(named_under(AGENT, views), batch, targets)
         return ModelBasedOutputs(agent, EnsembleOutputs(self.ensemble, named_under(DYNAMICS, views)))
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise that the agent's losses take."""
+        """Samples the noise columns of the agent's losses."""
         return self.agent.draws(generator, rows, length)
 
     @override
@@ -94,12 +94,12 @@ class _Networks(nn.Module):
 
 
 def named_under(prefix: str, views: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the parameters whose names begin with a prefix, without it."""
+    """Selects parameters by name prefix, and strips the prefix."""
     return {name.removeprefix(prefix): view for name, view in views.items() if name.startswith(prefix)}
 
 
 def objectives_beside_dynamics(of_agent: Sequence[Objective]) -> list[Objective]:
-    """Returns an agent's objectives as those of a model-based policy, followed by that of its ensemble."""
+    """Objectives of a model-based policy: those of its agent, then the loss of the dynamics ensemble."""
     moved = [
         replace(
             each,
@@ -120,16 +120,16 @@ def _of_agent(loss: LossFunction) -> LossFunction:
 
 
 def dynamics_loss(outputs: ModelBasedOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Returns the loss of all members of the ensemble; see `EnsembleOutputs.losses`."""
+    """Negative log-likelihood of the dynamics ensemble; see `EnsembleOutputs.losses`."""
     found = outputs.dynamics.losses(batch)
     return Loss(found["loss"], found)
 
 
 def holdout_errors(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Returns the members' errors [N], for `Learner.evaluate`."""
+    """Holdout errors [N] of the ensemble members, for `Learner.evaluate`."""
     return outputs.dynamics.errors(batch)
 
 
 def drawn_transitions(outputs: ModelBasedOutputs, batch: SampleBatch) -> dict[str, Tensor]:
-    """Returns the members' predictions, for `Learner.evaluate`; see `EnsembleOutputs.draw`."""
+    """Sampled predictions of the ensemble members, for `Learner.evaluate`; see `EnsembleOutputs.draw`."""
     return outputs.dynamics.draw(batch)

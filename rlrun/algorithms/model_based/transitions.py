@@ -1,4 +1,4 @@
-"""Inputs and targets of an ensemble for transitions of an env."""
+"""Encoding of env transitions as inputs and targets of a dynamics ensemble."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from rlrun.registry import load_object
 
 Floats = NDArray[np.float32]
 AgentActions = DiscreteActions | GaussianBoxActions | SquashedBoxActions
-"""Actions of an agent that may learn in a model."""
+"""Action spaces supported by model-based policies."""
 
 Rule = Callable[[NDArray[Any], Any, NDArray[Any]], Any]
-"""From observations [N, D], actions [N, ...] and next observations [N, D], as the env has them, to [N]."""
+"""Termination rule or reward function: maps obs [N, D], env actions [N, ...] and next obs [N, D] to [N]."""
 
 
 @dataclass(frozen=True)
 class TransitionForm:
-    """Inputs and targets of an ensemble for transitions.
+    """Encoding of transitions as inputs and targets of a dynamics ensemble.
 
     Attributes:
-        num_observed: D, size of an observation.
-        choices: The discrete actions; None for continuous actions.
+        num_observed: Size of an observation, D.
+        choices: Range of Discrete actions; None for continuous actions.
         action_size: Size of an action as input.
-        terminated: Termination rule; None if ends are predicted.
+        terminated: Termination rule; None if termination is predicted.
         reward: Reward function; None if rewards are predicted.
     """
 
@@ -47,32 +47,32 @@ class TransitionForm:
 
     @property
     def num_inputs(self) -> int:
-        """I, numbers of an observation and an action."""
+        """Size I of an input: observation and action."""
         return self.num_observed + self.action_size
 
     @property
     def num_targets(self) -> int:
-        """K, size of the targets: the change of the observation, followed by the reward if it is predicted."""
+        """Size K of a target: change of the observation, followed by the reward if it is predicted."""
         return self.num_observed + (self.reward is None)
 
     def inputs(self, obs: NDArray[Any], actions: NDArray[Any]) -> Floats:
-        """Returns observations [N, D] and the env's own actions [N, ...], concatenated, [N, I]."""
+        """Inputs [N, I]: observations [N, D] and env actions [N, ...], concatenated."""
         entered = actions.reshape(len(obs), -1)
         if self.choices is not None:
             entered = entered == np.array(self.choices)
         return np.concatenate([obs, entered], axis=-1, dtype=np.float32, casting="unsafe")
 
     def targets(self, obs: NDArray[Any], next_obs: NDArray[Any], rewards: NDArray[Any]) -> Floats:
-        """Returns changes of observations [N, D], followed by rewards [N] if they are predicted, [N, K]."""
+        """Targets [N, K]: changes of observations [N, D], followed by rewards [N] if they are predicted."""
         parts = [next_obs - obs] if self.reward is not None else [next_obs - obs, rewards[:, None]]
         return np.concatenate(parts, axis=-1, dtype=np.float32, casting="unsafe")
 
 
 def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
-    """Returns the inputs and targets of an ensemble in an env.
+    """Creates the transition encoding of an env.
 
     Raises:
-        UsageError: Observations are no vectors, actions are neither Box nor Discrete, or a rule is not found.
+        UsageError: Observations are not vectors, actions are neither Box nor Discrete, or a rule is not found.
     """
     seen, taken = spaces.observation, spaces.action
     if not (isinstance(seen, gymnasium.spaces.Box) and len(seen.shape) == 1):
@@ -91,7 +91,7 @@ def transition_form(spaces: Spaces, config: DynamicsConfig) -> TransitionForm:
 
 
 def _rule(name: str | None, what: str) -> Rule | None:
-    """Returns a user's rule, or for a plain name one of `model_based.rules`, which runs no code from elsewhere."""
+    """Resolves a rule: a plain name in `model_based.rules`, else an import path of the user's function."""
     if name is None:
         return None
     found: Rule = load_object(name if ":" in name else f"rlrun.algorithms.model_based.rules:{name}", what)
@@ -99,10 +99,10 @@ def _rule(name: str | None, what: str) -> Rule | None:
 
 
 def by_rule(name: str, rule: Rule, obs: NDArray[Any], actions: Any, next_obs: NDArray[Any]) -> NDArray[Any]:
-    """Evaluates a user's rule on transitions, [N].
+    """Evaluates a termination rule or reward function on transitions, [N].
 
     Raises:
-        TrainingFailed: It returned another shape.
+        TrainingFailed: The rule returned another shape.
     """
     found = np.asarray(rule(obs, actions, next_obs))
     if found.shape != (len(obs),):

@@ -57,7 +57,7 @@ class IPPO(PPO):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the running moments of value targets, and PPO's loss of values normalised by them."""
+        """Objectives: update of the value normaliser's moments, then PPO's loss with normalised values."""
         return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
     @override

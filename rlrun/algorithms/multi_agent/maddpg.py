@@ -74,7 +74,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Refuses an env of one agent.
+        """Rejects single-agent envs.
 
         Raises:
             UsageError: Always.
@@ -83,10 +83,10 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns an actor and a critic for each member.
+        """Creates an actor and a centralised critic for each team member.
 
         Raises:
-            UsageError: Agents of the world take turns, or actions are neither Discrete nor in a bounded Box.
+            UsageError: Agents of the world act in turn, or actions are neither Discrete nor in a bounded Box.
         """
         if world.clock != "parallel":
             raise UsageError(
@@ -97,7 +97,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """The objectives of all members' critics and, after it, of all members' actors."""
+        """Critic objective, then actor objective, each summed over the team members."""
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
@@ -154,7 +154,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments as steps of teams, updates from minibatches, and broadcasts the weights."""
+        """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
         return (
@@ -168,11 +168,11 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
 
 LEAST_LOGIT = -1e3
-"""Logits below it are of masked actions, and do not count."""
+"""Threshold below which logits belong to masked actions, and are excluded from the output penalty."""
 
 
 def with_action(actions: Tensor, member: int, action: Tensor) -> Tensor:
-    """Returns all members' actions [S, L, K, A] with another one [S, L, A] in the place of a member's."""
+    """Replaces one member's action in joint actions [S, L, K, A] by another action [S, L, A]."""
     import torch
 
     return torch.cat([actions[:, :, :member], action.unsqueeze(2), actions[:, :, member + 1 :]], dim=2)

@@ -77,10 +77,10 @@ class MAPPO(PPO):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns a policy whose value sees what the policy does.
+        """Creates a policy with a decentralised value, for single-agent envs.
 
         Raises:
-            UsageError: The value is to see the state of a world, and there is one agent in an env.
+            UsageError: The value is centralised, but a single-agent env has no world state.
         """
         if self.config.centralised_value:
             raise UsageError(
@@ -91,7 +91,7 @@ class MAPPO(PPO):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns a policy whose value sees the world's state.
+        """Creates a policy with a centralised value of the world's state, or a decentralised one by setting.
 
         Raises:
             UsageError: The world has no state.
@@ -107,7 +107,7 @@ class MAPPO(PPO):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the running moments of value targets, and PPO's loss of values normalised by them."""
+        """Objectives: update of the value normaliser's moments, then PPO's loss with normalised values."""
         return objectives_with_moments(self.loss, self.config.max_grad_norm)
 
     @override

@@ -1,4 +1,4 @@
-"""Differentiable actions of a team's members, as inputs of their critics (torch)."""
+"""Differentiable actions of a team's actors, as inputs of centralised critics (torch)."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from torch import Tensor
 from rlrun.policy.action_spaces.discrete import gumbel
 
 NOISE = "action_noise"
-"""Column of a minibatch with the noise of the present actors' actions, [S, L, K, A]."""
+"""Minibatch column of the online actors' action noise, [S, L, K, A]."""
 
 NEXT_NOISE = "next_action_noise"
-"""The same of the target actors' actions in the next observations."""
+"""Minibatch column of the target actors' action noise in the next observations, [S, L, K, A]."""
 
 
 class MemberActions(Protocol):
     """Converts actor outputs to differentiable actions, and recorded actions to the critics' inputs.
 
     Attributes:
-        size: A, size of an action as the critics see it, and of an actor's output.
+        size: Size A of an action as a critic's input, and of an actor's output.
     """
 
     size: int
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Returns the columns of noise that minibatches of shape [S, L, K] carry."""
+        """Samples noise columns for minibatches of shape [S, L, K]."""
         ...
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns recorded actions [S, L, K, ...] as critics see them, [S, L, K, A]."""
+        """Encodes recorded actions [S, L, K, ...] as inputs of the critics, [S, L, K, A]."""
         ...
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
-        """Returns differentiable actions of actors' outputs [..., A].
+        """Differentiable actions [..., A] from the outputs of actors.
 
         Args:
-            outputs: The outputs.
-            noise: The minibatch's noise, [..., A]; None if it carries none.
+            outputs: Outputs of the actors, [..., A].
+            noise: Noise column of the minibatch, [..., A]; None for deterministic actions.
         """
         ...
 
@@ -49,7 +49,7 @@ class GumbelSoftmaxActions:
     """Straight-through Gumbel-softmax: one-hot choices with the gradient of the softmax.
 
     Args:
-        num_actions: A.
+        num_actions: Number of Discrete actions, A.
 
     Source:
         Jang et al., arXiv:1611.01144, section 2.2, straight-through, with temperature 1.
@@ -59,39 +59,39 @@ class GumbelSoftmaxActions:
         self.size = num_actions
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Returns standard Gumbel noise."""
+        """Samples standard Gumbel noise for online and target actors, [S, L, K, A] each."""
         return {name: gumbel(generator, (*shape, self.size)) for name in (NOISE, NEXT_NOISE)}
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns choices [S, L, K] as one-hot numbers."""
+        """One-hot encoding [S, L, K, A] of Discrete actions [S, L, K]."""
         choices = torch.arange(self.size, device=actions.device)
         return (actions.unsqueeze(-1) == choices).float()
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
-        """Returns one-hot choices drawn from logits."""
+        """Samples one-hot actions [..., A] from logits, with straight-through gradients."""
         assert noise is not None
         soft = (outputs + noise).softmax(-1)
         return self.recorded(soft.argmax(-1)) + soft - soft.detach()
 
 
 class SquashedActions:
-    """Deterministic actions in a bounded Box, in units of the bounds.
+    """Deterministic tanh actions in a bounded Box, scaled to [-1, 1].
 
     Args:
-        size: Numbers of an action.
+        size: Dimension of the Box, A.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
 
     def draws(self, generator: np.random.Generator, shape: tuple[int, int, int]) -> dict[str, NDArray[np.float32]]:
-        """Returns no columns: the actions are deterministic."""
+        """Samples no noise: the actions are deterministic."""
         return {}
 
     def recorded(self, actions: Tensor) -> Tensor:
-        """Returns the actions: they are recorded in units of the bounds."""
+        """Identity: recorded actions [S, L, K, A] are already scaled to [-1, 1]."""
         return actions
 
     def made(self, outputs: Tensor, noise: Tensor | None) -> Tensor:
-        """Returns actions between -1 and 1."""
+        """Tanh of the actors' outputs: actions [..., A] in [-1, 1]."""
         return outputs.tanh()

@@ -1,4 +1,4 @@
-"""Acting networks of a team's members, one per member (NumPy)."""
+"""Decentralised acting networks of a team, one per member (NumPy)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rlrun.nn.acting import ActingNetwork, Floats, Heads
 
 
 class MemberNetworks:
-    """Acting networks of K members: slot b of W worlds' slots [W * K] uses network b modulo K.
+    """Separate acting networks of K team members: agent slot b of [W * K] uses network b modulo K.
 
     Args:
-        networks: The members' networks, without recurrent state.
+        networks: Feed-forward acting networks of the members.
 
     Attributes:
-        state_size: Numbers of recurrent state: none.
+        state_size: Size of the recurrent state: 0.
     """
 
     state_size = 0
@@ -29,7 +29,7 @@ class MemberNetworks:
         self.networks = tuple(networks)
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A], read-only; they may be in the object store."""
+        """Loads acting parameters [A], which may be a read-only view of the object store."""
         for network in self.networks:
             network.load(flat)
 
@@ -40,10 +40,10 @@ class MemberNetworks:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Takes one step, as `NumpyNetwork` does.
+        """Forward pass of each member's network on its own slots; returns the head `outputs` [W * K, ...].
 
         Raises:
-            UsageError: If slots are not those of whole teams.
+            UsageError: If the number of slots is not a multiple of K.
         """
         members = len(self.networks)
         slots = len(leaves(inputs["obs"])[0])

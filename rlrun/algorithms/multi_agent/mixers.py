@@ -1,4 +1,4 @@
-"""Mixers: Q values of a team by those of its members (torch)."""
+"""Mixers of members' Q values to joint Q values, for value decomposition (torch)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SumMixer(nn.Module):
 
     @override
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """Returns the team's value [S, L] of members' values [S, L, K]; the state is unused."""
+        """Joint Q values [S, L]: sum of members' values [S, L, K]; the state is unused."""
         return values.sum(-1)
 
 
@@ -31,7 +31,7 @@ class MonotonicMixer(nn.Module):
 
     Args:
         state_shape: Shape of the world's state.
-        num_members: K.
+        num_members: Number of team members, K.
         width: Width of the hidden layer.
 
     Source:
@@ -49,7 +49,7 @@ class MonotonicMixer(nn.Module):
 
     @override
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """Returns the team's value [S, L].
+        """Joint Q values [S, L] of the monotonic mixing network.
 
         Args:
             values: The members' values, [S, L, K].
@@ -67,11 +67,11 @@ class MonotonicMixer(nn.Module):
 
 
 class TeamNet(nn.Module):
-    """The network that all members share, and the mixer of their values.
+    """Parameters of the Q network shared by all members, and of the mixer.
 
     Args:
-        agents: The members' network.
-        mixer: What makes the team's value of theirs.
+        agents: Q network of the members.
+        mixer: Mixer of members' Q values to joint Q values.
     """
 
     def __init__(self, agents: nn.Module, mixer: nn.Module) -> None:
@@ -81,5 +81,5 @@ class TeamNet(nn.Module):
 
 
 def present_values(values: Tensor, present: Tensor) -> Tensor:
-    """Returns members' values [S, L, K], 0 of members that are absent by `present` [S, L, K]."""
+    """Masks members' values [S, L, K] to 0 where the mask `present` [S, L, K] is false."""
     return torch.where(present, values, torch.zeros_like(values))

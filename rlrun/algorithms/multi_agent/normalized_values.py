@@ -1,4 +1,4 @@
-"""PPO's objectives with values that are normalised by the running moments of their targets, of MAPPO and IPPO."""
+"""Value normalisation in PPO's objectives, for MAPPO and IPPO."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 mappo_defaults = defaults(
     lr=5e-4, max_grad_norm=10.0, minibatch_size=1024, entropy_coeff=0.01, vf_loss_coeff=1.0, vf_clip_param=0.2
 )
-"""Decorates settings with the defaults of Yu et al., arXiv:2103.01955, where they are the same in all its worlds."""
+"""Class decorator: sets the hyperparameters that Yu et al. (arXiv:2103.01955) share over all benchmarks."""
 
 
 def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | None) -> list[Objective]:
-    """Returns the objective that updates the moments, and a loss of values normalised by them.
+    """Creates the objectives of MAPPO: the update of value moments, followed by PPO's loss.
 
     Args:
-        loss: PPO's loss; the moments that it sees count the targets of its own rows.
-        max_grad_norm: Bound of its gradient's norm; None for none.
+        loss: PPO's loss, evaluated with moments that include the minibatch's own value targets.
+        max_grad_norm: Gradient norm clipping of PPO's loss; None for no clipping.
     """
     from rlrun.algorithms.multi_agent.value_norm import MOMENTS, NETWORKS
 
@@ -37,7 +37,7 @@ def objectives_with_moments(loss: Callable[..., Loss], max_grad_norm: float | No
 
 
 def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-    """Assigns the running moments of value targets, those of the rows [S, L] among them; nothing is minimised."""
+    """Updates the running moments by a minibatch's value targets [S, L], as an assignment with zero loss."""
     from rlrun.algorithms.multi_agent.value_norm import MOMENTS, updated
 
     moments = updated(parameters[MOMENTS], batch["value_targets"], batch["valid"].float())
@@ -47,13 +47,13 @@ def assigned_moments(parameters: Mapping[str, Tensor], batch: SampleBatch, sched
 def normalized_value_errors(
     outputs: StateValueOutputs, batch: SampleBatch, *, bound: float | None, delta: float
 ) -> Tensor:
-    """Returns the Huber loss of the normalised values, [S, L].
+    """Clipped Huber loss of normalised values, [S, L].
 
     Args:
-        outputs: The networks on rows [S, L].
-        batch: The rows, with `values` as they were collected and `value_targets`.
-        bound: Clip range of a value's change since it was collected; None for none.
-        delta: Error from which the loss grows linearly.
+        outputs: Actor-critic outputs for the minibatch, with the value moments.
+        batch: Minibatch [S, L] with behavior `values` and `value_targets`, both unnormalised.
+        bound: Clip range of values around the behavior values, in normalised units; None for no clipping.
+        delta: Threshold of the Huber loss.
     """
     from rlrun.algorithms.multi_agent.value_norm import normalized
 
@@ -67,6 +67,6 @@ def normalized_value_errors(
 
 
 def huber(errors: Tensor, delta: float) -> Tensor:
-    """Huber loss: half the square of errors up to delta, linear beyond (Huber 1964), [...]."""
+    """Huber loss [...]: e^2 / 2 for |e| <= delta, else delta (|e| - delta / 2) (Huber, 1964)."""
     within = errors.abs().clamp(max=delta)
     return within * (errors.abs() - 0.5 * within)

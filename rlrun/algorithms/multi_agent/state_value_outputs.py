@@ -11,10 +11,10 @@ from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 
 @dataclass(frozen=True)
 class StateValueOutputs(ActorCriticOutputs):
-    """Outputs of the policy and of normalised `values`.
+    """Actor-critic outputs whose `values` are normalised.
 
     Attributes:
-        moments: The moments by which values are normalised, [3].
+        moments: Running moments of the value targets, for normalisation, [3].
     """
 
     moments: Tensor

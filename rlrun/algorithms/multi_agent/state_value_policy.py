@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 class StateValuePolicy(Policy):
-    """Policy of the agent's own observation, optionally recurrent, with a separate feed-forward value network.
+    """Actor-critic with a decentralised, optionally recurrent policy and a separate feed-forward value network.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
-        world: A world whose state the value network sees; None if it does not.
+        config: Settings of MAPPO or IPPO.
+        seed: Seed of the initial parameters.
+        world: World whose state is an input of the centralised value network; None for decentralised values.
 
     Raises:
-        UsageError: If a space is of a kind that no network or policy takes.
+        UsageError: If no encoder supports the observation space, or no policy the action space.
     """
 
     def __init__(
@@ -82,7 +82,10 @@ class StateValuePolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> StateValueOutputs:
-        """Runs both networks on rows [S, L, ...]; a policy with a core starts from `state` [S, state_size]."""
+        """Forward passes of policy and value network on sequences [S, L, ...].
+
+        A recurrent policy starts from the column `state` [S, state_size].
+        """
         state, starts = (batch["state"], batch["episode_starts"]) if self.is_recurrent else (None, None)
         heads, _ = self.policy_network(views, {"obs": batch["obs"]}, state, starts)
         outputs = policy_outputs(self.decoding, views, heads, batch)
@@ -94,7 +97,7 @@ class StateValuePolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights; workers run the value network too, once for each fragment."""
+        """Creates the behavior policy, with its weights not yet loaded; values are computed once per fragment."""
         recording = LogProbsAndStateValues(
             self.action_space,
             acting_network(self.value_network, self.parameters, heads=("value",)),
@@ -119,13 +122,13 @@ class StateValuePolicy(Policy):
 
 
 class _StateValueNets(nn.Module):
-    """Policy network, value network, and the moments of value targets.
+    """Policy network, value network, and running moments of the value targets.
 
     Args:
         policy: Spec of the policy network.
         value: Spec of the value network.
-        model: Settings of both.
-        seed: Seed of the first parameters.
+        model: Settings of both networks.
+        seed: Seed of the initial parameters.
     """
 
     def __init__(self, policy: NetworkSpec, value: NetworkSpec, model: ModelConfig, seed: int) -> None:

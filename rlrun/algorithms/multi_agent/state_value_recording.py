@@ -1,4 +1,4 @@
-"""Recording of normalised state values of the world next to log-probabilities."""
+"""Recorder of behavior log-probabilities and of denormalised, optionally centralised values (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LEAST_VARIANCE = 1e-2
 
 
 class LogProbsAndStateValues(LogProbsAndValues):
-    """Records `logp` and `values` like `LogProbsAndValues`, with normalised, optionally centralised values.
+    """Records `logp` and `values` of MAPPO and IPPO; values are denormalised to the scale of rewards.
 
     Args:
-        action_space: The distributions.
-        value_network: Has a head `value`, of normalised values.
-        moments_at: Where the moments of the value normaliser begin in the parameters that are loaded.
-        sees_state: Whether the network sees the world's state.
-        sees_observation: Whether it sees the agent's own observation.
+        action_space: Action distributions.
+        value_network: Acting network with the head `value`, of normalised values.
+        moments_at: Offset of the value normaliser's moments in the loaded parameters.
+        sees_state: Whether the world's state is an input of the value network.
+        sees_observation: Whether the agent's own observation is an input of the value network.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LogProbsAndStateValues(LogProbsAndValues):
 
     @override
     def postprocess(self, batch: SampleBatch, policy: BehaviorPolicy) -> None:
-        """Filters the observations, and adds log-probabilities and values in the scale of rewards."""
+        """Adds log-probabilities and denormalised values to a fragment, after normalising its observations."""
         super().postprocess(batch, policy)
         batch["values"] = denormalized(batch["values"], self._moments)
 
@@ -60,23 +60,23 @@ class LogProbsAndStateValues(LogProbsAndValues):
 
 
 def value_inputs(batch: SampleBatch, *, sees_state: bool, sees_observation: bool) -> dict[str, Any]:
-    """Returns the inputs of a value of the world's state, a tree of [..., ...].
+    """Inputs of a value network: the world's state, the agent's own observation, or both.
 
     Args:
-        batch: `obs`, as the network is to see it, and the world's state.
-        sees_state: Whether it sees the state.
-        sees_observation: Whether it sees the agent's own observation.
+        batch: Batch with normalised `obs` and, if centralised, the world's state.
+        sees_state: Whether to include the world's state.
+        sees_observation: Whether to include the agent's own observation.
     """
     state = {"state": batch[WORLD_STATE]} if sees_state else {}
     return {**state, **({"observation": batch["obs"]} if sees_observation else {})}
 
 
 def denormalized(outputs: Floats, moments: Floats) -> Floats:
-    """Returns normalised values in the scale of rewards, [...]; the inverse of `value_norm.normalized`.
+    """Denormalises values to the scale of rewards, [...]; the inverse of `value_norm.normalized`.
 
     Args:
         outputs: Normalised values, [...].
-        moments: The moments, [3].
+        moments: Running moments of the value targets, [3].
     """
     mean, square, weight = moments.astype(np.float64).tolist()
     if not weight:

@@ -1,4 +1,4 @@
-"""Fragments of teams: all members' experience of a moment in one row."""
+"""Joint transitions of a team: observations, actions and reward of all members at one step."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ TeamReward = Literal["sum", "once"]
 """A team's reward: the sum of its members' rewards, or the shared reward counted once."""
 
 GIVEN = "given"
-"""Part of a team's observation: each member's reward of the step before it, [T + 1, W, K]."""
+"""Key of a joint observation: each member's reward of the previous step, [T + 1, W, K]."""
 
 
 class Team(StatefulOperator):
-    """Joins the members of each team: a fragment [T, W * K] becomes one of teams [T, W].
+    """Joins the K members of each of W teams: a fragment of agents [T, W * K] becomes joint steps [T, W].
 
-    It works on pairs of worker and fragment.
-
-    All K slots of a world are one team, and a row is the same moment for all of them. An observation is a tree of
-    `agents` [T + 1, W, K, ...], of who is `present` [T + 1, W, K] and, where it was recorded, of the world's `state` [T
-    + 1, W, ...]; actions are [T, W, K]. Absent members have zeros. Recurrent members have states of their own: `state`
+    Items are pairs of worker index and fragment. All K slots of a world are one team. A joint observation is a tree:
+    `agents` [T + 1, W, K, ...], the mask `present` [T + 1, W, K] and, if recorded, the world's `state` [T + 1, W, ...].
+    Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state`
     [T, W, K * state_size] and `episode_starts` [T, W, K].
 
-    A member is present while it acts, and in the row after it if its episode was truncated: its value is then
-    bootstrapped, while a terminated member adds nothing. The team's episode lasts as long as one member acts; it is
-    truncated if one of the members that ended last was, else terminated.
+    A member is present while it acts, and one step longer if its episode was truncated, for bootstrapping. The value
+    of a terminated member does not count. The team's episode ends with its last acting members. It is truncated if
+    one of them was truncated, else terminated.
 
     Args:
-        trainee: The training of the team.
-        reward: The team's reward; `once` is the mean reward of the members that acted.
-        shows_given: Whether observations hold each member's reward of the step before them, as `GIVEN`.
+        trainee: Training of the team's policy.
+        reward: Team reward; `once` is the mean reward of the members that acted.
+        shows_given: Whether joint observations include each member's reward of the previous step, as `GIVEN`.
     """
 
     def __init__(self, trainee: Trainee, reward: TeamReward, *, shows_given: bool = False) -> None:
         self.trainee = trainee
         self.reward = reward
         self.shows_given = shows_given
-        # By worker, the members whose episode was truncated by the last step of its last fragment, [W, K].
+        # By worker: mask of the members truncated at the last step of its latest fragment, [W, K].
         self._cut_off: dict[int | None, NDArray[np.bool_]] = {}
-        # By worker, its members' rewards of that step, [W, K].
+        # By worker: the members' rewards at the last step of its latest fragment, [W, K].
         self._given: dict[int | None, NDArray[np.float32]] = {}
 
     @override
@@ -117,10 +115,10 @@ class Team(StatefulOperator):
 
 
 def _of_shape(kept: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
-    """Returns the state kept from the fragment before.
+    """Validates the shape of state carried over from the previous fragment, and returns the state.
 
     Raises:
-        CheckpointError: It came from a checkpoint, and is of another number of teams or members.
+        CheckpointError: The state is from a checkpoint with another number of teams or members.
     """
     if kept.shape != latest.shape:
         raise CheckpointError(f"the checkpoint's flags of teams have the shape {kept.shape}, not {latest.shape}")
@@ -128,7 +126,7 @@ def _of_shape(kept: NDArray[Any], latest: NDArray[Any]) -> NDArray[Any]:
 
 
 def _zeroed(leaf: NDArray[Any], holds: NDArray[np.bool_]) -> NDArray[Any]:
-    """Returns [T, W, K, ...] with zeros where `holds` [T, W, K] is false."""
+    """Zeroes entries of an array [T, W, K, ...] where the mask `holds` [T, W, K] is false."""
     shape = leaf.shape
     flat = zeroed(leaf.reshape(shape[0], -1, *shape[3:]), holds.reshape(shape[0], -1))
     zeros: NDArray[Any] = flat.reshape(shape)

@@ -44,15 +44,15 @@ ACTORS = "actors."
 
 
 class TeamActorCriticsPolicy(Policy):
-    """Policy of decentralised actors and centralised critics, one of each per member.
+    """Policy of MADDPG: a decentralised actor and a centralised critic per team member.
 
-    Member k is who is in slot k of its world.
+    Member k is the agent in slot k of its world. With parameter sharing, all members have one actor.
 
     Args:
         spaces: Observation and action space of each member.
-        config: Settings.
-        seed: Seed of the first parameters.
-        world: What their world is; K is the number of its slots.
+        config: Settings of MADDPG.
+        seed: Seed of the initial parameters.
+        world: Description of the team's world, which has K agent slots.
 
     Raises:
         UsageError: If actions are neither Discrete nor a Box with finite bounds.
@@ -91,7 +91,7 @@ class TeamActorCriticsPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actors' parameters."""
+        """Slice of the actors' parameters, as (start, size)."""
         return self.parameters.range_under(ACTORS)
 
     @override
@@ -103,12 +103,12 @@ class TeamActorCriticsPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise by which actions are drawn; none for those in a Box."""
+        """Samples Gumbel noise of Discrete actions; no columns for Box actions, which are deterministic."""
         return self.actions.draws(generator, (rows, length, self.num_members))
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights: members draw their actions, or shift them by noise."""
+        """Creates the behavior policy, with its weights not yet loaded: samples, or adds action noise."""
         start, _ = self.acting_range
         networks = [acting_network(actor, self.parameters, start=start) for actor in self.actors]
         space = self.action_space

@@ -1,4 +1,4 @@
-"""Actors and centralised critics of a team, as losses run them (torch)."""
+"""Decentralised actors, centralised critics and their targets, for the losses of MADDPG (torch)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from rlrun.policy.action_masks import masked_tensor
 
 @dataclass(frozen=True)
 class TeamActorCriticsNetworks:
-    """Networks, to be run on what a loss chooses; observations are trees as the operator `Team` makes them.
+    """Actors and critics of K team members, evaluated with the parameters of an update.
+
+    Observations are joint observations of the operator `Team`.
 
     Attributes:
-        actors: The members' actors, or the one that they share.
-        critics: The members' critics, K.
-        actions: The members' actions.
-        views: Their parameters by name.
-        target_views: Those of the target networks.
+        actors: Actor of each member, or one shared actor.
+        critics: Centralised critic of each member, K.
+        actions: Differentiable actions of actor outputs.
+        views: Online parameters by name.
+        target_views: Parameters of the target networks by name.
     """
 
     actors: tuple[TorchNetwork, ...]
@@ -36,19 +38,19 @@ class TeamActorCriticsNetworks:
 
     @property
     def num_members(self) -> int:
-        """K."""
+        """Number of team members, K."""
         return len(self.critics)
 
     def actor_outputs(self, member: int, observations: Any) -> Tensor:
-        """Outputs of a member's actor, [S, L, A]."""
+        """Outputs of a member's actor for its own observations, under action masks, [S, L, A]."""
         return self._actor_outputs(self.views, member, observations)
 
     def target_actions(self, observations: Any, noise: Tensor | None) -> Tensor:
-        """Returns actions of the members' target actors, without gradient, [S, L, K, A].
+        """Joint actions [S, L, K, A] of the members' target actors, without gradient.
 
         Args:
-            observations: Of the team.
-            noise: By which they are drawn, [S, L, K, A]; None for actions that are not drawn.
+            observations: Joint observations of the team.
+            noise: Noise that samples the actions, [S, L, K, A]; None for deterministic actions.
         """
         with torch.no_grad():
             members = range(self.num_members)
@@ -56,11 +58,11 @@ class TeamActorCriticsNetworks:
             return self.actions.made(torch.stack(outputs, 2), noise)
 
     def value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values by a member's critic of all members' actions [S, L, K, A], [S, L]."""
+        """Q values [S, L] of joint actions [S, L, K, A], by a member's centralised critic."""
         return self._value(self.views, member, observations, actions)
 
     def target_value(self, member: int, observations: Any, actions: Tensor) -> Tensor:
-        """Q values by a member's target critic, without gradient."""
+        """Q values [S, L] of joint actions [S, L, K, A], by a member's target critic; no gradient."""
         with torch.no_grad():
             return self._value(self.target_views, member, observations, actions)
 
@@ -76,5 +78,5 @@ class TeamActorCriticsNetworks:
 
 
 def _of_member(observations: Any, member: int) -> Any:
-    """Returns a member's own observation, a tree of [S, L, ...]."""
+    """Local observation of a member, a tree of [S, L, ...], from a joint observation."""
     return map_tree(lambda leaf: leaf[:, :, member], observations["agents"])

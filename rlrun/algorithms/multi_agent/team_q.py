@@ -1,7 +1,7 @@
-"""Q policies of teams: members' Q values, mixed to the team's (torch).
+"""Q policies with value decomposition: shared Q network of a team's members, and a mixer (torch).
 
-With a core each member has a recurrent state of its own. The network then runs over rows of a member's consecutive
-steps, and the mixer over the same moment of all members.
+Recurrent members have separate recurrent states: the network is unrolled over each member's sequence. The mixer
+combines the values of all members at each step.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ AGENTS = "agents."
 
 
 class TeamQPolicy(Policy):
-    """Policy of a Q network that all members of a team share, and a mixer of their Q values.
+    """Policy of a Q network shared by the members of a team, and a mixer of their Q values (VDN, QMIX).
 
     Args:
         spaces: Observation and action space of each member.
-        config: Settings.
-        seed: Seed of the first parameters.
-        world: What their world is.
+        config: Settings of VDN or QMIX.
+        seed: Seed of the initial parameters.
+        world: Description of the team's world: number of agent slots, and state space.
 
     Raises:
-        UsageError: If actions are not a finite number of choices.
+        UsageError: If actions are not a finite set.
     """
 
     module: TeamNet
@@ -75,7 +75,7 @@ class TeamQPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The parameters of the members' network."""
+        """Slice of the shared Q network's parameters, as (start, size); the mixer does not act."""
         return self.parameters.range_under(AGENTS)
 
     @override
@@ -86,7 +86,7 @@ class TeamQPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Returns the acting side, without weights: each member acts on its own values."""
+        """Creates the decentralised behavior policy, with its weights not yet loaded."""
         start, _ = self.acting_range
         return BehaviorPolicy(
             acting_network(self.network, self.parameters, start=start),

@@ -1,4 +1,4 @@
-"""Networks of a team's Q policy and its mixer, as losses run them (torch)."""
+"""Members' Q network, mixer and their targets, for the losses of VDN and QMIX (torch)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MIXER = "mixer."
 
 @dataclass(frozen=True)
 class TeamQNetworks:
-    """The members' Q network and the mixer, with their targets, to be run on what a loss chooses.
+    """Shared Q network of K members and mixer, evaluated with the parameters of an update.
 
-    Observations are trees as `rlrun.algorithms.multi_agent.team.Team` makes them.
+    Observations are joint observations of `rlrun.algorithms.multi_agent.team.Team`.
 
     Attributes:
-        network: The members' network.
-        mixer: From members' values to the team's.
-        views: The networks' parameters by name.
-        target_views: Those of the target networks.
+        network: Q network shared by the members, without parameters.
+        mixer: Mixer of members' Q values to the joint Q value, without parameters.
+        views: Online parameters by name.
+        target_views: Parameters of the target networks by name.
     """
 
     network: TorchNetwork
@@ -39,31 +39,36 @@ class TeamQNetworks:
     target_views: Mapping[str, Tensor]
 
     def team_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the team's values [S, L] of its members' actions [S, L, K]."""
+        """Joint Q values [S, L] of joint actions [S, L, K]."""
         return self._mixed(self.views, self._values(self.views, observations), observations, actions)
 
     def target_team_values(self, observations: Any, actions: Tensor | None = None) -> Tensor:
-        """Returns the target networks' values of actions [S, L, K], or of those that they value most, no gradient."""
+        """Joint target Q values [S, L], without gradient.
+
+        Args:
+            observations: Joint observations.
+            actions: Joint actions, [S, L, K]; None for the greedy actions of the target network.
+        """
         with torch.no_grad():
             values = self._values(self.target_views, observations)
             chosen = self.best(values, observations) if actions is None else actions
             return self._mixed(self.target_views, values, observations, chosen)
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Returns the allowed action of each member that it values most itself, [S, L, K]."""
+        """Greedy joint actions [S, L, K]: masked argmax of each member's online Q values, without gradient."""
         with torch.no_grad():
             return self.best(self._values(self.views, observations), observations)
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
-        """Members' Q values after the burn-in, of the network and of its target network.
+        """Members' Q values over recurrent sequences after a burn-in, by the online and the target network.
 
         Args:
-            batch: `obs`, a tree of [S, burn_in + L, ...], `episode_starts` [S, burn_in + L, K], each member's own, and
-                `state` [S, K * state_size].
-            burn_in: Steps at the beginning of each row that only bring up the recurrent states.
+            batch: Joint `obs` [S, burn_in + L, ...], members' `episode_starts` [S, burn_in + L, K], and their initial
+                recurrent `state` [S, K * state_size].
+            burn_in: Number of burn-in steps at the start of each sequence.
 
         Returns:
-            Values [S, L, K, A] of the network, through which gradients flow, and of the target network.
+            Q values [S, L, K, A] of the online network, with gradients, and of the target network, without.
         """
         rows, span, members = batch["episode_starts"].shape
         of_members = SampleBatch(
@@ -77,27 +82,27 @@ class TeamQNetworks:
         return own, target
 
     def mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the team's values [S, L] of members' actions [S, L, K] by their values [S, L, K, A]."""
+        """Joint Q values [S, L]: mixes members' Q values [S, L, K, A], gathered at actions [S, L, K]."""
         return self._mixed(self.views, values, observations, actions)
 
     def target_mixed(self, values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the same of the target networks, no gradient."""
+        """Joint target Q values [S, L] from members' values [S, L, K, A] and actions [S, L, K]; no gradient."""
         with torch.no_grad():
             return self._mixed(self.target_views, values, observations, actions)
 
     def best(self, values: Tensor, observations: Any) -> Tensor:
-        """Returns the allowed actions [S, L, K] with the largest of members' values [S, L, K, A]."""
+        """Masked argmax [S, L, K] of members' Q values [S, L, K, A]."""
         return allowed_argmax(values, observations["agents"])
 
     def _values(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
-        """Returns the values of each member's actions, [S, L, K, A]."""
+        """Q values [S, L, K, A] of each member for a feed-forward network."""
         rows, length, members = observations["present"].shape
         agents = map_tree(lambda leaf: leaf.flatten(1, 2), observations["agents"])
         heads, _ = self.network(views, {"obs": agents})
         return heads["outputs"].view(rows, length, members, -1)
 
     def _mixed(self, views: Mapping[str, Tensor], values: Tensor, observations: Any, actions: Tensor) -> Tensor:
-        """Returns the team's values [S, L] of members' actions [S, L, K] by their values [S, L, K, A]."""
+        """Gathers members' Q values [S, L, K, A] at actions [S, L, K], and mixes them to joint Q values [S, L]."""
         taken = values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
         own = {name.removeprefix(MIXER): view for name, view in views.items() if name.startswith(MIXER)}
         members = present_values(taken, observations["present"])
@@ -106,5 +111,5 @@ class TeamQNetworks:
 
 
 def by_member(leaf: Tensor) -> Tensor:
-    """Returns rows of teams [S, L, K, ...] as rows of their members, [S * K, L, ...]."""
+    """Reshapes team sequences [S, L, K, ...] to member sequences [S * K, L, ...]."""
     return leaf.transpose(1, 2).flatten(0, 1)

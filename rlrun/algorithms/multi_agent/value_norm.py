@@ -1,4 +1,4 @@
-"""Normalisation of values by running moments of their targets, which are parameters (torch).
+"""Value normalisation by running moments of the value targets, kept as parameters (torch).
 
 The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w
 of the past in both. They start at zero, and m / w and s / w are free of that bias. A value network's outputs are
@@ -18,32 +18,32 @@ from rlrun.algorithms.multi_agent.state_value_recording import LEAST_VARIANCE
 from rlrun.functional.masked import masked_mean
 
 NETWORKS = "networks."
-"""What the names of all parameters that are descended begin with."""
+"""Name prefix of the parameters that are trained by gradients."""
 
 MOMENTS = "value_moments"
-"""Name of the parameter that holds the moments of this module."""
+"""Name of the parameter that holds the running moments, [3]."""
 
 NUM_MOMENTS = 3
-"""Number of moments."""
+"""Size of the moments: biased mean, biased mean of squares, and debiasing weight."""
 
 DECAY = 0.99999
-"""Weight of the past in the running means at each minibatch."""
+"""Decay of the running means per minibatch."""
 
 
 def updated(moments: Tensor, targets: Tensor, valid: Tensor) -> Tensor:
-    """Returns the moments after a minibatch, [3].
+    """Updates the running moments by the value targets of a minibatch, [3].
 
     Args:
-        moments: The moments before it, [3].
-        targets: Targets of the values, [S, L].
-        valid: Mask of the steps that count, [S, L].
+        moments: Moments before the minibatch, [3].
+        targets: Value targets, [S, L].
+        valid: Mask of the valid steps, [S, L].
     """
     mean, square = masked_mean(targets, valid), masked_mean(targets * targets, valid)
     return moments * DECAY + torch.stack([mean, square, torch.ones_like(mean)]) * (1 - DECAY)
 
 
 def normalized(values: Tensor, moments: Tensor) -> Tensor:
-    """Normalises values in the scale of rewards, [...]."""
+    """Normalises values [...] from the scale of rewards to mean 0 and variance 1 of the value targets."""
     weight = moments[2]
     known = weight > 0
     divisor = torch.where(known, weight, torch.ones_like(weight))

@@ -84,7 +84,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Refuses an env of one agent.
+        """Rejects single-agent envs.
 
         Raises:
             UsageError: Always.
@@ -93,7 +93,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns a team's Q policy.
+        """Creates the shared Q network of a team, and the mixer.
 
         Raises:
             UsageError: Rows of the team's members are not the same moment, or the world has no state that is needed.
@@ -114,7 +114,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared TD errors of the team's values over rows [S, 1] (arXiv:1803.11485, eq. 6).
+        """Squared TD error of joint Q values over minibatches [S, 1] (arXiv:1803.11485, eq. 6).
 
         Not the Huber loss of DQN: where the sum cannot represent the target, it must be its least-squares
         approximation.
@@ -130,7 +130,7 @@ class VDN(Algorithm[VDNConfig]):
         return Loss(loss, statistics, priorities=distances.squeeze(-1))
 
     def sequence_loss(self, outputs: TeamQNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Squared TD errors of the team's values over rows of consecutive steps [S, L] (arXiv:1803.11485, eq. 6).
+        """Squared TD error of joint Q values over recurrent sequences [S, L] (arXiv:1803.11485, eq. 6).
 
         Members' networks are unrolled over the whole sequence, each from its own stored recurrent state.
         """
@@ -151,7 +151,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments as steps of teams, updates from minibatches, and broadcasts the weights."""
+        """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
         config = self.config
         replay = transitions_or_sequences(
             config.replay,

@@ -1,4 +1,4 @@
-"""Whole episodes out of fragments, for Monte Carlo returns."""
+"""Assembly of complete episodes from fragments, for Monte Carlo returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_EPISODE = 100_000
 
 
 class CompleteEpisodes(StatefulOperator):
-    """Collects whole episodes: steps are released with their returns once their episode has ended.
+    """Collects complete episodes: emits steps with their returns after the episode's end.
 
     It runs on a worker, since it puts that worker's fragments together. Its batches [1, N] hold the steps of the
     episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
@@ -55,7 +55,7 @@ class CompleteEpisodes(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the steps of the episodes that ended in a fragment [T, B], as [1, N]; N may be 0."""
+        """Emits the N steps of the episodes that ended in a fragment [T, B], as [1, N]."""
         item = viewed(item)
         ends = item["valid"] & (item["terminateds"] | item["truncateds"])
         own = SampleBatch(item.steps(), **self._final_values(item), ends=ends)
@@ -70,7 +70,7 @@ class CompleteEpisodes(StatefulOperator):
         return self._picked(steps, complete)
 
     def _final_values(self, item: SampleBatch) -> dict[str, NDArray[np.float32]]:
-        """Returns for each stream the bootstrap value after truncated steps, and 0 elsewhere, [T, B]."""
+        """Bootstrap values [T, B] of each reward stream: final values at truncations, 0 elsewhere."""
         cut_off = item["valid"] & item["truncateds"] & ~item["terminateds"]
         found = {}
         for stream in self.streams:
@@ -80,7 +80,7 @@ class CompleteEpisodes(StatefulOperator):
         return found
 
     def _hold(self, parts: Sequence[SampleBatch]) -> None:
-        """Keeps the steps of unfinished episodes.
+        """Buffers the steps of unfinished episodes.
 
         Raises:
             TrainingFailed: An episode takes too long.
@@ -96,7 +96,7 @@ class CompleteEpisodes(StatefulOperator):
             )
 
     def _picked(self, own: SampleBatch, complete: NDArray[np.bool_]) -> SampleBatch:
-        """Returns the rows [T, B] that belong to complete episodes, with their returns, as [1, N]."""
+        """Gathers the steps [T, B] of complete episodes, with their returns, as [1, N]."""
         temporary = {"ends", *(stream.column("final_values") for stream in self.streams)}
         picked = SampleBatch({name: column for name, column in own.items() if name not in temporary})
         for stream in self.streams:
@@ -122,9 +122,9 @@ class CompleteEpisodes(StatefulOperator):
 
 
 class JoinEpisodes(Operator):
-    """Transposes the steps of a batch [1, N] to [N, 1], so that sequences can be cut out of them.
+    """Transposes the steps of a batch [1, N] to [N, 1], so that the episodes form one sequence in time.
 
-    Where one episode follows another, `episode_starts` resets the recurrent state.
+    The column `episode_starts` resets the recurrent state between consecutive episodes.
     """
 
     @override
@@ -133,7 +133,7 @@ class JoinEpisodes(Operator):
 
 
 def _joined(parts: Sequence[SampleBatch]) -> SampleBatch:
-    """Concatenates parts [T, B] in time."""
+    """Concatenates batches [T, B] along time."""
     first = parts[0]
     return SampleBatch({name: map_tree(_concatenated, *(part[name] for part in parts)) for name in first})
 
@@ -143,7 +143,7 @@ def _concatenated(*leaves: NDArray[Any]) -> NDArray[Any]:
 
 
 def _behind(steps: SampleBatch, last_ends: NDArray[np.int64]) -> SampleBatch:
-    """Returns the steps after each env slot's last episode end; those before it are marked as empty."""
+    """Keeps the steps after each env slot's last episode end, and masks earlier steps as invalid."""
     length = len(steps["valid"])
     unfinished = (steps["valid"] & (np.arange(length)[:, None] > last_ends)).any(axis=1)
     first = int(unfinished.argmax()) if unfinished.any() else length
@@ -155,6 +155,6 @@ def _behind(steps: SampleBatch, last_ends: NDArray[np.int64]) -> SampleBatch:
 
 
 def _last_true(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the row of each column's last True, -1 where there is none, [B]."""
+    """Time index of the last True in each slot, [B]; -1 if there is none."""
     reversed_first = flags[::-1].argmax(axis=0)
     return np.where(flags.any(axis=0), len(flags) - 1 - reversed_first, -1)

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 FIRST_DEVIATION = 0.7
-"""Initial standard deviation of samples around 0, in units of the bounds. Samples are clipped to the bounds: a larger
-one would often make all elites the same bounds."""
+"""Initial standard deviation of samples with mean 0, for actions in [-1, 1]. Samples are clipped; with a larger value,
+often all elites would be the same clipped action."""
 
 
 def greedy_actions(values_of: Callable[[Any], Any], noise: Any, num_elites: int) -> Any:
     """Maximises a function of actions in [-1, 1] by the cross-entropy method.
 
-    Samples are drawn around a mean, the best of them give the next mean and standard deviation, and so on. The best of
-    the last ones is the action. It needs nothing but arithmetic and `argsort`, which arrays and tensors have in common.
+    Each iteration samples a diagonal normal distribution, and refits it to the elites. The result is the best sample
+    of the last iteration. Arrays and tensors are both supported.
 
     Args:
-        values_of: Values [S, N] of actions [S, N, D].
-        noise: Standard normal, [S, iterations, N, D].
-        num_elites: How many samples are the best.
+        values_of: Function to maximise: values [S, N] of actions [S, N, D].
+        noise: Standard normal noise, [S, iterations, N, D].
+        num_elites: Number of elites.
 
     Returns:
-        Actions [S, D].
+        Actions, [S, D].
 
     Source:
         Kalashnikov et al., arXiv:1806.10293, section 4.2 and appendix E.

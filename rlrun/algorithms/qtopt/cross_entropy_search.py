@@ -1,4 +1,4 @@
-"""Greedy acting by a Q function of continuous actions (NumPy)."""
+"""Greedy acting by maximisation of a Q function over continuous actions (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rlrun.policy.action_spaces.action_space import Floats
 class CrossEntropySearch:
     """Acting network that maximises a Q function by the cross-entropy method.
 
-    The samples are the same at every step, so that an action is a function of the observation.
+    The noise is fixed over steps, so that the action is a deterministic function of the observation.
 
     Args:
-        critic: The critic, with the inputs `obs` and `actions`.
-        size: D, numbers of an action.
-        iterations: Times that samples are drawn.
-        samples: How many.
-        elites: How many of them give the next mean and standard deviation.
+        critic: Acting Q network with the inputs `obs` and `actions`.
+        size: Size of an action, D.
+        iterations: Number of iterations.
+        samples: Number of samples per iteration.
+        elites: Number of elites per iteration.
     """
 
     state_size = 0
@@ -36,7 +36,7 @@ class CrossEntropySearch:
         self.samples = generator(0, "samples of actions").standard_normal((iterations, samples, size), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Takes new parameters [A]."""
+        """Loads the critic's parameters [A]."""
         self.critic.load(flat)
 
     def __call__(
@@ -46,7 +46,7 @@ class CrossEntropySearch:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Returns actions between -1 and 1, [B, D], as `outputs`."""
+        """Greedy actions in [-1, 1] as the head `outputs`, [B, D]."""
         samples, size = self.samples.shape[1:]
         repeated = map_tree(lambda leaf: leaf.repeat(samples, axis=0), inputs["obs"])
         rows = len(leaves(inputs["obs"])[0])

@@ -1,4 +1,4 @@
-"""Critics whose maximum over actions is searched for, as losses run them (torch)."""
+"""Critics of QT-Opt with greedy actions by the cross-entropy method, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from rlrun.algorithms.qtopt.cross_entropy_method import greedy_actions
 from rlrun.data.tree import map_tree
 
 NOISE = "action_noise"
-"""Column of a minibatch with the noise of the samples, [S, 1, iterations, samples, D]."""
+"""Minibatch column of the cross-entropy method's noise, [S, 1, iterations, samples, D]."""
 
 
 @dataclass(frozen=True)
 class CriticsNetworks(ActorQNetworks):
-    """Critics without an actor.
+    """Critics and target critics, maximised by the cross-entropy method instead of an actor.
 
     Attributes:
-        num_elites: How many samples give the next mean and standard deviation when an action is looked for.
+        num_elites: Number of elites to which the cross-entropy method fits its next normal distribution.
     """
 
     num_elites: int = 1
 
     def target_greedy_actions(self, observations: Any, noise: Tensor) -> Tensor:
-        """Returns the actions that the first target critic values most.
+        """Approximate argmax of the first target critic over actions, by the cross-entropy method; no gradients.
 
         Args:
-            observations: A tree of [S, 1, ...].
-            noise: Standard normal, [S, 1, iterations, samples, D].
+            observations: Tree of observations, [S, 1, ...].
+            noise: Standard normal noise of the samples, [S, 1, iterations, samples, D].
 
         Returns:
-            Actions between -1 and 1, [S, 1, D].
+            Actions in [-1, 1], [S, 1, D].
         """
         samples = noise.shape[3]
         repeated = map_tree(lambda leaf: leaf.expand(-1, samples, *leaf.shape[2:]), observations)

@@ -1,4 +1,4 @@
-"""Policies by maximisation of Q functions, without an actor (torch)."""
+"""Actor-free policies that maximise a Q function over continuous actions (torch)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ NUM_CRITICS = 2
 
 
 class CriticsPolicy(Policy):
-    """Policy that maximises Q functions over continuous actions by the cross-entropy method.
+    """Policy of twin Q functions, maximised over continuous actions by the cross-entropy method.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
+        config: Settings of QT-Opt.
+        seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: If actions are no Box with finite bounds.
+        UsageError: If the action space is not a Box with finite bounds.
     """
 
     def __init__(self, spaces: Spaces, config: QTOptConfig, seed: int) -> None:
@@ -57,7 +57,7 @@ class CriticsPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The first critic's parameters."""
+        """Slice of the first critic's parameters, as (start, size)."""
         return self.parameters.range_under(f"{CRITICS}0.")
 
     @override
@@ -69,7 +69,7 @@ class CriticsPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns the noise of the samples among which the next actions are looked for."""
+        """Samples standard normal noise of the cross-entropy method for next actions."""
         shape = (rows, length, self.config.cem_iterations, self.config.cem_samples, self.action_space.size)
         return {NOISE: generator.standard_normal(shape, np.float32)}
 

@@ -38,12 +38,12 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Counts fragments, so that the evaluation after each draws other actions."""
+        """Increments the weights version per fragment, so that each evaluation samples other actions."""
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
 
 
 class CountFragments(Operator):
-    """Counts each fragment as a version of the policy."""
+    """Increments the weights version with each fragment."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee

@@ -22,7 +22,7 @@ from rlrun.policy.random_behavior import RandomBehavior
 
 
 class Nothing(nn.Module):
-    """A dummy parameter: a flat vector has at least one number."""
+    """Dummy parameter, since a flat parameter vector is not empty."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class UniformPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """Returns nothing, as nothing is learned."""
+        """No outputs: there is no loss."""
         return None
 
     @override

@@ -1,4 +1,4 @@
-"""Replay of collected experience mixed with demonstrations (NumPy)."""
+"""Replay of collected experience mixed with demonstrations, for R2D3 (NumPy)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlrun.replay.stores import Indices
 
 
 class DemonstratedReplay:
-    """Replay whose rows are demonstrations with a fixed probability, else collected experience.
+    """Sequence replay that samples demonstrations with a fixed probability, else collected experience.
 
     The demonstrations are in a replay of their own and never overwritten. Their sequences begin with a recurrent state
     of zeros, which the burn-in fills. They are read when the first fragment comes, and not kept in checkpoints: the
@@ -65,26 +65,26 @@ class DemonstratedReplay:
 
     @property
     def stored_steps(self) -> int:
-        """Steps stored since it was empty, without the demonstrations."""
+        """Total number of collected steps added, without demonstrations."""
         return self._collected.stored_steps
 
     @property
     def drawn_batches(self) -> int:
-        """Minibatches drawn since it was empty."""
+        """Total number of minibatches sampled."""
         return self._collected.drawn_batches
 
     @property
     def num_bytes(self) -> int:
-        """Allocated bytes."""
+        """Size of the allocated arrays in bytes."""
         return sum(replay.num_bytes for replay in (self._collected, self._demonstrated) if replay is not None)
 
     @property
     def num_ready(self) -> int:
-        """Collected sequences that can be drawn."""
+        """Number of collected sequences that can be sampled."""
         return self._collected.num_ready
 
     def add(self, worker: int, fragment: SampleBatch) -> int:
-        """Stores a fragment [T, B], and returns its number of steps.
+        """Adds a fragment [T, B]; returns the number of steps added.
 
         Args:
             worker: Number of the worker that it comes from, from 0.
@@ -98,7 +98,7 @@ class DemonstratedReplay:
         return self._collected.add(worker, fragment)
 
     def _read(self, like: SampleBatch) -> SequenceReplay:
-        """Returns a replay of the demonstrations, which have the form of a fragment."""
+        """Loads the demonstrations into a replay, with the columns of a collected fragment."""
         if self._path is None:
             raise UsageError(
                 "r2d3 learns from demonstrations: set config.demonstrations to a file of `rlrun demonstrate`"
@@ -118,14 +118,14 @@ class DemonstratedReplay:
         return replay
 
     def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Draws a minibatch: rows as a `SequenceReplay` returns them, those of demonstrations last.
+        """Samples a minibatch of sequences as `SequenceReplay` does, demonstrations last.
 
         Args:
-            batch_size: Sequences in it, S.
+            batch_size: Number of sequences, S.
             env_steps: Env steps so far, for schedules.
 
         Returns:
-            The rows; the `indices` of demonstrations are negative.
+            Sequences, with negative `indices` for demonstrations.
         """
         assert self._demonstrated is not None  # it is there since the first fragment
         number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))
@@ -145,7 +145,7 @@ class DemonstratedReplay:
         )
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
-        """Sets the priorities of sequences [S] that were sampled, of either kind."""
+        """Updates the priorities of sampled sequences [S], collected and demonstrated."""
         own = indices >= 0
         self._collected.update_priorities(indices[own], priorities[own])
         if self._demonstrated is not None:
@@ -153,11 +153,11 @@ class DemonstratedReplay:
 
     @property
     def is_saved(self) -> bool:
-        """Whether checkpoints hold the collected experience; demonstrations are read again."""
+        """Whether checkpoints include collected experience; demonstrations are reloaded from files."""
         return self._collected.is_saved
 
     def state(self) -> dict[str, Any]:
-        """Returns the collected experience and the state of the draws, without the demonstrations."""
+        """State for a checkpoint: collected experience and random generators, without demonstrations."""
         return {
             "collected": self._collected.state(),
             "demonstrated": self._state if self._demonstrated is None else self._demonstrated.draws(),

@@ -1,4 +1,4 @@
-"""The network of a recurrent Q policy and its target, as losses run them (torch)."""
+"""Online and target network of a recurrent Q policy, for losses over replayed sequences (torch)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rlrun.policy.action_masks import allowed_argmax
 
 @dataclass(frozen=True)
 class RecurrentQNetworks:
-    """The online and the target network of a recurrent Q policy, to be run over rows.
+    """Recurrent Q network with online and target parameters, unrolled over sequences.
 
     Attributes:
-        network: The network.
-        views: Its parameters by name.
-        target_views: The target network's.
+        network: Recurrent Q network, without parameters.
+        views: Parameters of the online network by name.
+        target_views: Parameters of the target network by name.
     """
 
     network: TorchNetwork
@@ -30,18 +30,17 @@ class RecurrentQNetworks:
     target_views: Mapping[str, Tensor]
 
     def unrolled(self, batch: SampleBatch, burn_in: int) -> tuple[Tensor, Tensor]:
-        """Q values after the burn-in, of the network and of its target network.
+        """Q values of online and target network over sequences, after a burn-in from stored recurrent states.
 
-        Both networks run over the burn-in from the stored recurrent state, without gradient. That brings a state which
-        older weights left nearer to that of the present ones (Kapturowski et al., "Recurrent experience replay
-        in distributed reinforcement learning", ICLR 2019, section 3).
+        The burn-in has no gradient. It reduces the staleness of recurrent states that were stored under older weights
+        (Kapturowski et al., "Recurrent experience replay in distributed reinforcement learning", ICLR 2019, section 3).
 
         Args:
             batch: Columns `obs` [S, burn_in + L, ...], `episode_starts` [S, burn_in + L] and `state` [S, state_size].
-            burn_in: Steps at the beginning of each row that only bring up the recurrent state.
+            burn_in: Number of burn-in steps at the start of each sequence.
 
         Returns:
-            Values [S, L, A] of the network, through which gradients flow, and of the target network.
+            Q values [S, L, A] of the online network, with gradients, and of the target network, without.
         """
         obs, starts, state = batch["obs"], batch["episode_starts"], batch["state"]
         with torch.no_grad():
@@ -54,11 +53,11 @@ class RecurrentQNetworks:
         return heads["outputs"], target_heads["outputs"][:, burn_in:]
 
     def allowed_argmax(self, values: Tensor, observations: Any, burn_in: int) -> Tensor:
-        """Returns the actions [S, L] with the largest of values [S, L, A] among those that are allowed.
+        """Masked argmax [S, L]: greedy actions among those that the observations allow.
 
         Args:
-            values: Q values after the burn-in.
-            observations: A tree of [S, burn_in + L, ...].
-            burn_in: Steps at the beginning of each row that do not count.
+            values: Q values after the burn-in, [S, L, A].
+            observations: Tree of observations, [S, burn_in + L, ...].
+            burn_in: Number of burn-in steps at the start of each sequence.
         """
         return allowed_argmax(values, map_tree(lambda leaf: leaf[:, burn_in:], observations))

@@ -1,4 +1,4 @@
-"""Recurrent Q policies (torch)."""
+"""Recurrent Q policies of Discrete actions (torch)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class RecurrentQPolicy(Policy):
-    """Policy of Q values of discrete actions by a recurrent network.
+    """Policy of a recurrent Q network over Discrete actions.
 
     Args:
         spaces: Observation and action space.
-        config: Settings.
-        seed: Seed of the first parameters.
+        config: Settings of R2D2.
+        seed: Seed of the initial parameters.
 
     Raises:
         UsageError: If actions are not a finite number of choices.
@@ -77,12 +77,12 @@ class RecurrentQPolicy(Policy):
 
 
 def recurrent_q_spec(leaves: ObservationTree, model: RecurrentModelConfig, num_actions: int) -> NetworkSpec:
-    """Returns the network of a recurrent Q policy.
+    """Spec of a recurrent Q network: encoder, recurrent core and an optionally dueling head.
 
     Args:
-        leaves: The tree of `ObservationLeaf`.
-        model: Layers, and whether the head's first output is the observation's own value (dueling).
-        num_actions: A.
+        leaves: Tree of `ObservationLeaf`.
+        model: Settings of layers, core and dueling head.
+        num_actions: Number of Discrete actions, A.
     """
     head = Head("outputs", "head", num_actions, num_actions=num_actions if model.dueling else 0)
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))

@@ -101,12 +101,12 @@ class R2D2(Algorithm[R2D2Config]):
         )
 
     def experience(self, trainee: Trainee) -> Experience:
-        """Returns an empty replay of the sequences that a trainee's workers collect."""
+        """Creates the sequence replay of a trainee's collected experience."""
         seed = child_seed(trainee.seed, "replay")
         return self.sequence_replay(self.config.replay, len(trainee.workers.indices), seed)
 
     def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
-        """Returns an empty replay of sequences for a number of workers."""
+        """Creates a sequence replay for a number of workers."""
         return SequenceReplay(
             config, num_workers=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
         )

@@ -45,7 +45,7 @@ class R2D3(R2D2):
 
     @override
     def experience(self, trainee: Trainee) -> Experience:
-        """Returns an empty replay of collected sequences, mixed with the demonstrations."""
+        """Creates a sequence replay that mixes collected experience with demonstrations."""
         return DemonstratedReplay(
             partial(self.sequence_replay, seed=child_seed(trainee.seed, "replay")),
             self.config.replay,

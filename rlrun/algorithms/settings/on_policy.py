@@ -12,17 +12,17 @@ from rlrun.policy.curiosity_config import CuriosityConfig
 from rlrun.policy.reward_streams import RewardStreams
 
 WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
-"""Why other algorithms refuse `curiosity`."""
+"""Error message on `curiosity` in algorithms without intrinsic value heads."""
 
 WHO_HAS_CONSTRAINTS = "ppo, a2c and pg have values of costs; take one of them"
-"""Why other algorithms refuse `constraint`."""
+"""Error message on `constraint` in algorithms without cost value heads."""
 
 SHAPING = ("curiosity", "constraint", "curiosity.kind", "curiosity.hiddens", "curiosity.features")
-"""Settings of further streams of rewards that decide which parameters there are."""
+"""Settings of additional reward streams that determine the parameters' shapes."""
 
 
 advantages_in_the_loss = fixed(WHO_HAS_CONSTRAINTS, constraint=None)
-"""Decorates the settings of an algorithm whose batches hold no advantages, which are estimated in its loss."""
+"""Class decorator: rejects `constraint` in settings of algorithms that estimate advantages in their loss."""
 
 
 class OnPolicyConfig(AlgorithmConfig):

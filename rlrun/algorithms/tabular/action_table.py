@@ -1,4 +1,4 @@
-"""Acting by a table of Q values (NumPy)."""
+"""Acting by lookup in a Q table (NumPy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlrun.nn.acting import Floats, Heads
 
 
 class ActionTable:
-    """The row of a table for each observation, which is a number.
+    """Acting network that looks up the action values of Discrete states.
 
     Args:
         states: S, rows.
@@ -27,7 +27,7 @@ class ActionTable:
         self._table: Floats = np.zeros((states, actions), np.float32)
 
     def load(self, flat: Floats) -> None:
-        """Takes the table, [S A]."""
+        """Loads the flat Q table, [S A]."""
         self._table = flat.reshape(self._table.shape)
 
     def __call__(
@@ -37,5 +37,5 @@ class ActionTable:
         episode_starts: NDArray[np.bool_] | None = None,
         noise: Floats | None = None,
     ) -> tuple[Heads, Floats | None]:
-        """Returns the rows as `outputs`, [B, A]."""
+        """Looks up the action values of states [B], as the head `outputs` [B, A]."""
         return {"outputs": self._table[inputs["obs"] - self.start]}, None

@@ -1,4 +1,4 @@
-"""Policy of a table of Q values (torch)."""
+"""Tabular Q policies (torch)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlrun.policy.policy import Policy
 
 
 class Table(nn.Module):
-    """Values [S, A]."""
+    """Table of action values, [S, A]."""
 
     def __init__(self, states: int, actions: int, value: float) -> None:
         super().__init__()
@@ -31,20 +31,20 @@ class Table(nn.Module):
 
 
 class TabularPolicy(Policy):
-    """Greedy policy of a table of Q values, with epsilon-greedy exploration if scheduled.
+    """Greedy policy of a Q table, with epsilon-greedy exploration if scheduled.
 
     Args:
-        observation_space: The states.
-        action_space: The actions.
-        initial_value: What every action is worth at the start of a run.
-        schedule: The scheduled setting that is the probability to explore; None for none.
+        observation_space: Discrete space of the S states.
+        action_space: Discrete space of the A actions.
+        initial_value: Initial value of all table entries.
+        schedule: Name of the scheduled setting that holds epsilon; None for no exploration.
 
     Attributes:
-        shape: (S, A).
-        start: The number of the first state.
+        shape: Shape of the table, (S, A).
+        start: Smallest state of the observation space.
 
     Raises:
-        UsageError: If states or actions are not finitely many.
+        UsageError: If the observation or action space is not Discrete.
     """
 
     estimates = "action_values"
@@ -75,7 +75,7 @@ class TabularPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Returns the values of all actions in the states of rows [S, L], [S, L, A]."""
+        """Action values [S, L, A] of a minibatch's states [S, L]."""
         return views["values"][batch["obs"] - self.start]
 
     @override

@@ -44,7 +44,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
-        """Returns a table with the same value everywhere."""
+        """Creates a Q table with uniform initial values."""
         from rlrun.algorithms.tabular.policy import TabularPolicy
 
         return TabularPolicy(*spaces, initial_value=self.config.initial_value, schedule="epsilon")
@@ -55,7 +55,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Updates the table by the steps of all workers, one after the other, and broadcasts it."""
+        """Updates the Q table by all workers' steps in sequence, and broadcasts the table."""
         return (
             fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
             .for_each(UpdateTable(trainee, self.config.gamma))

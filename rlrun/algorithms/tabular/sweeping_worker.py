@@ -1,4 +1,4 @@
-"""Worker of value iteration, which sweeps over an env's model and steps no env."""
+"""Worker of value iteration: sweeps over the known model of an env, without env steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sweep:
 
 
 class SweepingWorker:
-    """Backs up the values of all states at once, a sweep in each fragment; see `rlrun.rollout.worker.Worker`."""
+    """Synchronous Bellman backups of all states, one sweep per fragment; a `rlrun.rollout.worker.Worker`."""
 
     def __init__(self, config: SweepingWorkerConfig) -> None:
         self.config = config
@@ -51,10 +51,10 @@ class SweepingWorker:
         self._fragment = config.first_fragment
 
     def follow(self, orders: Orders) -> None:
-        """Does nothing: nothing acts."""
+        """Ignores broadcast weights: a sweep needs no policy."""
 
     def sample(self) -> Rollout:
-        """Runs one sweep."""
+        """Runs one sweep of Bellman optimality backups over all states."""
         q = self.mdp.backup(self.values, self.config.gamma)
         values = q.max(-1)
         sweep = Sweep(q, float(np.abs(values - self.values).max()))
@@ -63,11 +63,11 @@ class SweepingWorker:
         return Rollout(self.config.worker_index, self._fragment - 1, {self.policy: sweep}, env_steps=0)
 
     def state(self) -> dict[str, Any]:
-        """Returns the values and the number of sweeps."""
+        """State for a checkpoint: action values and number of sweeps."""
         return {"fragment": self._fragment, "values": self.values.copy(), "unsaved": []}
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()`."""
+        """State from which a lost worker is replaced: that of `state()`."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

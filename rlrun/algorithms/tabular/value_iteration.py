@@ -46,7 +46,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> TabularPolicy:
-        """Returns a table of zeros."""
+        """Creates a table of action values, initially 0."""
         from rlrun.algorithms.tabular.policy import TabularPolicy
 
         return TabularPolicy(*spaces, initial_value=0.0, schedule=None)
@@ -63,12 +63,12 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
     @override
     def learn(self, items: Flow[Sweep], trainee: Trainee) -> Flow[Any]:
-        """Loads the values of each sweep, and broadcasts them."""
+        """Loads the action values of each sweep, and broadcasts the table."""
         return items.for_each(LoadTable(trainee)).for_each(BroadcastWeights(trainee))
 
 
 class LoadTable(Operator):
-    """Loads the values of a sweep."""
+    """Loads the action values of a sweep into the learner."""
 
     learns = True
 

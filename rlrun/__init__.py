@@ -1,7 +1,7 @@
 """Reinforcement learning from YAML: specs, dataflow, rollouts, learners and Ray Tune.
 
-`rlrun.run` runs a spec, `rlrun.resume` goes on with a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains
-step by step, and `rlrun.Training.restore` brings a checkpoint back. There is a class for each algorithm, which all
+`rlrun.run` runs a spec, `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains
+step by step, and `rlrun.Training.restore` loads a checkpoint. There is a class for each algorithm, which all
 derive from `rlrun.Algorithm`. Each name is imported when it is first asked for: `import rlrun` alone imports neither
 torch nor ray.
 """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rlrun.signals import listen
 
 RUNS_TRIALS = ("train", "resume", "regress")
-"""Commands whose exit code 0 says that trials are complete: a process that ends without a word is then no success."""
+"""Commands whose exit code 0 means that trials are complete: a process that ends silently is then no success."""
 
 
 def run() -> None:
@@ -39,7 +39,7 @@ def _announce_nothing(exit_code: int) -> None:
 
 
 def _go_on_in_child() -> Callable[[int], object]:
-    """Goes on in a child of this process; returns what tells the parent the exit code."""
+    """Continues in a child process; returns a function that reports the exit code to the parent."""
     from rlrun.waiting_parent import SilentEnd, go_on_in_child
 
     try:

@@ -147,13 +147,13 @@ class Algorithm(Generic[C]):
         return self.policy(spaces, seed)
 
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
-        """Returns what to minimise on rows of experience.
+        """Loss on rows of experience, to be minimised.
 
-        It may use tensor methods of its arguments freely, and must not look at values in Python's own control flow.
+        It may use all tensor methods, but no Python control flow that depends on tensors' values: it is compiled.
 
         Args:
             outputs: The policy's networks, or one pass of them over the rows.
-            batch: Columns [S, L, ...]; empty cells (`valid` 0) hold zeros and must not count.
+            batch: Columns [S, L, ...]; empty steps (`valid` 0) hold zeros and must not count.
             scheduled: Settings that change over a run, each [].
 
         Raises:
@@ -165,25 +165,25 @@ class Algorithm(Generic[C]):
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns what the learner minimises, in order: the one loss, unless a plugin says otherwise."""
+        """Objectives of the learner, in order; by default the one loss."""
         bound = self.config.max_grad_norm
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
     def picture(self, trainee: Trainee) -> str | None:
-        """Returns an SVG of what was learned so far, which a trial keeps and reports show; None for none.
+        """SVG of the learned policy or model for reports; None without one.
 
-        It is drawn behind an iteration with an evaluation, and changes nothing.
+        It is drawn after each iteration with an evaluation, and must change no state.
 
         Args:
-            trainee: What is trained.
+            trainee: The policy in training, with its learner and workers.
         """
         return None
 
     def worker_config(self, config: WorkerConfig) -> Any:
-        """Returns what the workers are made from: of a worker of one's own, a picklable dataclass of one's own.
+        """Config of the rollout workers; a custom worker may have a picklable dataclass of its own.
 
         Args:
-            config: What a worker is made from that steps envs with behavior policies.
+            config: Config of the default worker, which steps envs with behavior policies.
         """
         return config
 

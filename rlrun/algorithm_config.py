@@ -39,7 +39,7 @@ class AlgorithmConfig(ConfigModel):
     """Settings that every algorithm has; each algorithm adds its own."""
 
     needed: ClassVar[Mapping[str, str]] = {}
-    """What a spec is told that leaves a setting null without which nothing can be trained, by its name."""
+    """Error messages for settings that must not be null, by setting."""
 
     lr: Schedule = 3e-4
     """Learning rate."""
@@ -71,8 +71,8 @@ class AlgorithmConfig(ConfigModel):
     torch_threads: PositiveInt = 1
     """Threads of torch and BLAS in the trial's process, and in each learner of its own."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What the learner computes the network in, forward and backward; parameters, losses and the optimizer are float32
-    either way. bfloat16 has 8 significant bits: it is for large networks on hardware that is made for it."""
+    """Number format of the network's forward and backward passes; parameters, losses and the optimizer are float32 in
+    either case. bfloat16 has 8 significant bits: it is for large networks on hardware with bfloat16 units."""
     compile: Literal["auto"] | bool = "auto"
     """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
     long enough to pay for it, with the trials that share its update. Otherwise it runs updates of dense nets, LSTMs and
@@ -81,12 +81,11 @@ class AlgorithmConfig(ConfigModel):
     num_workers: NonNegativeInt = 0
     """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
-    """Envs that a worker steps side by side."""
+    """Envs that a worker steps in parallel."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""
     min_env_steps_per_iteration: NonNegativeInt = 0
-    """An iteration, after which a result is written, goes on update after update until at least so many env steps have
-    been taken; 0 for one update."""
+    """Minimum env steps of an iteration, after which a result is written; 0 for one update."""
     num_cpus_per_worker: NonNegativeFloat = 1.0
     """CPUs that Ray sets aside for each rollout worker."""
     worker_timeout_s: PositiveFloat = 300.0
@@ -94,7 +93,7 @@ class AlgorithmConfig(ConfigModel):
     own that has not learned from a batch by then fails the trial, and so does an env in the trial's own process that
     has taken no step, or has not been made."""
     max_worker_restarts: NonNegativeInt = 100
-    """How many rollout workers may be replaced in a run before it fails."""
+    """Number of rollout workers that may be replaced in a run before it fails."""
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
@@ -160,7 +159,7 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def learns_values(self) -> bool:
-        """Whether a value network is learned beside the policy, which may share its layers (`model.shared_value`)."""
+        """Whether a value network is learned next to the policy; it may share layers (`model.shared_value`)."""
         return True
 
     @property
@@ -198,7 +197,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 @defaults(min_env_steps_per_iteration=1000)
 class WorldSamplingSettings(AlgorithmConfig):
-    """How experience is collected in a world of many agents, for all of its policies."""
+    """Settings of sampling in a world of many agents, for all of its policies."""
 
 
 def _is_schedule(field: Any) -> bool:

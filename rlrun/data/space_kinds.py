@@ -40,11 +40,11 @@ class SpaceKind(NamedTuple):
     """Registry entry of a leaf space type.
 
     Attributes:
-        meaning: What the array's numbers are: `numbers` enter a network as they are, scaled or as an image, `choices`
+        meaning: Meaning of the array's numbers: `numbers` enter a network as they are, scaled or as an image, `choices`
             as one-hot or learned vectors, `bits` as 0 and 1.
-        bounds: Gives a space's least and largest values, [*shape] or one for all.
-        form: Gives shape and type of the array that holds one element.
-        array: Turns an element, as envs return it, into that array; a ValueError says what it is instead.
+        bounds: Lowest and highest values of a space, [*shape] or one for all.
+        form: Shape and dtype of the array for one element.
+        array: Converts an element, as envs return it, to that array; raises ValueError for any other value.
     """
 
     meaning: Meaning

@@ -150,7 +150,7 @@ class LoopVectorEnv:
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float
     ) -> tuple[Tree, list[bool]]:
-        """Returns to the given places, env slot after env slot, as `VectorEnv.restore` says."""
+        """Returns to the given places, one env slot after another; see `VectorEnv.restore`."""
         deadline = time.monotonic() + max_replay_s
         exact = []
         for slot, place in enumerate(places):

@@ -197,7 +197,7 @@ class ArrayVectorWorld:
         return self._groups[policy].owners
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each world is."""
+        """Places of the worlds: episode, seed and step."""
         return [self._ledger.place(world, length) for world, length in enumerate(self._lengths.tolist())]
 
     def restore(

@@ -140,7 +140,7 @@ class LoopWorlds:
         return self._policies[policy].owners
 
     def places(self) -> list[EpisodePlace]:
-        """Returns where each world is."""
+        """Places of the worlds: episode, seed and step."""
         return [world.place for world in self._worlds]
 
     def restore(

@@ -63,10 +63,8 @@ CLEAN = (
     "cli/", "regression/", "report/", "launch/", "tune/", "cluster/",
     "config.py", "registry.py", "explain.py", "metric.py", "errors.py", "signals.py", "process_end.py",
     "waiting_parent.py", "renamed_settings.py", "commented_yaml.py", "foreign_names.py",
-    "nn/", "actors/", "rollout/", "toys/", "training/", "trust.py", "flow/__init__.py", "flow/operators/",
-    "flow/sources/", "flow/clock.py", "flow/collecting_workers.py", "flow/concurrently.py", "flow/filters.py",
-    "flow/flow.py", "flow/nodes.py", "flow/plan.py", "flow/policy_lag.py", "flow/policy_workers.py",
-    "flow/trainee.py",
+    "nn/", "actors/", "rollout/", "toys/", "training/", "trust.py", "flow/", "learner/", "functional/", "runs/",
+    "search/", "algorithm.py", "algorithm_config.py",
 )  # fmt: skip
 """Rooms and files whose docstrings, comments and messages are in the field's words: a room is added once it is."""
 

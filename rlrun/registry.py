@@ -126,7 +126,8 @@ def with_present_paths(data: Any) -> Any:
     if isinstance(data, list):
         return [with_present_paths(value) for value in data]
     path = _OWN_PATH.match(data) if isinstance(data, str) else None
-    return moved_to(path[1], path[2]) + data[path.end(1) :] if path and moved_to(path[1], path[2]) else data
+    present = moved_to(path[1], path[2]) if path else ""
+    return present + data[path.end(1) :] if path and present else data
 
 
 def algorithm_class(name: str) -> type[Any]:

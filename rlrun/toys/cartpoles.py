@@ -95,7 +95,7 @@ class CartPoleArrays:
         return ArrayStep(self._rows, over)
 
     def state(self) -> NDArray[Any]:
-        """Returns None: the worlds have no global state."""
+        """Raises NotImplementedError: the worlds have no `state_space`, and so no global state."""
         raise NotImplementedError("CartPoles have no state")
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlrun.flow.policy_workers import PolicyWorkers
     from rlrun.learner.learner import Learner, LearnerFactory
     from rlrun.policy.policy import Policy
+    from rlrun.replay.replay import ReplayFactory
     from rlrun.worlds.world_view import WorldView
 
 
@@ -28,7 +29,6 @@ class Trainee:
 
     Attributes:
         name: Its name, unique in its training.
-        policy_names: Names of its behavior policies in the workers.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
         learner_factory: Picklable learner factory, for processes of their own and for workers that learn.
@@ -36,6 +36,7 @@ class Trainee:
         get_spaces: Returns observation and action space.
         workers: The workers that collect its experience.
         clock: Its counters and schedules.
+        make_replay: Creates an empty replay buffer of its fragments.
         filters: Its running statistics, of observations and returns.
         lag: Policy lag of the steps that it learned from.
         is_sparse: Whether its fragments may have many empty rows, in slots that no agent owns; minibatches leave them
@@ -44,7 +45,6 @@ class Trainee:
     """
 
     name: str
-    policy_names: tuple[str, ...]
     seed: int
     fragment_length: int
     learner_factory: LearnerFactory
@@ -52,6 +52,7 @@ class Trainee:
     get_spaces: Callable[[], Spaces]
     workers: PolicyWorkers
     clock: Clock
+    make_replay: ReplayFactory
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
     is_sparse: bool = False

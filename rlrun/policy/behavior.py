@@ -17,7 +17,6 @@ from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
-from rlrun.nn.population_network import PopulationNetwork
 from rlrun.policy.action_masks import MaskedOutputs
 from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.policy.exploration.exploration import Exploration
@@ -151,17 +150,17 @@ class BehaviorPolicy:
         """
         raise UsageError("it does not search, as those of alphazero do: leave out simulations")
 
-    def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
-        """Copy of this behavior policy with separate parameters per env slot, and the population of networks.
+    @property
+    def unmasked_network(self) -> ActingNetwork:
+        """The acting network without the action mask."""
+        return self.network.network if isinstance(self.network, MaskedOutputs) else self.network
 
-        Args:
-            size: Number of env slots.
-        """
-        bare = self.network.network if isinstance(self.network, MaskedOutputs) else self.network
-        networks = PopulationNetwork(bare, size)
+    def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
+        """Returns a copy of this behavior policy that acts by another network, with the same action mask."""
         policy = copy.copy(self)
-        policy.network = policy._collecting = networks if bare is self.network else MaskedOutputs(networks)
-        return policy, networks
+        masked = isinstance(self.network, MaskedOutputs)
+        policy.network = policy._collecting = MaskedOutputs(network) if masked else network
+        return policy
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""

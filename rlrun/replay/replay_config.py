@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
+from rlrun.config import (
+    ConfigModel,
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+)
 
 SAVED_UP_TO_BYTES = 500_000_000
 """Largest replay in bytes whose experience `save_in_checkpoints: auto` includes in checkpoints."""
@@ -36,3 +44,15 @@ class ReplayConfig(ConfigModel):
     def saves(self, num_bytes: int) -> bool:
         """Whether checkpoints include the experience of a replay of `num_bytes` bytes."""
         return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints
+
+
+class SequenceReplayConfig(ReplayConfig):
+    """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
+
+    length: PositiveInt = 20
+    """With a recurrent network: steps of a sequence that are learned from."""
+    burn_in: NonNegativeInt = 20
+    """With a recurrent network: steps before those, over which the networks only bring their recurrent state up."""
+    stride: PositiveInt = 10
+    """With a recurrent network: steps from one possible beginning of a sequence to the next; below `length`, sequences
+    overlap."""

@@ -20,6 +20,7 @@ from rlrun.league.league import League
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
+from rlrun.replay.local_replay import local_replay
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
@@ -333,7 +334,6 @@ class _Making:
         config, start_learner = self.algorithm.config, self.start_learner
         return Trainee(
             name=name,
-            policy_names=(name,),
             seed=seed,
             fragment_length=fragment_length,
             learner_factory=self.factory,
@@ -347,6 +347,7 @@ class _Making:
                 self.algorithm.clock_unit,
                 config.fixed_schedules(),
             ),
+            make_replay=partial(local_replay, workers.indices, seed),
             is_sparse=self.factory.world is not None,
             world=self.factory.world,
         )

@@ -15,7 +15,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 
 @defaults(

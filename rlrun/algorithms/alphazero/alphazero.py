@@ -41,7 +41,7 @@ from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import AdamW
 from rlrun.metric import Metric
 from rlrun.nn.model_config import SearchModelConfig
-from rlrun.replay.replay import LocalReplay
+from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
     from torch import Tensor

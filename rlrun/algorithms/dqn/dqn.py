@@ -20,7 +20,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
@@ -175,7 +174,7 @@ class DQN(Algorithm[DQNConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))

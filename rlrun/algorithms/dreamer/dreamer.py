@@ -21,7 +21,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -29,7 +28,7 @@ from rlrun.functional.seeding import generator
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.metric import Metric
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -267,7 +266,7 @@ class Dreamer(Algorithm[DreamerConfig]):
         """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
         config = self.config
         # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
-        replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=1.0, is_recurrent=True)
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
         updates = (
             replay_minibatches(
                 replay,

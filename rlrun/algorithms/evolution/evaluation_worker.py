@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
+from rlrun.algorithms.evolution.population_network import PopulationNetwork
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
@@ -43,7 +44,8 @@ class EvaluationWorker:
         ((self.policy, behavior),) = config.behaviors.items()
         assert isinstance(behavior, BehaviorPolicy)
         self.env = make_vector_env(config.env, config.num_envs, EpisodeSeeds(config.seed, config.worker_index))
-        self.behavior, self.networks = behavior.with_networks(config.num_envs)
+        self.networks = PopulationNetwork(behavior.unmasked_network, config.num_envs)
+        self.behavior = behavior.with_network(self.networks)
         space = behavior.action_space
         self.space = space if config.measures_overshoots and isinstance(space, BoxMeanActions) else None
         self._name = f"env {config.env.id}: worker {config.worker_index}"

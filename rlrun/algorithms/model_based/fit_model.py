@@ -14,13 +14,14 @@ from rlrun.algorithms.model_based.transitions import Floats, transition_form
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import generator
+from rlrun.functional.seeding import child_seed, generator
 from rlrun.metric import Metric
+from rlrun.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
     from rlrun.flow.trainee import Trainee
-    from rlrun.replay.replay_buffer import ReplayBuffer
+    from rlrun.replay.replay_config import ReplayConfig
 
 PROGRESS = 0.01
 """Least relative improvement of a member's holdout error that resets early stopping."""
@@ -217,3 +218,15 @@ def _rows(table: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> SampleBa
     """Gathers rows of a table by indices [S, L]."""
     columns = {name: column[chosen] for name, column in table.items()}
     return SampleBatch(columns, valid=np.ones(chosen.shape, np.bool_))
+
+
+def transition_buffer(config: ReplayConfig, trainee: Trainee, *, gamma: float) -> ReplayBuffer:
+    """Creates the empty replay buffer of a trainee's transitions, to which a model is fitted.
+
+    Args:
+        config: Settings of the replay.
+        trainee: The trainee whose fragments are stored.
+        gamma: Discount factor.
+    """
+    number, seed = len(trainee.workers.indices), child_seed(trainee.seed, "replay")
+    return ReplayBuffer(config, num_workers=number, n_step=1, gamma=gamma, seed=seed)

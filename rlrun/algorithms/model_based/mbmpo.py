@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.meta.maml import MAML, MAMLConfig
 from rlrun.algorithms.meta.tasks import TrainOnTasks
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
-from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.config import PositiveInt, Schedule, defaults, fixed
@@ -19,10 +19,9 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import MergeFilters
-from rlrun.flow.recipes.replays import replay_buffer
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
-from rlrun.replay.replay import LocalReplay
+from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
@@ -104,7 +103,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Stores fragments, fits the model, meta-learns from imagined tasks, and sends workers adapted policies."""
         config, dynamics = self.config, self.config.dynamics
-        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        kept = transition_buffer(config.replay, trainee, gamma=config.gamma)
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)
         imagine = ImagineTasks(
             trainee,

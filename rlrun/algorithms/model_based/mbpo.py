@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
-from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.model_replay import ModelReplay
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
@@ -20,12 +20,11 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import replay_buffer
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import ModelBasedModelConfig
-from rlrun.replay.replay import LocalReplay
+from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -116,7 +115,7 @@ class MBPO(Algorithm[MBPOConfig]):
         """Stores fragments, fits the model, rolls out in it, updates SAC from both, and broadcasts the weights."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
-        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        kept = transition_buffer(config.replay, trainee, gamma=config.gamma)
         replay = LocalReplay(kept, trainee.workers.indices)
         imagined = ModelReplay(config.rollout_rounds, seed=trainee.seed)
         fit = FitModel(trainee, kept, dynamics, learning_starts=starts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.config import fixed
 from rlrun.metric import Metric
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 
 @fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)

@@ -19,7 +19,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
@@ -156,7 +155,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
             .for_each(Team(trainee, "sum", shows_given=True))

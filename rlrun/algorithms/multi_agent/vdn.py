@@ -19,14 +19,13 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import following_steps, row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam, RMSProp
 from rlrun.nn.model_config import TeamQModelConfig
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -153,12 +152,8 @@ class VDN(Algorithm[VDNConfig]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
         config = self.config
-        replay = transitions_or_sequences(
-            config.replay,
-            trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            is_recurrent=config.model.core is not None,
+        replay = trainee.make_replay(
+            config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
         )
         return (
             fragments.zip_with_worker()

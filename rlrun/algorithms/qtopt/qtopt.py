@@ -20,7 +20,6 @@ from rlrun.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -120,7 +119,7 @@ class QTOpt(Algorithm[QTOptConfig]):
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))

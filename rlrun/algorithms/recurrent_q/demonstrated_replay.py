@@ -13,7 +13,8 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.saved_numbers import load_generator
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 from rlrun.replay.stores import Indices
 
 
@@ -32,7 +33,7 @@ class DemonstratedReplay:
         ratio: Probability of a row of demonstrations.
 
     Args:
-        replay_of: Makes an empty replay by its settings and the number of its workers.
+        replay_of: Makes an empty replay by its settings and `num_workers`.
         config: Settings of both replays.
         num_workers: Workers whose fragments are stored.
         demonstrations: The file of the demonstrations; None if there is none, which is a mistake by the time that
@@ -44,7 +45,7 @@ class DemonstratedReplay:
 
     def __init__(
         self,
-        replay_of: Callable[[SequenceReplayConfig, int], SequenceReplay],
+        replay_of: Callable[..., SequenceReplay],
         config: SequenceReplayConfig,
         num_workers: int,
         *,
@@ -58,7 +59,7 @@ class DemonstratedReplay:
         self._replay_of = replay_of
         self._path = demonstrations
         self._clip_rewards = clip_rewards
-        self._collected = replay_of(config, num_workers)
+        self._collected = replay_of(config, num_workers=num_workers)
         self._demonstrated: SequenceReplay | None = None
         self._state: dict[str, Any] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -110,7 +111,7 @@ class DemonstratedReplay:
             fragment["rewards"] = fragment["rewards"].clip(-self._clip_rewards, self._clip_rewards)
         fragment["state"] = np.zeros((len(fragment["valid"]), 1, like["state"].shape[2]), np.float32)
         span = config.burn_in + config.length + config.stride
-        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), 1)
+        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), num_workers=1)
         replay.add(0, fragment)
         replay.finish(0)
         if self._state is not None:

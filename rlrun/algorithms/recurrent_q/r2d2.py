@@ -20,16 +20,15 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import child_seed
 from rlrun.functional.sequence_rows import following_steps, row_priorities
 from rlrun.learner.objective import Loss
-from rlrun.replay.replay import Experience, LocalReplay
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
+    from rlrun.replay.replay import Replay
 
 
 @defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
@@ -91,7 +90,7 @@ class R2D2(Algorithm[R2D2Config]):
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
         config = self.config
-        replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
+        replay = self.replay(trainee)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
@@ -100,13 +99,7 @@ class R2D2(Algorithm[R2D2Config]):
             .for_each(BroadcastWeights(trainee))
         )
 
-    def experience(self, trainee: Trainee) -> Experience:
-        """Creates the sequence replay of a trainee's collected experience."""
-        seed = child_seed(trainee.seed, "replay")
-        return self.sequence_replay(self.config.replay, len(trainee.workers.indices), seed)
-
-    def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
-        """Creates a sequence replay for a number of workers."""
-        return SequenceReplay(
-            config, num_workers=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
-        )
+    def replay(self, trainee: Trainee) -> Replay:
+        """Creates the replay of sequences of a trainee's collected experience."""
+        config = self.config
+        return trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma, sequences=True)

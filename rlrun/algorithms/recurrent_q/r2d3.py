@@ -14,7 +14,9 @@ from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
 from rlrun.config import Fraction
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
-from rlrun.replay.replay import Experience
+from rlrun.replay.local_replay import LocalReplay
+from rlrun.replay.replay import Replay
+from rlrun.replay.sequences import SequenceReplay
 
 
 class R2D3Config(R2D2Config):
@@ -44,14 +46,16 @@ class R2D3(R2D2):
     config: R2D3Config
 
     @override
-    def experience(self, trainee: Trainee) -> Experience:
-        """Creates a sequence replay that mixes collected experience with demonstrations."""
-        return DemonstratedReplay(
-            partial(self.sequence_replay, seed=child_seed(trainee.seed, "replay")),
-            self.config.replay,
+    def replay(self, trainee: Trainee) -> Replay:
+        """Creates a replay of sequences that mixes collected experience with demonstrations."""
+        config, seed = self.config, child_seed(trainee.seed, "replay")
+        mixed = DemonstratedReplay(
+            partial(SequenceReplay, n_step=config.n_step, gamma=config.gamma, seed=seed),
+            config.replay,
             len(trainee.workers.indices),
-            demonstrations=self.config.demonstrations,
-            ratio=self.config.demonstration_ratio,
-            clip_rewards=self.config.clip_rewards,
+            demonstrations=config.demonstrations,
+            ratio=config.demonstration_ratio,
+            clip_rewards=config.clip_rewards,
             seed=child_seed(trainee.seed, "demonstrations"),
         )
+        return LocalReplay(mixed, trainee.workers.indices)

@@ -20,7 +20,7 @@ from rlrun.config import (
     fixed,
 )
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
+from rlrun.reward_streams.streams import ENV_ALONE, RewardStreams
 
 SAMPLING = (
     "num_workers",
@@ -156,6 +156,11 @@ class AlgorithmConfig(ConfigModel):
     def reward_streams(self) -> RewardStreams:
         """Streams of rewards that it learns from besides the env's own; none by default."""
         return ENV_ALONE
+
+    @property
+    def value_heads(self) -> tuple[str, ...]:
+        """Names of the additional reward streams, in the order of their value heads."""
+        return tuple(stream.name for stream in self.reward_streams.further)
 
     @property
     def learns_values(self) -> bool:

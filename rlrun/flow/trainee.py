@@ -39,8 +39,7 @@ class Trainee:
         make_replay: Creates an empty replay buffer of its fragments.
         filters: Its running statistics, of observations and returns.
         lag: Policy lag of the steps that it learned from.
-        is_sparse: Whether its fragments may have many empty rows, in slots that no agent owns; minibatches leave them
-            out.
+        is_sparse: Whether its fragments may have many empty rows, of slots without an agent; minibatches omit them.
         world: View of its world, where there are many agents.
     """
 

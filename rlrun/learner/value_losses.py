@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.policy.reward_streams import RewardStream, weighted_advantages
+from rlrun.reward_streams.streams import RewardStream, weighted_advantages
 
 if TYPE_CHECKING:
     from torch import Tensor

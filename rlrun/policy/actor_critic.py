@@ -47,7 +47,7 @@ class ActorCriticPolicy(Policy):
     estimates = "state_values"
 
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
-        model, streams = config.model, config.reward_streams.names
+        model, streams = config.model, config.value_heads
         self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
         self.action_space = make_action_space(spaces.action)
         self.normalize_observations = config.normalize_observations

@@ -25,8 +25,7 @@ from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.own_exploration import own_exploration
+from rlrun.policy.exploration.exploration import Exploration, own_exploration
 from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy

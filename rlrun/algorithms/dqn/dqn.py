@@ -9,7 +9,7 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.dqn.q_settings import QSettings
+from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
@@ -25,7 +25,6 @@ from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.exploration.kinds import QExploration
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.policy.exploration.epsilons import EpsilonSpread
 from rlrun.policy.policy_config import PolicyConfig
+
+QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
+"""Names of the explorations that come with Q policies."""
 
 
 @dataclass(frozen=True)

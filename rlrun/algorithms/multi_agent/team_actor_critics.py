@@ -30,8 +30,7 @@ from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.action_noise import action_noise
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.own_exploration import own_exploration
+from rlrun.policy.exploration.exploration import Exploration, own_exploration
 from rlrun.policy.exploration.sampling import SampleActions, UniformUntil
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy

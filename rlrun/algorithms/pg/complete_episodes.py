@@ -16,7 +16,7 @@ from rlrun.data.views import viewed
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.returns import reverse_scan
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
+from rlrun.reward_streams.streams import ENV_ALONE, RewardStreams
 from rlrun.rollout.endless_episodes import end_if_wanted
 
 LONGEST_EPISODE = 100_000

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rlrun.config import ConfigModel, Fraction, ImportPath, Schedule
-from rlrun.policy.exploration.kinds import NoiseKind
+
+NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+"""Names of the noises that come with deterministic actors."""
 
 
 class ActionNoiseSettings(ConfigModel):

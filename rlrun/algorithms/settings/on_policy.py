@@ -7,9 +7,9 @@ from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
-from rlrun.policy.constraint_config import ConstraintConfig
-from rlrun.policy.curiosity_config import CuriosityConfig
-from rlrun.policy.reward_streams import RewardStreams
+from rlrun.reward_streams.constraint_config import ConstraintConfig
+from rlrun.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.reward_streams.streams import RewardStreams
 
 WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""

@@ -13,7 +13,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStream, RewardStreams, weighted_advantages
+from rlrun.reward_streams.streams import ENV_ALONE, RewardStream, RewardStreams, weighted_advantages
 
 
 class ComputeAdvantages(Operator):

@@ -12,8 +12,7 @@ from rlrun.functional.schedules import value_at
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
-from rlrun.policy.exploration.own_exploration import own_exploration
+from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork, own_exploration
 from rlrun.policy.weights import Weights
 
 

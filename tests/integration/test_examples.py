@@ -146,6 +146,11 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"learning_starts": 100, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 100},
         "CartPole-v1",
     ),
+    "tqc": (
+        "TQC",
+        {"learning_starts": 20, "min_env_steps_per_iteration": 10, "minibatch_size": 8, "compile": False},
+        "Pendulum-v1",
+    ),
     "cloning": ("Cloning", {"minibatch_size": 100, "min_env_steps_per_iteration": 3}, "MountainCar-v0"),
 }
 """Small runs of one's own algorithms: the class in the module of that name, its settings, and the env."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 class SACConfig(ActorCriticSettings, OffPolicyConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
+    num_critics: ClassVar[int] = 2
+    """Q functions, of which the least counts."""
     model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """The networks of the actor and of each critic."""
     minibatch_size: PositiveInt = 256

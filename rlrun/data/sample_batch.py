@@ -69,7 +69,7 @@ OWN_COLUMNS = frozenset(
         "weights_version",
     }
 )
-"""Columns that rlrun itself writes; a number of an env's info cannot have such a name."""
+"""Names of the standard columns of rlrun, which numbers of an env's info cannot have."""
 
 
 class SampleBatch(dict[str, Any]):

@@ -60,7 +60,7 @@ def check_installed(spec: EnvSpec) -> None:
     """Checks that the packages an env needs are installed.
 
     Raises:
-        EnvironmentUnusable: One is not; the message names the pip command.
+        EnvironmentUnusable: A package is not installed; the message names the pip command.
     """
     package = _package_of(spec)
     if package and not _is_installed(_PACKAGES[package][0]):
@@ -136,7 +136,7 @@ def _other(env_id: str) -> str:
 
 
 def _parts(env_id: str) -> tuple[str, int]:
-    """Splits an id into its name in small letters, namespace included, and its version, -1 if it has none."""
+    """Splits an env id into its lower-case name, namespace included, and its version (-1 without one)."""
     name, version = re.fullmatch(r"(.*?)(?:-v(\d+))?", env_id, re.DOTALL).groups()  # type: ignore[union-attr]
     return name.lower(), int(version or -1)
 

@@ -17,7 +17,7 @@ class EpisodeLedger:
     """Episode counters and seeds of B env slots.
 
     Args:
-        seeds: Where the seeds come from.
+        seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots, B.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
 

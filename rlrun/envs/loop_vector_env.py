@@ -41,9 +41,9 @@ class LoopVectorEnv:
     Args:
         env_id: Name of the env in messages.
         envs: Single environments with equal spaces, one for each env slot.
-        seeds: Where the seeds come from.
+        seeds: Episode seeds, a function of env slot and episode number.
         first_episodes: Number of each env slot's first episode.
-        columns: Names of the numbers in each step's info that are kept.
+        columns: Names of the numbers in each step's info that are recorded as columns.
     """
 
     name = "loop"
@@ -113,7 +113,7 @@ class LoopVectorEnv:
                 rewards[slot] = reward
                 if terminated or truncated:
                     if not (isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG)):
-                        raise TypeError("an end is told by True or False")
+                        raise TypeError("terminated and truncated must be True or False")
                     terminateds[slot] = terminated
                     truncateds[slot] = truncated
                     awaiting[slot] = True

@@ -67,10 +67,10 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
 
     Args:
         env: The env.
-        numbers: Which ones, counted from 0 or by the names of `number_names`.
+        numbers: Entries to keep, by index from 0 or by the names of `number_names`.
 
     Raises:
-        ValueError: If its observations are no vectors, or have no such number.
+        ValueError: If the env's observations are not vectors, or lack one of the entries.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int | str]) -> None:

@@ -169,7 +169,7 @@ def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
             if slots:
                 each, _, env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode().partition(" ")
                 return SteppedEnv(env_id, slots, in_training=stream == 0, each=each)
-        except (OSError, ValueError, struct.error):  # what is damaged tells nothing
+        except (OSError, ValueError, struct.error):  # a damaged file has no usable mark
             continue
     return None
 

@@ -27,8 +27,8 @@ class NumpyNetwork:
     The network is pickled without parameters, and needs no torch in rollout workers.
 
     Args:
-        spec: The description, a dense one.
-        slots: Offsets and shapes of its parameters in the flat vector, by their names in the network.
+        spec: Architecture of the network, which must be dense.
+        slots: Offsets and shapes of the parameters in the flat vector, by their names in the network.
 
     Attributes:
         state_size: Size of the recurrent state.
@@ -127,7 +127,7 @@ class _Tower:
     """NumPy layers of one tower.
 
     Attributes:
-        state: Its slice of the recurrent state.
+        state: Slice of the tower's core in the recurrent state.
     """
 
     def __init__(self, spec: NetworkSpec, i: int) -> None:

@@ -25,9 +25,9 @@ def view_leaves(
     """Builds the tree of `ObservationLeaf` of a history view.
 
     Args:
-        observed: The tree of the env's observations.
-        action_space: The env's actions.
-        views: The history that a view adds to them.
+        observed: Tree of `ObservationLeaf` of the env's observations.
+        action_space: Action space of the env.
+        views: Settings of the history.
 
     Raises:
         UsageError: Observations cannot be stacked, or actions of this space have no encoding.

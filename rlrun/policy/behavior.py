@@ -410,7 +410,7 @@ class BehaviorPolicy:
         return memory
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Restores `memory()`."""
+        """Restores recurrent state and view memory from `memory()`."""
         if self.network.state_size:
             state = np.array(memory["recurrent_state"], np.float32)
             if state.shape[1:] != (self.network.state_size,):
@@ -427,7 +427,7 @@ class BehaviorPolicy:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores exploration, parameter noise and running episodes from `state()`."""
         self.exploration.load_state(state)
         self.load_memory(state)
         if self.parameter_noise is not None:

@@ -25,12 +25,11 @@ class SequenceReplayConfig(ReplayConfig):
     """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
 
     length: PositiveInt = 20
-    """With a recurrent network: steps of a sequence that are learned from."""
+    """Sequence length of a recurrent network: steps in the loss, after burn-in."""
     burn_in: NonNegativeInt = 20
-    """With a recurrent network: steps before those, over which the networks only bring their recurrent state up."""
+    """Burn-in of a recurrent network: steps before those in the loss, which only update the recurrent state."""
     stride: PositiveInt = 10
-    """With a recurrent network: steps from one possible beginning of a sequence to the next; below `length`, sequences
-    overlap."""
+    """Distance in steps between possible sequence starts for a recurrent network; below `length`, sequences overlap."""
 
 
 class SequenceReplay:

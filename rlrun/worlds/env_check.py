@@ -52,8 +52,8 @@ def check_by_stepping(
         Findings in reading order.
 
     Raises:
-        UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
-        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        UsageError: A name or a keyword argument does not exist, or an agent has no policy.
+        EnvironmentUnusable: A package is not installed, or the env has no supported form.
         EnvError: The env's own code raised.
     """
 

@@ -47,7 +47,7 @@ class LoopWorlds:
         slots: Slots per world by policy, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Number of each world's first episode; 0 for all unless given.
-        columns: Names of the numbers that are read from agents' infos.
+        columns: Names of the numbers in agents' infos that are recorded as columns.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class LoopWorlds:
 
     @cached_property
     def _marks(self) -> StepMarks:
-        """Made with the first episode: worlds that are only asked for their spaces leave the notes of others alone."""
+        """Step marks, created with the first episode, so that worlds created only for their spaces write none."""
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _begin(self, number: int, place: EpisodePlace) -> None:

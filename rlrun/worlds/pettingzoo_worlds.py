@@ -239,7 +239,7 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
         if package.isidentifier() and importlib.util.find_spec(needed) is None:
             raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
     try:
-        with warnings.catch_warnings():  # what PettingZoo says since 1.27 of modules that its documentation names
+        with warnings.catch_warnings():  # PettingZoo's warning since 1.27 about modules that its documentation names
             warnings.filterwarnings("ignore", "The old environment creation API", DeprecationWarning)
             load_object(f"{module_name}:__name__", "PettingZoo env")
     except UserCodeError as error:

@@ -25,7 +25,7 @@ ANSWERS_WITHIN_S = 1.0
 class AggregatedWorkers:
     """Remote workers under aggregators: each supervises a share of the workers and forwards requests and weights.
 
-    The constructor starts all of them and waits for none. Ray must run before.
+    The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
     Args:
         make_workers: Factory of the workers of a share, from their `indices` and `due`.
@@ -79,7 +79,7 @@ class AggregatedWorkers:
         """Returns the batches that are ready, without waiting for others.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers or aggregators died than may be restarted.
         """
         self._actors.attend()

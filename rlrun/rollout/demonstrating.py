@@ -31,7 +31,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     """Records demonstrations: runs a policy for a fixed number of episodes in sequence.
 
     Args:
-        acts: The policy.
+        acts: Policy whose actions are recorded.
         env: The env.
         episodes: Number of episodes, at least 1.
         seed: Seed of the episodes.

@@ -126,15 +126,15 @@ class WorkerSet:
         return self._started.restarts if self._started else 0
 
     def postprocess(self, policy: str, operators: Postprocessing) -> None:
-        """Sets operators that the workers apply to a policy's batches; to be called before the workers start."""
+        """Sets the operators that workers apply to a policy's batches; call before the workers start."""
         if self._started:
             raise RuntimeError("the workers have started; their operators have to be named before")
         self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Assigns the remote workers to aggregators, in shares of consecutive ones; to be called before they start.
+        """Assigns the remote workers to aggregators in consecutive shares; call before the workers start.
 
-        From then on batches are received by `joined`.
+        Batches are then received by `joined` instead of `arrived`.
 
         Args:
             aggregators: Number of aggregators, at most one per worker.
@@ -185,7 +185,7 @@ class WorkerSet:
         """Returns the fragments that are ready, without waiting for others; the local worker collects one now.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers died than may be restarted.
         """
         return self._workers().arrived()
@@ -194,7 +194,7 @@ class WorkerSet:
         """Returns the batches of aggregators that are ready, without waiting for others.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers or aggregators died than may be restarted.
         """
         return self._workers().arrived()
@@ -215,7 +215,7 @@ class WorkerSet:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`; pending requests are dropped.
+        """Restores the workers and the counts from `state()`; pending requests are dropped.
 
         Returns:
             The number of env slots that could not be restored exactly and began a new episode instead.

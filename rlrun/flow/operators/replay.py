@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rlrun.replay.replay import Replay
 
 LOOK_EVERY_S = 0.005
-"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn
-from: a look takes a good part of the time that a small network's minibatch does."""
+"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn from: a poll takes
+a considerable part of the time of a small network's SGD step."""
 
 
 class StoreToReplay(StatefulOperator):

@@ -18,7 +18,7 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
     """Reshapes a batch [T, B] to learner rows [S, L, ...]: single steps, sequences or whole fragments.
 
     Args:
-        batch: Its columns, with closing rows.
+        batch: Batch with closing rows.
         seq_len: Steps in a row of a recurrent policy, no more than T; None for rows of single steps.
         whole_fragments: Whether a row is a whole fragment with its closing observation, L = T + 1.
 

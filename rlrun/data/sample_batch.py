@@ -11,7 +11,7 @@ from rlrun.data.packing import zeroed
 from rlrun.data.tree import map_tree
 
 WORLD_STATE = "world_state"
-"""Column of a fragment with the state of the whole world, the same for all its agents, [T + 1, B, D]."""
+"""Column of a fragment with the global state of the multi-agent world, equal for all agents, [T + 1, B, D]."""
 
 ACTS = "acts"
 """Column of a fragment: whether an agent acts in a row, with the closing row, [T + 1, B]."""

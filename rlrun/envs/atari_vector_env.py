@@ -109,7 +109,7 @@ class SeededAtari:
         seeds: EpisodeSeeds,
         first_episodes: Sequence[int] | None = None,
     ) -> None:
-        """Opens a game by its ROM name, such as "ms_pacman"."""
+        """Creates ALE's vector env of the game with a ROM name such as "ms_pacman"."""
         self.num_envs = num_envs
         self.seeds_episodes = not settings.episodic_life
         self.columns = NO_COLUMNS
@@ -233,7 +233,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  # Gymnasium reads it on the class
 
     def __init__(self, game: str, settings: AtariSettings, render_mode: str | None = None) -> None:
-        """Opens a game by its ROM name; render_mode is "rgb_array" or None."""
+        """Creates the env of the game with a ROM name such as "ms_pacman"; render_mode is "rgb_array" or None."""
         self.render_mode = render_mode
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, _FRAMES_PER_S // settings.frameskip)}
         drawn = settings.replace(stack_num=1, img_height=210, img_width=160, grayscale=False)
@@ -245,7 +245,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Begins an episode."""
+        """Resets the game and the rendering copy to the start of an episode."""
         super().reset(seed=seed)
         seeds = np.array([int(self.np_random.integers(2**31)) if seed is None else seed])
         frames = [game.reset(seed=seeds)[0][0] for game in self._games]

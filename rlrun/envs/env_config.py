@@ -87,10 +87,10 @@ def lacking_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
 
 
 def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
-    """Validates that tasks are configured where other settings refer to them.
+    """Validates the setting `tasks`: not empty, and present if observations include the task.
 
     Raises:
-        ValueError: No tasks are configured.
+        ValueError: The list of tasks is empty, or missing although observations include the task.
     """
     if is_shown and tasks is None:
         raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
@@ -159,8 +159,8 @@ class EnvConfig(ConfigModel):
     afterwards, merged over the env's own. A curriculum requires the loop backend."""
 
     backend: Backend = "auto"
-    """Vectorization backend: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto
-    (vector if the env has such a form and no other setting forbids it, else loop)."""
+    """Vectorization backend: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto.
+    Auto chooses vector if the env has a vector form and no other setting forbids it, else loop."""
 
     clock: WorldClock | None = None
     """Time axis of experience in a world: one row per world step, in which all living agents act (parallel); or one row

@@ -39,8 +39,8 @@ def find_spec(env_id: str) -> EnvSpec:
     their envs on import.
 
     Raises:
-        UsageError: There is no such id; the message names the nearest.
-        EnvironmentUnusable: The package that provides it is not installed; the message names the pip command.
+        UsageError: No env is registered under the id; the message names the nearest id.
+        EnvironmentUnusable: The env's package is not installed; the message names the pip command.
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
@@ -89,9 +89,9 @@ def is_usable_kind(spec: EnvSpec) -> bool:
 
 
 def nearest_id(wrong: str, ids: Iterable[str]) -> str:
-    """Returns "; did you mean 'x'?" for the id nearest to a wrong one, "" if none is near.
+    """Suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is near.
 
-    Wrong capitals, a wrong or missing version and a missing namespace count as nearer than other letters.
+    Differences in case, version or namespace count less than other differences in spelling.
 
     Examples:
         >>> nearest_id("cartpole", ["CartPole-v0", "CartPole-v1", "phys2d/CartPole-v1"])

@@ -162,7 +162,7 @@ _hung: list[Watched] = []
 """Watches whose code the pending SIGALRM shall end."""
 
 _lookers: list[threading.Thread] = []
-"""The watchdog thread, once it is started."""
+"""Running watchdog thread, if any."""
 
 _starting = threading.Lock()
 

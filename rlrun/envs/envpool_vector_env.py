@@ -66,7 +66,7 @@ def envpool_spaces(config: EnvConfig) -> tuple[gymnasium.Space[Any], gymnasium.S
 
 
 def check_envpool(config: EnvConfig) -> None:
-    """Checks that EnvPool is installed and has the task with these keyword arguments.
+    """Validates that EnvPool is installed, and has the task with the given keyword arguments.
 
     Raises:
         UsageError: EnvPool has no such task or keyword argument.

@@ -66,7 +66,7 @@ def backend_of(config: EnvConfig) -> str:
     options, columns or arguments of the single env require the loop backend.
 
     Raises:
-        UsageError: There is no such id, or a vector form is requested and the env has none.
+        UsageError: No env has the id, or a vector form is requested and the env has none.
         EnvironmentUnusable: The id belongs to a package that is not installed.
     """
     if config.backend in ("loop", "envpool"):

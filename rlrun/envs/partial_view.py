@@ -145,14 +145,14 @@ class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type:
         self._generator = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode."""
+        """Resets the env, and seeds the random stream of the flicker by the episode's seed."""
         if seed is not None:
             self._generator = np.random.default_rng([seed, FLICKERS])
         observation, info = self.env.reset(seed=seed, options=options)
         return self._shown(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes a step."""
+        """Steps the env; the observation is replaced by zeros with probability `probability`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(observation), reward, terminated, truncated, info
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlrun.envs.spaces import Misfit
 
 Step = Callable[[Any], Any]
-"""An env's method `step`."""
+"""Type of an env's method `step`."""
 
 
 def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], slot: int) -> Step:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 
 _FILES = ".env-steps-{}-{}"
-"""By worker and stream."""
+"""File name of a process's step mark, by worker index and seed stream."""
 
 _HEAD = struct.Struct("=qqq")
 _EPISODE = struct.Struct("=qq")
@@ -57,7 +57,7 @@ def told_in_part(slots: Sequence[str]) -> str:
 
 
 class SteppedSlot(NamedTuple):
-    """Env slot or world that was being stepped at the end of a process.
+    """Env slot or world that was being stepped when a process ended.
 
     Attributes:
         slot: The env slot, or the number of the world.
@@ -72,7 +72,7 @@ class SteppedSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SteppedEnv:
-    """Env and its env slots that were being stepped at the end of a process.
+    """Env, and those of its env slots that were being stepped when a process ended.
 
     Attributes:
         env_id: The env's id or factory.

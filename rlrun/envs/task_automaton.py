@@ -1,8 +1,8 @@
 """LTL tasks: product of an env with a limit-deterministic Büchi automaton that defines the reward.
 
-A formula of linear temporal logic such as "visit a, then b, and never c" is given as a limit-deterministic Büchi
-automaton, which tools such as Rabinizer or Owl compute: states, transitions over labels, and sets of accepting states.
-An infinite run satisfies the formula if it visits each of these sets infinitely often.
+A formula of linear temporal logic is, for example, "visit a, then b, and never c". Tools such as Rabinizer or Owl
+convert it to a limit-deterministic Büchi automaton: states, transitions over labels, and sets of accepting states. An
+infinite run satisfies the formula if it visits each of these sets infinitely often.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Interface of all vector env backends: B env slots with NEXT_STEP autoreset, episode seeds, and restore by replay.
 
-A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP:
-an episode's last observation is returned as it is. In the step after it the env slot's action is ignored, its reward
-is 0, its flags are False and its observation is the first one of its next episode. The stream of observations is
-complete that way, and the row in between is masked.
+A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP: an
+episode's last observation is returned as it is. In the next step the env slot is reset: the action is ignored, the
+reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of observations
+is complete that way, and the row in between is masked.
 
 Each episode has a seed of its own, a function of (run seed, worker, stream, env slot, episode). A place inside an
 episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying
@@ -95,7 +95,7 @@ class VectorEnv(Protocol):
             Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
 
         Raises:
-            EnvError: A single environment raised, or returned something outside its spaces.
+            EnvError: A single environment raised, or returned a value outside its spaces.
         """
         ...
 
@@ -114,7 +114,7 @@ class VectorEnv(Protocol):
 
         Raises:
             UsageError: The backend cannot seed single env slots.
-            EnvError: As in `step`.
+            EnvError: A single environment raised, or returned a value outside its spaces.
         """
         ...
 
@@ -138,7 +138,7 @@ class VectorEnv(Protocol):
             no time left) the env slot is at the first observation of its next episode.
 
         Raises:
-            EnvError: As in `step`.
+            EnvError: A single environment raised, or returned a value outside its spaces.
         """
         ...
 
@@ -199,7 +199,7 @@ def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
     """Describes the places of lockstep env slots for messages, truncated after the first ones.
 
     Args:
-        each: What a slot holds: `env` or `world`.
+        each: Kind of a slot: `env` or `world`.
         places: Places of the env slots.
     """
     return told_in_part([f"{each} {slot}, {place}" for slot, place in enumerate(places)])

@@ -68,7 +68,7 @@ class Clock:
 
     @property
     def env_steps(self) -> int:
-        """Env steps so far."""
+        """Number of env steps taken so far."""
         return self._counts.env_steps
 
     def value(self, name: str) -> float:

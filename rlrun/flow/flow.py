@@ -83,7 +83,7 @@ class Operator(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run does not resume exactly from a checkpoint made now; "", the default, if it does."""
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" (the default) if exact."""
         return ""
 
     def pending(self) -> Pending | None:

@@ -71,7 +71,7 @@ class Memory(Protocol):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run does not resume exactly from a checkpoint made now; "" if it does."""
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Node(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run does not resume exactly from a checkpoint made now; "" if it does."""
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
         return ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:

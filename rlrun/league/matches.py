@@ -123,7 +123,7 @@ class Matches:
 
 
 def other_side(side: str) -> str:
-    """The opposing side."""
+    """Returns the side opposite to a side."""
     return SECOND if side == FIRST else FIRST
 
 

@@ -44,7 +44,7 @@ class Outcomes:
 
     @property
     def games(self) -> int:
-        """Number of games."""
+        """Number of games played: wins, draws and losses."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -61,7 +61,7 @@ class Outcomes:
 
 
 def total(outcomes: Iterable[Outcomes]) -> Outcomes:
-    """Sums several outcomes."""
+    """Sums win, draw and loss counts of several outcomes."""
     return sum(outcomes, Outcomes(0, 0, 0))
 
 

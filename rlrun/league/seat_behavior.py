@@ -145,7 +145,7 @@ class SeatBehavior:
         return actions
 
     def _player(self, name: str) -> _PolicyPlayer:
-        """The player of a past or present self, created at its first action."""
+        """Returns the player for a past or present self, which is created at its first action."""
         if name not in self._players:
             self._players[name] = self._made(self._members[name])
         return self._players[name]

@@ -114,8 +114,8 @@ class ModelConfig(ConfigModel):
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
     null chooses `impala` for images of less than 36 pixels along a side, else `nature`."""
     shared_value: bool | None = None
-    """Whether the value network shares the policy's layers except the head; null shares them if an observation part is
-    an image or has a custom encoder."""
+    """Whether the value network shares the policy's layers except the head; null shares layers if an observation part
+    is an image or has a custom encoder."""
     orthogonal_init: bool = True
     """Whether initial weights are orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's
     default."""

@@ -200,7 +200,7 @@ class _Head:
 
 
 def beside(means: Floats, log_stds: Floats) -> Floats:
-    """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all, to [B, D + S]."""
+    """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all rows, to [B, D + S]."""
     size = means.shape[1]
     both = np.empty((len(means), size + log_stds.shape[-1]), np.float32)
     both[:, :size], both[:, size:] = means, log_stds

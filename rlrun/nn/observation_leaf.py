@@ -49,11 +49,10 @@ class ObservationLeaf:
     """Leaf of an observation space with the leaf's network encoding.
 
     Attributes:
-        kind: `vector` for numbers, `choices` for the one-hot encoded integers of a Discrete or MultiDiscrete space,
-            `one_hot` for those of a Box, `embedding` for integers of either with a learned vector for each value,
-            `image` for convolutions, `entities` for a set, `own` for a custom encoder, `entity_mask` for the mask of
-            present entities, `mask` for the action mask, `actions` for features of the available actions, which are
-            embedded on their own.
+        kind: Kind of encoding. `vector`: numbers. `choices`: one-hot encoded integers of a Discrete or MultiDiscrete
+            space. `one_hot`: one-hot encoded integers of a Box. `embedding`: learned vectors of integers. `image`:
+            convolutions. `entities`: pooling over a set. `own`: a custom encoder. `entity_mask`: the mask of present
+            entities. `mask`: the action mask. `actions`: features of the available actions, embedded separately.
         shape: Shape of the leaf in the env's observation.
         sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
         starts: Smallest value of each integer, in the layout of `sizes`.

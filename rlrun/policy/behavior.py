@@ -152,7 +152,7 @@ class BehaviorPolicy:
         raise UsageError("it does not search, as those of alphazero do: leave out simulations")
 
     def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
-        """Copy of this behavior policy with separate parameters per env slot, and the population of networks.
+        """Returns a copy of the policy with separate parameters per env slot, and its population of networks.
 
         Args:
             size: Number of env slots.

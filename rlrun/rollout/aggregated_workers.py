@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rlrun.rollout.worker import Orders
 
 ANSWERS_WITHIN_S = 1.0
-"""Longest wait of an aggregator for a full batch; the aggregator then answers without one, to receive new weights."""
+"""Longest wait of an aggregator for a full batch; after that, the aggregator answers without a batch, so that it can
+receive new weights."""
 
 
 class AggregatedWorkers:

@@ -145,5 +145,5 @@ class Aggregator:
         return self.workers.load_states(states, due)
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Terminates the aggregator's workers."""
         self.workers.close()

@@ -22,7 +22,7 @@ from rlrun.errors import UsageError
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 
 Acts = Callable[[Any, bool, float], Any]
-"""A policy as a function of an observation, whether it starts an episode, and the last reward; returns the action."""
+"""Policy as a function from an observation, whether an episode starts, and the last reward, to an action."""
 
 _DEMONSTRATION_STREAM = 2
 

@@ -29,7 +29,7 @@ ENV_SLOTS = 8
 """Default number of episodes that run in parallel."""
 
 RESAMPLES = 10_000
-"""Resamples of the bootstrap."""
+"""Number of bootstrap resamples for the confidence interval."""
 
 _EVALUATION_STREAM = 1
 _BOOTSTRAP_SEED = 0
@@ -81,12 +81,12 @@ class EvaluationResult:
 
     @property
     def mean(self) -> float:
-        """Mean return."""
+        """Mean return over the episodes."""
         return float(np.mean(self.returns))
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns (of these episodes, divided by their number)."""
+        """Population standard deviation of the episodes' returns (divisor N)."""
         return float(np.std(self.returns))
 
     @property
@@ -101,7 +101,7 @@ class EvaluationResult:
 
     @property
     def len_mean(self) -> float:
-        """Mean length."""
+        """Mean length of the episodes in steps."""
         return float(np.mean(self.lengths))
 
     @cached_property
@@ -176,9 +176,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluates policies over a fixed number of episodes.
 
-    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of
-    an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
-    env slots, wherever the env's backend can seed single episodes.
+    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of an
+    episode depends on its number alone, if the backend can seed single episodes. A deterministic policy then gets the
+    same results with any number of env slots.
 
     Args:
         behaviors: Behavior policies by name.

@@ -30,7 +30,7 @@ class StartedWorkers(Protocol):
 
     @property
     def restarts(self) -> int:
-        """Number of restarts."""
+        """Number of restarts of workers and aggregators."""
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
@@ -62,7 +62,7 @@ class StartedWorkers(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Terminates the workers."""
         ...
 
 

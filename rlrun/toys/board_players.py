@@ -202,8 +202,8 @@ class _Node:
 class TreeSearch:
     """Monte Carlo tree search with random rollouts (UCT; Kocsis and Szepesvari, 2006).
 
-    Each simulation goes down the tree along the moves with the highest mean + c sqrt(ln N / n), where N and n are the
-    visits of a position and of its child. It adds one position, and continues from there with random moves. The
+    Each simulation descends the tree along the moves with the highest mean + c sqrt(ln N / n). N and n are the visit
+    counts of a position and of its child. It adds one position, and continues from there with random moves. The
     returned move is the most visited one.
 
     Args:

@@ -61,8 +61,8 @@ class BoardRules(ABC):
         """Returns a heuristic value of a position for a player, from -999 to 999.
 
         Args:
-            own: The pieces of the player.
-            other: Those of the other one.
+            own: Bitboard of the player's pieces.
+            other: Bitboard of the opponent's pieces.
             player: The player's number, 0 or 1.
         """
 
@@ -79,7 +79,7 @@ class BoardRules(ABC):
         return self._actions[player][piece]
 
     def piece_of(self, action: int, player: int, taken: int) -> int:
-        """Returns the piece that a player's action puts, 0 if it is illegal."""
+        """Returns the piece that a player's action places, 0 for an illegal action."""
         return self.playable(taken) & self._cells[player][action]
 
     def action_at(self, row: int, column: int, player: int) -> int:

@@ -18,10 +18,11 @@ _FIRST_GROUP = 3
 class HexArrays:
     """Vectorized Hex on a k x k board, from the mover's perspective: its sides are top and bottom.
 
-    A position is a row [n, k * k + 2]: a number for each cell, row by row as the mover sees it, then the mover, 1 or
-    -1, then 1 if the other player has won, else 0. An empty cell is 0. A piece's cell holds the number of its group of
-    connected pieces: positive for the mover's pieces, negative for the opponent's. Groups that touch a side have the
-    side's number. So a piece wins if it touches groups of both sides, without a search for a path.
+    Positions are an array [n, k * k + 2]. A row holds a number for each cell, row by row as the mover sees the board;
+    then the mover, 1 or -1; then 1 if the other player has won, else 0. An empty cell is 0. A piece's cell holds the
+    number of its group of connected pieces: positive for the mover's pieces, negative for the opponent's. Groups that
+    touch a side have the side's number. So a piece wins if it touches groups of both sides, without a search for a
+    path.
 
     A cell's neighbours are those next to it in its row and its column, the one above to the right and the one below to
     the left.

@@ -145,7 +145,7 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
         return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Applies an action; returns its reward."""
+        """Applies an action; returns the action's reward."""
         if not self.action_space.contains(action):
             raise ValueError(f"action {action} is outside {self.action_space}")
         last = self.action_space.start + self.action_space.n - 1
@@ -174,7 +174,7 @@ class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
         return np.array([2.0 * self._cue - 1.0], np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Applies an action; returns its reward."""
+        """Applies an action; returns the action's reward."""
         is_last = self._elapsed == self._delay
         self._elapsed += 1
         return np.zeros(1, np.float32), float(is_last and action == self._cue), is_last, False, {}

@@ -106,9 +106,9 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
 class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ignore[misc]
     """Env with nested masked actions: a Dict of a lever, two switches (Tuple), a lamp and a knob.
 
-    Observation: a number from -1 to 1, and masks of the lever's three positions and of the switches. Reward: 1/3 each
-    for the first allowed position of the lever, for the lamp on if the number is positive and off otherwise, and for
-    the knob (from -2 to 2) within 1/2 of the number. Episodes have 10 steps, and the optimal return is 10.
+    Observation: a number from -1 to 1, and masks of the lever's three positions and of the switches. Reward: 1/3 for
+    the first allowed position of the lever, 1/3 for the lamp on if and only if the number is positive, and 1/3 for the
+    knob (from -2 to 2) within 1/2 of the number. Episodes have 10 steps, and the optimal return is 10.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ def payoffs(game: str, k: float) -> Table:
     """Payoff tensor of a game, [2, A, A]: agent, action of agent_0, action of agent_1.
 
     Raises:
-        UsageError: There is no game of that name.
+        UsageError: No game has the name.
     """
     if game == PENALTY:
         table = np.array([[10.0, 0.0, k], [0.0, 2.0, 0.0], [k, 0.0, 10.0]])
@@ -62,7 +62,7 @@ class MatrixGame(World):
         k: The penalty of `penalty`, 0 or less; other games have none.
 
     Raises:
-        UsageError: There is no game of that name.
+        UsageError: No game has the name.
     """
 
     def __init__(self, game: str = PENALTY, k: float = -100.0) -> None:

@@ -339,7 +339,7 @@ class _GroupSlots:
         self.dropped_rewards = 0
 
     def by_world(self, leaf: Any) -> Any:
-        """Returns a leaf [B, ...] as [W, K, ...]."""
+        """Reshapes a leaf [B, ...] of slots to worlds and agents, [W, K, ...]."""
         return leaf.reshape(*self._shape, *leaf.shape[1:])
 
     def misfit(self, shown: GroupRows) -> str | None:
@@ -452,5 +452,5 @@ def _form(value: Any) -> str:
 
 
 def _by_slot(leaf: Any) -> Any:
-    """Returns a leaf [W, K, ...] as [B, ...]."""
+    """Reshapes a leaf [W, K, ...] of worlds and agents to slots, [B, ...] with B = W * K."""
     return leaf.reshape(-1, *leaf.shape[2:])

@@ -80,7 +80,7 @@ class OneAgentWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns to the given places by resetting with their seeds and replaying the actions."""
+        """Restores the envs to given places by seeded resets and a replay of their actions; see `VectorEnv.restore`."""
         own = [map_tree(lambda leaf: leaf[:, 0], taken[self._policy]) for taken in actions]
         self._shown.observations, exact = self._env.restore(places, own, hashes, max_replay_s)
         return self._rows, exact

@@ -143,7 +143,7 @@ class VectorWorld(Protocol):
             Step result, and per world whether the restore was exact. Other worlds start their next episode instead.
 
         Raises:
-            EnvError: As in `step`.
+            EnvError: A world raised, or returned a value outside its agents' spaces.
         """
         ...
 

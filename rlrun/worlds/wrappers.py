@@ -41,12 +41,12 @@ class WrappedWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the wrapped world; returns the transformed observations."""
         return {agent: self.shown(agent, seen) for agent, seen in self.world.reset(seed).items()}
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step."""
+        """Steps the wrapped world; returns the result with transformed observations."""
         step = self.world.step(actions)
         return step._replace(observations={agent: self.shown(agent, seen) for agent, seen in step.observations.items()})
 
@@ -292,7 +292,7 @@ class Team(WrappedWorld):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the wrapped world; returns the transformed observations."""
         observations = self.world.reset(seed)
         self._acting = set(observations) & set(self._members)
         return self._joined(observations)

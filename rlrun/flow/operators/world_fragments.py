@@ -85,7 +85,7 @@ def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
 
 
 def _joined(parts: list[SampleBatch]) -> SampleBatch:
-    """Concatenates fragments along time; columns with a closing row end with that of the last fragment.
+    """Concatenates fragments along time; closing rows are those of the last fragment.
 
     The history column of the result is that of the first fragment.
     """

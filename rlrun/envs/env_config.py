@@ -243,7 +243,7 @@ class EnvConfig(ConfigModel):
 
     @property
     def has_many_agents(self) -> bool:
-        """Whether this config is of a multi-agent world."""
+        """Whether this config describes a multi-agent world."""
         return self.world is not None or self.pettingzoo is not None
 
     @property
@@ -257,7 +257,7 @@ class EnvConfig(ConfigModel):
 
 
 def names_world(data: Any) -> bool:
-    """Whether the raw config data, or a collection of its keys, is of a multi-agent world."""
+    """Whether raw config data, or a set of its keys, describes a multi-agent world."""
     return isinstance(data, Mapping | set) and ("world" in data or "pettingzoo" in data)
 
 

@@ -116,7 +116,7 @@ def observation_findings(
         space: Observation space.
         rows: Observations, leaves [T, B, ...].
         steps: Number of env steps that the observations are from.
-        where: Describes the place of the entry (t, b) in words.
+        where: Returns a description of the entry (t, b) in words, for messages.
     """
     bad = first_bad_row(space, rows)
     if bad is not None:

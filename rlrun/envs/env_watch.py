@@ -50,7 +50,7 @@ class StepTimeout(TrainingFailed):
 
 @contextmanager
 def hangs_fail_after(seconds: float) -> Iterator[None]:
-    """Context manager that sets the timeout of watched env code; without it there is no timeout.
+    """Context manager that sets the timeout of watched env code; outside of the context there is no timeout.
 
     Args:
         seconds: `worker_timeout_s`.

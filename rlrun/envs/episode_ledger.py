@@ -52,7 +52,7 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePlace:
-        """Returns the place of an env slot at the start of its next episode, with a given seed."""
+        """Returns the place of an env slot (next episode number, given seed, length 0) after a reset with the seed."""
         return EpisodePlace(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePlace) -> None:

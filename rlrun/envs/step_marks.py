@@ -31,11 +31,11 @@ ALL_SLOTS = -2
 _LARGEST_BYTES = 1_000_000
 
 _kept_in: list[Path] = []
-"""Stack with the directory of the trial that this process runs or works for."""
+"""Stack of trial directories; the last one is that of the trial of this process."""
 
 
 class MarksPlace(NamedTuple):
-    """Location of the step marks of a trial's processes.
+    """Location of the step marks (files that name the env slot being stepped) of a trial's processes.
 
     Attributes:
         host: Name of the machine; processes on other machines write no marks.
@@ -94,7 +94,7 @@ class SteppedEnv:
 
 
 class StepMarks:
-    """Writer of the mark of the env slot being stepped; the mark is lost if the process belongs to no trial.
+    """Writer of a step mark, which names the env slot being stepped; kept only in processes of a trial.
 
     Args:
         env_id: The env's id or factory.

@@ -142,7 +142,7 @@ class Lessons:
         return self._present[slot]
 
     def state(self) -> dict[str, Any]:
-        """Returns the latest arguments, and those of each env slot's episode."""
+        """Returns the latest curriculum arguments, and the arguments of each env slot's current episode."""
         return {"latest": self.latest, "present": list(self._present)}
 
     def load_state(self, state: Mapping[str, Any]) -> None:

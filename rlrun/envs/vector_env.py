@@ -1,9 +1,9 @@
 """Interface of all vector env backends: B env slots with NEXT_STEP autoreset, episode seeds, and restore by replay.
 
 A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP: an
-episode's last observation is returned as it is. In the next step the env slot is reset: the action is ignored, the
-reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of observations
-is complete that way, and the row in between is masked.
+episode's final observation is returned by its last step. In the next step the env slot is reset: the action is ignored,
+the reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of
+observations is complete that way, and the row in between is masked.
 
 Each episode has a seed of its own, a function of (run seed, worker, stream, env slot, episode). A place inside an
 episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying

@@ -115,7 +115,7 @@ class PolicyWorkers:
 
         Args:
             others: The views of the other policies on the same workers.
-            on_worker: Operators on the workers for each policy, this one's first.
+            on_worker: Operators on the workers for each policy, starting with this view's policy.
             mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
         """
         views = [self, *others]

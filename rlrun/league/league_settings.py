@@ -29,14 +29,14 @@ class SeatSettings(ConfigModel):
     """Fraction of the episodes against present selves, which have the weights of the last iteration."""
 
     scripted: dict[str, Share] = Field(default_factory=dict)
-    """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name, a
-    function from an observation to an action, or a class that takes a seed and whose instances are such functions. An
-    instance is created for each decision, and so has no memory. A class may have settings: minimax(depth=5). All other
+    """Fractions of the episodes against scripted opponents: random, one_ply, minimax, mcts, or package.module:Name. A
+    custom opponent is a function from an observation to an action, or a class of such functions that takes a seed. A
+    class is instantiated for each decision, so it has no memory, and may have settings: minimax(depth=5). All other
     episodes are against the pool."""
 
     checkpoints: dict[str, Share] = Field(default_factory=dict)
-    """Fractions of the episodes against policies of other runs, by the path of a checkpoint's directory; PATH:policy if
-    it holds several. Such a policy samples its actions, and uses its saved observation filter."""
+    """Fractions of the episodes against policies of other runs, by checkpoint directory: PATH, or PATH:policy for a
+    checkpoint of several policies. Such a policy samples its actions, and uses its saved observation filter."""
 
     matchmaking: Matchmaking = "prioritized"
     """Sampling rule for past selves: uniform, or with higher probability the lower the win rate against them
@@ -87,11 +87,11 @@ class LeagueSettings(ConfigModel):
     beyond the maximum, the oldest of the others is removed."""
 
     snapshot_every: PositiveInt = 10
-    """Iterations after which each trained policy's weights and filters join the pool."""
+    """Number of iterations between snapshots of each trained policy (weights and filters), which join the pool."""
 
     rating_episodes: PositiveInt = 20
-    """Episodes of each new snapshot against every other opponent, for pay-offs and ratings. If both can play either
-    side, each plays both sides equally often, and an odd number is rounded up."""
+    """Number of rating episodes of each new snapshot against every other opponent, for payoffs and ratings. If both can
+    play either side, each plays both sides equally often, and an odd number is rounded up."""
 
     def described(self) -> str:
         """Returns a summary of the pool's growth and rating games, in words."""

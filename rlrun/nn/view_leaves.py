@@ -74,7 +74,7 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
 
 
 def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
-    """Encoding of past actions in the policy's form, where choices count from 0."""
+    """Network encoding of past actions in the policy's own representation, where choices count from 0."""
     match space:
         case Discrete():
             return ObservationLeaf("one_hot", (number,), (int(space.n),), (0,))

@@ -109,7 +109,7 @@ class AggregatedWorkers:
         return [state for states in answers for state in states]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; requests, and fragments that wait at the aggregators, are dropped.
+        """Restores the workers' states; pending requests, and fragments queued at the aggregators, are dropped.
 
         Args:
             states: States from `states`.

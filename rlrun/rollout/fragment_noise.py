@@ -11,8 +11,8 @@ from rlrun.rollout.worker_behavior import WorkerBehavior
 Floats = NDArray[np.float32]
 
 DRAWN_TOGETHER = 32
-"""Steps, over all env slots, for which short fragments draw their noise together: a generator per fragment would take
-longer than the steps."""
+"""Number of steps, over all env slots, whose noise short fragments sample in one block: a generator per fragment would
+take longer than the steps."""
 
 
 class FragmentNoise:

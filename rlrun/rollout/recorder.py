@@ -105,12 +105,12 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 
 
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations, and the network's values of them, from the closing row to the rows after their steps.
+    """Copies final observations and their values from the closing row to the rows after the episodes' last steps.
 
     Args:
-        batch: The fragment, in place.
-        rows: Target row of each, [N].
-        slots: Slot of each, [N].
+        batch: Batch of the fragment, changed in place.
+        rows: Target row of each final observation, [N].
+        slots: Slot of each final observation, [N].
     """
     for name in CLOSING_COLUMNS:
         if name in batch:

@@ -64,7 +64,7 @@ class Sampler:
 
     Args:
         worker: The worker's index.
-        factory: `module:Name` of the class of the `Worker`, made from its config.
+        factory: `module:Name` of a `Worker` class, instantiated with its config.
         config: Config that all workers share.
         operators: Operators on this worker, by policy.
         due: Number of the sampler's first fragment.

@@ -81,7 +81,7 @@ class WorkerSet:
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
         worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
         max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
-        factory: `module:Name` of the class of a `Worker`, made from its config.
+        factory: `module:Name` of a `Worker` class, instantiated with its config.
 
     Attributes:
         config: Config that all workers share.
@@ -152,7 +152,7 @@ class WorkerSet:
     def keep_states(self) -> None:
         """Attaches the remote worker's state to each fragment, for exact restarts of failed workers.
 
-        Called for synchronous rollouts before the workers start: the numbers are then those of a run without the loss.
+        Called for synchronous rollouts before the workers start: results then equal those of a run without the failure.
         It has no effect without remote workers.
         """
         if not self.num_workers:

@@ -214,7 +214,7 @@ class HexRules(BoardRules):
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:
-        """Shortest-path length in missing pieces to a connection; more than the number of cells if impossible."""
+        """Minimum number of pieces missing for a connection; more than the number of cells if impossible."""
         begin, end = self._sides[player]
         free = self.full & ~(own | other)
         reached = self._connected(own & begin, own)

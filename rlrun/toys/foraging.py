@@ -284,7 +284,7 @@ class Foraging(World):
             population.add(self._generator.integers(self._size, size=(self._first[kind], 2)))
 
     def _hunt(self, foragers: _Population, hunters: _Population) -> Ints:
-        """Assigns to each forager the index of its catching hunter, -1 for none, [n]."""
+        """Returns the index of the hunter that eats each forager, [n]; -1 for foragers that survive."""
         caught = np.full(len(foragers.ids), -1)
         for hunter, place in enumerate(hunters.places):
             there = np.flatnonzero((foragers.places == place).all(1) & (caught < 0))

@@ -16,7 +16,7 @@ _FIRST_GROUP = 3
 
 
 class HexArrays:
-    """Vectorized Hex on a k x k board, from the mover's perspective: its sides are top and bottom.
+    """Vectorized Hex on a k x k board, from the mover's perspective: the mover's sides are top and bottom.
 
     Positions are an array [n, k * k + 2]. A row holds a number for each cell, row by row as the mover sees the board;
     then the mover, 1 or -1; then 1 if the other player has won, else 0. An empty cell is 0. A piece's cell holds the

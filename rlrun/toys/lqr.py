@@ -22,7 +22,7 @@ FORCE_COST = 0.1
 """Cost of the squared force, relative to squared position and velocity."""
 
 HORIZON = 100
-"""Steps of an episode."""
+"""Number of steps in an episode."""
 
 BEST_COST = 6.263
 """Mean cost of an episode under the optimal policy, by the Riccati equation."""

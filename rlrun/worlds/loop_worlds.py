@@ -191,7 +191,7 @@ class LoopWorlds:
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _begin(self, number: int, place: EpisodePlace) -> None:
-        """Resets a world to the episode of a place, which is the ledger's current one."""
+        """Resets a world to the ledger's current episode, given as a place."""
         self._marks.begin(number, place.episode, place.seed)
         self._worlds[number].reset(place)
 

@@ -19,7 +19,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def minibatch_size(self) -> int:
-        """Rows in a minibatch."""
+        """Number of rows in a minibatch."""
 
     @property
     def training_intensity(self) -> float:

@@ -174,7 +174,7 @@ def cannot_begin(env_id: str, reason: str) -> UsageError:
 
 
 _CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rlrun.worlds.running_world")
-"""Modules of `rlrun.worlds` that call a world's code; the other modules of the package are worlds themselves."""
+"""Modules of `rlrun.worlds` that call users' env code; other modules of the package define worlds."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:

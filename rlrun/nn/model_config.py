@@ -109,7 +109,8 @@ class ModelConfig(ConfigModel):
     and the last four observations. Action masks have no history."""
     encoders: dict[str, str] = Field(default_factory=dict)
     """Custom encoders of parts of an observation as `package.module:Class`, by key as in `observations`. A custom
-    encoder is an nn.Module, created from the part's space, from observations [N, ...] to float32 features [N, D]."""
+    encoder is an nn.Module, instantiated with the part's space, that maps observations [N, ...] to float32 features [N,
+    D]."""
     conv: Conv | None = None
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
     null chooses `impala` for images of less than 36 pixels along a side, else `nature`."""

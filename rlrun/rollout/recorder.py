@@ -24,7 +24,7 @@ class Recorded:
     Attributes:
         batches: By policy, the columns of the behavior policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
-        filled: By policy, mask [T, B] of entries with an observation, a step's or an episode's final one.
+        filled: By policy, mask [T, B] of entries with an observation, including final observations of episodes.
         episodes: Episodes of the env or the worlds that ended in the fragment, in the order of their ends.
         env_steps: Number of env or world steps in the fragment.
         agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.

@@ -77,8 +77,8 @@ class SampleBatch(dict[str, Any]):
 
     From a worker the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS` such as `obs` have one row
     more. In the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
-    `rewards`, `terminateds`, `truncateds`, then `valid` (1 where the entry holds a step) and those that a policy or
-    operator adds (`logp`, `values`, `advantages`, ...).
+    `rewards`, `terminateds` and `truncateds`, and `valid` (1 where the entry holds a step). Policies and operators add
+    further columns (`logp`, `values`, `advantages`, ...).
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Restore of env slots to places within episodes by replay, for vector envs that step all slots in lockstep."""
+"""Restore of running episodes by seeded resets and action replay, for vector envs that step all slots in lockstep."""
 
 from __future__ import annotations
 

@@ -34,9 +34,8 @@ _FLAG = (bool, np.bool_)
 class LoopVectorEnv:
     """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
-    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
-    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
-    shape or dtype.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
+    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
 
     Args:
         env_id: Name of the env in messages.

@@ -82,7 +82,7 @@ class SeatBehavior:
             self._holds = [name if name in known else "" for name in self._holds]
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns the range of env slots."""
+        """Passes this worker's range of env slots to the opponents' behavior policies."""
         for behavior in self._policies.values():
             behavior.assign_envs(first_slot, num_slots)
 

@@ -52,7 +52,7 @@ def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
         Number of output features, D.
 
     Raises:
-        UsageError: The encoder does not exist or is no nn.Module, its outputs are not float32 features [N, D], or they
+        UsageError: The encoder does not exist, or is no nn.Module. Or its outputs are not float32 features [N, D], or
             depend on more than parameters and observations.
     """
     _, returned = tried_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)

@@ -267,7 +267,7 @@ class BehaviorPolicy:
         episode_starts: NDArray[np.bool_],
         acts: NDArray[np.bool_] | None,
     ) -> Heads:
-        """Runs the network, and records its initial recurrent state and the heads for the recorder."""
+        """Runs the network for a step; records the recurrent state before the step, and the outputs of all heads."""
         if self.network.state_size:
             self._reset(episode_starts)
             record["episode_starts"][where] = episode_starts if acts is None else episode_starts[acts]

@@ -15,8 +15,8 @@ class CuriosityConfig(ConfigModel):
     """Settings of intrinsic rewards, whose returns continue across episode ends and have their own value head."""
 
     kind: CuriosityKind = "rnd"
-    """Novelty measure: error in predicting a random network's features (`rnd`), error of a learned forward dynamics
-    model (`icm`), or distance between the fragment's observations in random features (`re3`)."""
+    """Novelty measure: `rnd`, error in predicting a random network's features; `icm`, error of a learned forward
+    dynamics model; `re3`, distance between a fragment's observations in random features."""
     intrinsic_coeff: NonNegativeFloat = 1.0
     """Weight of the advantages of intrinsic rewards."""
     extrinsic_coeff: NonNegativeFloat = 2.0

@@ -2,8 +2,8 @@
 
 With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
 has a cursor, and a step is open until its agent's next observation, or the end of its episode. Its reward is the sum
-until then. A step that is still open at the end of a fragment is carried into the next fragment, with its recorded
-columns and the version of its behavior weights.
+until then. A step that is still open at the end of a fragment is carried into the next fragment. Its recorded columns,
+and the version of its behavior weights, are carried as well.
 
 A fragment takes T steps of the worlds with either clock, so that no slot has more than T rows.
 """

@@ -174,8 +174,8 @@ class LineRules(BoardRules):
 class HexRules(BoardRules):
     """Rules of Hex: player 0 connects the top of the board with its bottom, player 1 its left with its right.
 
-    A cell has six neighbours: those next to it in its row and its column, the one above to the right, and the one below
-    to the left. A full board holds exactly one connection, so there are no draws.
+    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left. A
+    full board holds exactly one connection, so there are no draws.
 
     Both players see the board with their own sides at the top and the bottom: player 1 sees the transposed board, and
     its actions are cells of that board.

@@ -24,8 +24,7 @@ class HexArrays:
     touch a side have the side's number. So a piece wins if it touches groups of both sides, without a search for a
     path.
 
-    A cell's neighbours are those next to it in its row and its column, the one above to the right and the one below to
-    the left.
+    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left.
 
     Args:
         size: Rows and columns of the board, k, at least 2.

@@ -107,8 +107,9 @@ class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ign
     """Env with nested masked actions: a Dict of a lever, two switches (Tuple), a lamp and a knob.
 
     Observation: a number from -1 to 1, and masks of the lever's three positions and of the switches. Reward: 1/3 for
-    the first allowed position of the lever, 1/3 for the lamp on if and only if the number is positive, and 1/3 for the
-    knob (from -2 to 2) within 1/2 of the number. Episodes have 10 steps, and the optimal return is 10.
+    each correct part. The lever must be at its first allowed position; the lamp must be on if and only if the number is
+    positive. The knob (from -2 to 2) must be within 1/2 of the number. Episodes have 10 steps, and the optimal return
+    is 10.
     """
 
     def __init__(self) -> None:

@@ -97,8 +97,8 @@ class TwoStepGame(World):
 
     In the first step the reward is 0, and only the action of agent_0 matters: 0 leads to table A, 1 to table B. In the
     second step both agents get a common reward: 7 in table A for all actions; 0/1, 1/8 in table B. The optimal return
-    is 8. A sum of one value for each agent (VDN) does not fit table B, so VDN chooses A and gets 7 (Rashid et al.,
-    QMIX, arXiv:1803.11485, section 5).
+    is 8. A sum of one value for each agent (VDN) does not fit table B, so VDN chooses A and gets 7. See Rashid et al.,
+    QMIX, arXiv:1803.11485, section 5.
 
     Observation: one-hot of the first step, table A and table B, [3]; zeros at the end. Actions: Discrete(2). Rewards:
     the same for both agents. Ends: after the second step, for both. The state is the observation.

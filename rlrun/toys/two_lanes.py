@@ -20,9 +20,9 @@ class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  
     each step holds its `cost`: 0 in the slow lane; in the fast lane 0.2 from a calm cell and 1 from a busy cell. Every
     second cell is busy. Episodes begin in the first cell, in the slow lane, and end after `episode_len` steps.
 
-    Without a cost constraint the optimal policy stays in the fast lane. The optimal return under a cost constraint is
-    the solution of a linear programme over occupancy measures of states and actions (Altman, "Constrained Markov
-    Decision Processes", 1999, chapter 3).
+    Without a cost constraint the optimal policy stays in the fast lane. Under a cost constraint, the optimal return
+    solves a linear programme over occupancy measures of states and actions (Altman, "Constrained Markov Decision
+    Processes", 1999, chapter 3).
 
     Observations are the one-hot cell, the lane, and the elapsed fraction of the episode.
     """

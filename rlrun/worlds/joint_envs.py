@@ -30,7 +30,7 @@ class JointEnv(World):
         kwargs: Keyword arguments of the env.
 
     Raises:
-        EnvironmentUnusable: The env is of another kind, or lacks a package.
+        EnvironmentUnusable: The env's spaces are not Tuples with one element per agent, or a package is missing.
         UsageError: No env is registered under the id.
     """
 

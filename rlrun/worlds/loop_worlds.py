@@ -29,9 +29,8 @@ from rlrun.worlds.world import World
 class LoopWorlds:
     """`VectorWorld` that steps dict-based worlds in a loop, with observations in preallocated arrays.
 
-    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
-    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
-    shape or dtype.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
+    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
 
     A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's
     end is discarded and counted: it does not belong to a later agent with the same id.

@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 class Trainee:
     """Policy in training: learner, rollout workers, filter statistics and step clock.
 
-    `learner`, `policy` and `spaces` are made when they are first read. So that a dataflow can be printed without them,
-    operators read them when they are pulled.
+    `learner`, `policy` and `spaces` are created on first access. Operators access them only when items are pulled, so
+    that a dataflow can be printed without them.
 
     Attributes:
-        name: Its name, unique in its training.
+        name: Name of the trainee, unique in the training.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
-        learner_factory: Picklable learner factory, for processes of their own and for workers that learn.
-        start_learner: Returns the learner, which is started at the first call.
+        learner_factory: Picklable learner factory, for separate processes and for workers that learn.
+        start_learner: Returns the learner, which is started by the first call.
         get_spaces: Returns observation and action space.
-        workers: The workers that collect its experience.
-        clock: Its counters and schedules.
-        make_replay: Creates an empty replay buffer of its fragments.
-        filters: Its running statistics, of observations and returns.
-        lag: Policy lag of the steps that it learned from.
-        is_sparse: Whether its fragments may have many empty rows, of slots without an agent; minibatches omit them.
-        world: View of its world, where there are many agents.
+        workers: Workers that collect the trainee's experience.
+        clock: Step counters and schedules.
+        make_replay: Creates an empty replay buffer for the trainee's fragments.
+        filters: Running statistics of observations and returns.
+        lag: Policy lag of the steps used for learning.
+        is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
+            out.
+        world: View of the multi-agent world; None for a single-agent env.
     """
 
     name: str

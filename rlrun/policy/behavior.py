@@ -266,7 +266,7 @@ class BehaviorPolicy:
         episode_starts: NDArray[np.bool_],
         acts: NDArray[np.bool_] | None,
     ) -> Heads:
-        """Runs the network, and records its initial recurrent state and the heads for the recorder."""
+        """Runs the network for a step; records the recurrent state before the step, and the outputs of all heads."""
         if self.network.state_size:
             self._reset(episode_starts)
             record["episode_starts"][where] = episode_starts if acts is None else episode_starts[acts]
@@ -409,7 +409,7 @@ class BehaviorPolicy:
         return memory
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Restores `memory()`."""
+        """Restores recurrent state and view memory from `memory()`."""
         if self.network.state_size:
             state = np.array(memory["recurrent_state"], np.float32)
             if state.shape[1:] != (self.network.state_size,):
@@ -426,7 +426,7 @@ class BehaviorPolicy:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores exploration, parameter noise and running episodes from `state()`."""
         self.exploration.load_state(state)
         self.load_memory(state)
         if self.parameter_noise is not None:

@@ -335,7 +335,7 @@ class CuriousPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, that of the actor-critic."""
+        """Creates the actor-critic's behavior policy for rollout workers."""
         return self.actor_critic.behavior()
 
 

@@ -89,7 +89,7 @@ class Exploration(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the exploration's state from `state()`."""
         return
 
 

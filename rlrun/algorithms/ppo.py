@@ -127,7 +127,11 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Computes advantages per fragment, runs epochs of SGD on each batch, and broadcasts the weights."""
+        """Computes advantages per fragment, and runs epochs of SGD on each batch.
+
+        `Standardize` and `TrainOnBatch` see whole batches. The last operator sends the weights to all workers, in the
+        trial's process, after each batch.
+        """
         config = self.config
         return (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

@@ -29,10 +29,11 @@ from rlrun.training.policies import Policies
 from rlrun.worlds.make import check_world
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
-"""Required keys of an entry; a misspelt key is reported, and its value is validated under the correct name."""
+"""Required keys of an entry in a spec file. A misspelt key is reported, and its value is validated under the correct
+name."""
 
 MAX_TOLD = 5
-"""Maximum number of reported mistakes in sampled values."""
+"""Maximum number of reported mistakes in sampled values of search spaces."""
 
 MAX_REFUSED = 100
 """Number of rejected samples after which the search spaces of a searcher count as having no valid value."""
@@ -172,7 +173,7 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
 
 
 def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
-    """Mistakes for null settings that training requires."""
+    """Mistakes for null settings that training requires to be set."""
     return [
         Mistake((*location, name), message)
         for location, config in configs.items()
@@ -221,7 +222,7 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
 
 
 def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Sets the metric of the best checkpoint, whose default depends on the rest of the entry.
+    """Sets the default of ``checkpoint.best``, which depends on the rest of the entry.
 
     Resolved specs therefore contain the metric, and a resumed run keeps the metric of its start.
     """

@@ -142,7 +142,7 @@ def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
 
 
 def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[ForeignKey]) -> bool:
-    """Whether a location has no value and no translated key, and is nested in mappings only."""
+    """Whether a location has no value and no translated key, and all enclosing values are mappings."""
     if any(location[: len(key.ours)] == key.ours[: len(location)] for key in taken):
         return False
     value: Any = entry

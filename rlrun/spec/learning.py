@@ -28,14 +28,14 @@ from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
-"""Keys of an entry that define algorithms, policies and env."""
+"""Top-level keys of an entry that define algorithms, policies and env."""
 ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
-"""Keys of an entry."""
+"""All keys of an entry in a spec file."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
-"""Keys of a policy."""
+"""All keys of a policy in a multi-agent entry."""
 
 MANY_OTHERS = 3
-"""Maximum number of algorithms that a message lists for a setting."""
+"""Maximum number of algorithms that an error message lists for a misplaced setting."""
 
 _SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 

@@ -122,7 +122,7 @@ class StartingPoint:
         return sentences
 
     def _evaluation(self) -> dict[str, Any]:
-        """Evaluation settings in the checkpoint's spec, as plain data; {} for none.
+        """Evaluation settings in the checkpoint's spec, as plain data; {} without evaluations.
 
         Raises:
             CheckpointError: The spec's entry is not a mapping.

@@ -127,7 +127,7 @@ class TrialLoop:
 
     @property
     def training(self) -> Training:
-        """The training that this loop iterates."""
+        """The current training (policies, workers and dataflow) of the trial."""
         if self._training is None:
             raise RuntimeError(f"{self.directory}: the trial's training could not be built")
         return self._training
@@ -407,7 +407,7 @@ class TrialLoop:
             raise failure from error
 
     def _note(self, text: str) -> None:
-        """Announces a message and appends it to trial.json; a remark is not announced."""
+        """Announces a message and appends it to trial.json; a `Remark` is only appended."""
         if not isinstance(text, Remark):
             self._announce(text)
         if text not in self._record.notes:

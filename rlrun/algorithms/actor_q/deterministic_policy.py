@@ -60,7 +60,7 @@ class DeterministicPolicy(Policy):
     @property
     @override
     def acting_range(self) -> tuple[int, int]:
-        """The actor's parameters; all where fragments record Q values."""
+        """Slice of the acting parameters, as (start, size): the actor, or all networks if Q values are recorded."""
         return self.parameters.range_under("" if self.config.records_values else ACTOR)
 
     @override
@@ -73,7 +73,7 @@ class DeterministicPolicy(Policy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns noise for the target's actions, if that is asked for."""
+        """Samples the noise of target policy smoothing, `next_noise` [S, L, D]; no columns if it is unused."""
         if not self.config.draws_noise:
             return {}
         return {"next_noise": generator.standard_normal((rows, length, self.action_space.size), np.float32)}

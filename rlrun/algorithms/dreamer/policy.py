@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dreamer.dreamer import DreamerConfig
 
 LEAST_SIDE = 48
-"""Least height and width of an image in pixels; the convolutions reduce 48 to 3."""
+"""Minimum height and width of an image in pixels; the convolutions reduce 48 pixels to 3."""
 
 
 class DreamerPolicy(Policy):

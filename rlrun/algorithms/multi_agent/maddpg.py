@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
 
-    Noise around actions is for those in a Box; Discrete actions are drawn.
+    Box actions are explored with additive noise; Discrete actions are sampled.
     """
 
     model: TeamActorQModelConfig = TeamActorQModelConfig(activation="relu", orthogonal_init=False)
-    """The networks of each actor and of each critic."""
+    """Network architecture of each actor and of each critic."""
     share_actor: bool = False
     """Parameter sharing: whether all members have one actor. Their observations must then identify them, if they are to
     act differently."""

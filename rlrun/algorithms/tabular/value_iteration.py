@@ -68,7 +68,7 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
 
 class LoadTable(Operator):
-    """Loads the action values of a sweep into the learner."""
+    """Loads the action values of a sweep into the learner's Q table."""
 
     learns = True
 

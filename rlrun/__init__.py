@@ -21,11 +21,11 @@ _PLACES = {
     "resume": "rlrun.launch.run",
     "run": "rlrun.launch.run",
 }
-"""Modules of the public names that are not algorithms."""
+"""Modules of the public names, except those of algorithms."""
 
 
 def _algorithms() -> dict[str, str]:
-    """Returns the modules of the algorithms by the names of their classes."""
+    """Modules of the algorithms, by class name."""
     from rlrun.registry import BUILT_IN
 
     places = (path.partition(":") for path in BUILT_IN.values())
@@ -33,7 +33,7 @@ def _algorithms() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first asked for."""
+    """Imports a public name lazily, at the first access."""
     module = _PLACES.get(name)
     if module is None and name[0].isupper():  # not for a room's name, which is asked for before it is imported
         module = _algorithms().get(name)
@@ -45,5 +45,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, whether imported yet or not."""
+    """Lists all public names, imported or not."""
     return sorted({*globals(), *_PLACES, *_algorithms()})

@@ -30,7 +30,7 @@ from rlrun.errors import CheckpointRefused, RunDamaged, SpecError
 from rlrun.registry import is_installed_algorithm
 
 _PACKAGES = ("gymnasium.envs.", "ale_py.")
-"""Packages whose registered envs count as harmless."""
+"""Packages whose registered envs count as harmless in untrusted specs."""
 
 _PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
 """Regular expression for modules of PettingZoo's built-in envs."""
@@ -41,10 +41,10 @@ _OPPONENT = re.compile(r"(?P<name>[^()]+)(\([A-Za-z0-9_=+., -]{0,80}\))?")
 
 _SHOWN_CHARACTERS = 80
 _SPECS = (f"*/{SPEC_FILE}", f"*/checkpoints/*/{SPEC_FILE}")
-"""File patterns of the specs of a run's trials and checkpoints."""
+"""Glob patterns for the spec files of a run's trials and checkpoints."""
 
 _RECORDS = ("run.json", "*/trial.json")
-"""File patterns of records that may name an initial checkpoint or an upload target."""
+"""Glob patterns for record files that may name an initial checkpoint or an upload target."""
 
 _SEARCH = ("searcher", "scheduler")
 """Sections of a spec that create trials during the run, whose files do not exist yet."""

@@ -12,7 +12,7 @@ from rlrun.rollout.evaluation import column_metric
 from rlrun.rollout.rollout import Episode
 
 WINDOW = 100
-"""Finished episodes over which returns and lengths are averaged."""
+"""Number of last finished episodes over which returns and lengths are averaged."""
 
 
 class EpisodeMetrics:
@@ -45,7 +45,7 @@ class EpisodeMetrics:
 
     @property
     def last(self) -> Sequence[Episode]:
-        """The last hundred episodes."""
+        """The last 100 finished episodes."""
         return tuple(self._last)
 
     def _info_names(self) -> list[str]:
@@ -91,14 +91,14 @@ class AgentMetrics:
         self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in agents}
 
     def add(self, policy: str, episodes: Iterable[Episode]) -> None:
-        """Adds newly finished episodes of a policy's agents."""
+        """Adds newly finished episodes of a policy's agents, in the order of their ends."""
         for episode in episodes:
             self._of_policies[policy].add([episode])
             if episode.agent in self._of_agents:
                 self._of_agents[episode.agent].add([episode])
 
     def of_policy(self, policy: str) -> dict[str, float | int | None]:
-        """Returns the metrics of a policy's agents."""
+        """Episode metrics of a policy's agents, by name."""
         return self._of_policies[policy].result()
 
     def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:

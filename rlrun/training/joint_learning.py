@@ -58,7 +58,7 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
     """Returns the algorithm's operators that run on shared rollout workers.
 
     Raises:
-        UsageError: It learns there, or has a setting of collection that several policies do not share.
+        UsageError: The algorithm learns on workers, or has a collection setting that several policies cannot share.
     """
     config = algorithm.config
     for name in algorithm.collect_settings:

@@ -14,7 +14,7 @@ from rlrun.search.searchers.searcher import Configuration, Searcher
 from rlrun.spec.experiment import Experiment
 
 SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSearcher}
-"""Searchers by their names in a spec; random draws are `Experiment.trials`."""
+"""Searcher classes by their names in a spec; random search is not among them."""
 
 
 def check_installed(kind: str) -> None:
@@ -28,14 +28,14 @@ def check_installed(kind: str) -> None:
 
 
 def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearcher:
-    """An experiment's searcher, restored from the run's journal if there is one.
+    """Creates an experiment's searcher, restored from the run's journal if one exists.
 
     Args:
         experiment: The experiment, with another searcher than random.
-        run_directory: Directory of the journal, and of Optuna's study.
+        run_directory: Directory of the run, with the journal and Optuna's study.
 
     Raises:
-        UsageError: The searcher's package is missing, or the journal is that of another search.
+        UsageError: The searcher's package is missing, or the journal belongs to another search.
         OutOfResources: The disk is full.
     """
     assert experiment.searcher is not None

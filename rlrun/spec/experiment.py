@@ -304,7 +304,7 @@ class RunSettings(ConfigModel):
 
 
 class Learning(ConfigModel):
-    """What an experiment trains: an algorithm in an env, or the policies of a multi-agent world."""
+    """Learning part of an experiment: an algorithm in an env, or the policies of a multi-agent world."""
 
     algorithm: str
     """Name or import path of the algorithm; for several policies, a display name of their algorithms."""

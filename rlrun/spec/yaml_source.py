@@ -22,7 +22,7 @@ MAX_BYTES = 512 * 1024
 _PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for authors of specs
     (
         "mapping values are not allowed",
-        "':' cannot stand here: check the indentation and the ':' before it, or quote the text",
+        "':' is not allowed here: check the indentation and the ':' before it, or quote the text",
     ),
     ("could not find expected ':'", "a ':' is missing after a key here or on the line above"),
     ("expected <block end>", "this line is indented differently from those above, or a ':' is missing"),

@@ -198,7 +198,7 @@ def test_a_trial_with_another_seed_env_or_evaluation_in_its_file_does_not_go_on_
     with pytest.raises(CheckpointError) as refused:
         TrialLoop(other, tmp_path, resume=True, exploit=exploit)
     assert str(refused.value) == (
-        f"the trial's spec.yaml says {said.format(point=point)}: put the file back as it was, or begin another run "
+        f"the trial's spec.yaml has {said.format(point=point)}: put the file back as it was, or begin another run "
         f"with `rlrun train --from {point}`"
     )
     with TrialLoop(trial, tmp_path, resume=True) as loop:

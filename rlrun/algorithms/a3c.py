@@ -82,7 +82,7 @@ class A3C(A2C):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Applies each gradient, and sends new weights to its worker."""
+        """Dataflow: applies each gradient, and sends the new weights to the worker that computed it."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

@@ -126,7 +126,7 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Computes advantages per fragment, runs epochs of SGD on each batch, and broadcasts the weights."""
+        """Dataflow: computes advantages per fragment, runs epochs of SGD on each batch, broadcasts the weights."""
         config = self.config
         return (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

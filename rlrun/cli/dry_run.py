@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlrun.training.policies import Policies
 
 MOST_OVERSHOOT = 0.2
-"""Tolerated overshoot of the stop criterion, as a fraction; above it, a warning is printed."""
+"""Fraction of the stop criterion by which a run may overshoot it without a warning."""
 
 
 def print_plan(experiments: list[Experiment]) -> None:
@@ -72,7 +72,7 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
 
 
 def _end(learns: Policies, stop: float) -> int:
-    """Env steps at the end of training: the end of the iteration that reaches the stop criterion."""
+    """Env steps at the end of training: those of the iteration in which the stop criterion is reached."""
     from rlrun.spec.run_length import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())

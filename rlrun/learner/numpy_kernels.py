@@ -182,7 +182,7 @@ FEW = 4
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
-    """Emits a ufunc reduction along one axis, which is kept in `out`.
+    """Emits a ufunc reduction along one axis; `out` keeps the axis with length 1.
 
     A loop over rows of two or three numbers, such as the logits of two or three actions, costs several times as much as
     a loop over the rows for each number.

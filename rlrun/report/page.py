@@ -34,7 +34,7 @@ def write_report(
         The parts that could not be read, a sentence each.
 
     Raises:
-        UsageError: If one is no run, or none reports one of the metrics.
+        UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
     runs = read_runs(paths, [*metrics, *USUAL_METRICS])
     require_reported(runs, metrics)

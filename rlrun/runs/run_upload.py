@@ -218,7 +218,7 @@ def copied(directory: RunDirectory) -> Iterator[None]:
 
     Raises:
         UsageError: The copy cannot be written at the beginning.
-        RlrunError: It is not up to date at the end.
+        RlrunError: The copy is not complete at the end.
     """
     uri = directory.table.copy
     if uri is None or _is_here(uri, directory.path):

@@ -124,7 +124,7 @@ def parse_document(text: str, file: str = "<text>") -> Document:
 
     Args:
         text: The YAML.
-        file: Its name in messages.
+        file: Name of the file in messages.
 
     Raises:
         SpecError: The text is no YAML, nested too deeply, or too large. Lesser problems stay in the document and are
@@ -156,7 +156,7 @@ def parse_value(text: str, what: str) -> Any:
 
     Args:
         text: The YAML; empty means null.
-        what: Its name in messages.
+        what: Name of the value in messages.
 
     Raises:
         SpecError: The text is no YAML.

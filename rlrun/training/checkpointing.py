@@ -281,7 +281,7 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
 
     Args:
         content: The checkpoint.
-        path: Its path in messages.
+        path: Path of the checkpoint, for messages.
         trust: Whether code and files beyond the allowlist of harmless ones may be used.
 
     Raises:

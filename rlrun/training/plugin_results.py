@@ -22,10 +22,10 @@ def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -
         result: The result.
         kind: The required type.
         algorithm: The plugin.
-        method: Its method, without parentheses.
+        method: Name of the plugin's method.
 
     Raises:
-        TrainingFailed: It has another type.
+        TrainingFailed: The result has another type.
     """
     if isinstance(result, kind):
         return result

@@ -74,7 +74,7 @@ class TrialLoop:
             from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
             exploit: The trial's last exploit step (PBT), None outside of populations.
             eager: Whether compiled updates may continue uncompiled.
-            announce: Called with a sentence before something that takes long.
+            announce: Callback with a message before a slow operation.
 
         Raises:
             UsageError: Another process runs the trial, or checkpoints exist already and `resume` is False.

@@ -138,7 +138,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         """Saves the trial and releases its directory; the trial can continue in another process.
 
         Raises:
-            TrialError: If it cannot be saved.
+            TrialError: If the trial cannot be saved.
         """
         with self._failing():
             if self._loop is not None:

@@ -106,7 +106,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
         replay = transitions_or_sequences(
             config.replay,

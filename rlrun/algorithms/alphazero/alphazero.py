@@ -206,7 +206,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores games, updates from `training_intensity` minibatches per position, and broadcasts the weights."""
+        """Dataflow: stores games, updates from `training_intensity` minibatches per position, broadcasts weights."""
         config = self.config
         replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)
         minibatches = replay_minibatches(

@@ -1,4 +1,4 @@
-"""Settings that the algorithms of linear bandits share."""
+"""Settings that all algorithms of linear bandits share."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Copies the workers' learner state, merges observation filters and broadcasts them."""
+        """Dataflow: copies the workers' learner state, merges observation filters and broadcasts them."""
         return (
             replicas.zip_with_worker()
             .combine(MirrorReplicas(trainee))

@@ -142,7 +142,7 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Applies each gradient, updates the target network, and sends both networks to the worker of the gradient."""
+        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

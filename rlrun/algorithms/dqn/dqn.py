@@ -174,7 +174,7 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
         return (

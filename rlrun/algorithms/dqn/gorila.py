@@ -92,5 +92,5 @@ class Gorila(DQN):
 
 
 def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
-    """Flattens a stream of lists of gradients to a stream of gradients."""
+    """Items of a list of gradients, which are then applied one by one."""
     return gradients

@@ -68,7 +68,7 @@ class QNetworks:
         return allowed_argmax(values, observations)
 
     def means(self, q_outputs: Tensor) -> Tensor:
-        """Expected returns [...] of return distributions [..., K]: logits of atoms, quantiles, or the mean itself."""
+        """Expected returns [...] of returns [..., K]: logits of C51 atoms, quantiles, or the mean itself."""
         match self.returns.kind:
             case "none":
                 return q_outputs.squeeze(-1)

@@ -120,7 +120,7 @@ class DreamerConfig(OffPolicyConfig):
 class Dreamer(Algorithm[DreamerConfig]):
     """DreamerV3: world model learned from replayed sequences, actor-critic from its imagination (arXiv:2301.04104).
 
-    Imagined steps are not env steps, and no counter counts them.
+    Imagined steps are not counted as env steps.
     """
 
     Config = DreamerConfig
@@ -264,7 +264,7 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
         # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
         replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=1.0, is_recurrent=True)

@@ -86,7 +86,7 @@ class APPO(Impala):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Sends weights to each fragment's worker, takes SGD steps on batches, and updates the target policy."""
+        """Dataflow: sends weights to each fragment's worker, takes SGD steps, and updates the target policy."""
         batches = self.batches(fragments, trainee)
         if not self.config.starts_at_target:
             batches = batches.for_each(AddTargetOutputs(trainee))

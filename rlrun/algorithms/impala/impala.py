@@ -139,7 +139,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Asynchronous fragments, or batches of them from aggregators."""
+        """Stream of asynchronous fragments, or of batches from aggregators."""
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,
@@ -150,7 +150,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Sends weights to each fragment's worker, and takes SGD steps on batches of fragments."""
+        """Dataflow: sends weights to each fragment's worker, and takes SGD steps on batches of fragments."""
         batches = self.batches(fragments, trainee)
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 

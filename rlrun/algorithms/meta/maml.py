@@ -140,7 +140,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Runs epochs of meta-updates on each batch of tasks, and broadcasts the weights."""
+        """Dataflow: runs epochs of meta-updates on each batch of tasks, and broadcasts the weights."""
         config = self.config
         train_on = TrainOnTasks(
             trainee,

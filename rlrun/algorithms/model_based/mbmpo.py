@@ -102,7 +102,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, fits the model, meta-learns from imagined tasks, and sends workers adapted policies."""
+        """Dataflow: stores fragments, fits the ensemble, meta-learns on imagined tasks, sends adapted policies."""
         config, dynamics = self.config, self.config.dynamics
         kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)

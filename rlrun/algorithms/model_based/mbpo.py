@@ -113,7 +113,7 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, fits the model, rolls out in it, updates SAC from both, and broadcasts the weights."""
+        """Dataflow: stores fragments, fits the ensemble, makes model rollouts, trains SAC on both, sends weights."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
         kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)

@@ -1,4 +1,4 @@
-"""Termination rules and reward functions of envs where they are known."""
+"""Known termination rules and reward functions of some envs, for model-based algorithms."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Parameter sharing: whether all members have one actor. Their observations must then identify them, if they are to
     act differently."""
     output_penalty: NonNegativeFloat = 1e-3
-    """Weight of the actor outputs' mean square in its loss, as in the authors' code: logits of Discrete actions, or
-    actions of a Box before tanh."""
+    """Weight of a penalty on the mean square of the actors' outputs, as in the authors' code: logits of Discrete
+    actions, or actions of a Box before tanh."""
 
     @classmethod
     @override
@@ -154,7 +154,7 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
+        """Dataflow: stores joint transitions of teams, trains on replayed minibatches, broadcasts weights."""
         config = self.config
         replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
         return (

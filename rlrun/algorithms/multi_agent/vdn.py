@@ -152,7 +152,7 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
+        """Dataflow: stores joint transitions of teams, trains on replayed minibatches, broadcasts weights."""
         config = self.config
         replay = transitions_or_sequences(
             config.replay,

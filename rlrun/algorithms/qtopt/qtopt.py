@@ -116,7 +116,7 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from minibatches, broadcasts the weights; concurrently with remote workers."""
+        """Dataflow: stores fragments, updates from minibatches, broadcasts weights; concurrent with remote workers."""
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)

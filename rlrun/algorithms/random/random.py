@@ -26,7 +26,7 @@ class RandomConfig(WithoutNetworkConfig):
 
 
 class Random(Algorithm[RandomConfig]):
-    """Uniformly random actions among those that are allowed: a baseline without learning."""
+    """Uniformly random allowed actions: a baseline without learning."""
 
     Config = RandomConfig
     policy_family = "rlrun.algorithms.random.uniform_policy:UniformPolicy"
@@ -38,7 +38,7 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Increments the weights version per fragment, so that each evaluation samples other actions."""
+        """Dataflow: increments the weights version per fragment, so that each evaluation samples other actions."""
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
 
 

@@ -88,7 +88,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches of sequences, sends weights."""
         config = self.config
         replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
         return (

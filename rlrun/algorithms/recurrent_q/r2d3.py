@@ -1,4 +1,4 @@
-"""R2D3: R2D2 with demonstrations in the replay."""
+"""R2D3: R2D2 with expert demonstrations in the replay."""
 
 from __future__ import annotations
 

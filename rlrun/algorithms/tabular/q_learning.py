@@ -55,7 +55,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Updates the Q table by all workers' steps in sequence, and broadcasts the table."""
+        """Dataflow: updates the Q table by all workers' steps in sequence, and broadcasts the table."""
         return (
             fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
             .for_each(UpdateTable(trainee, self.config.gamma))

@@ -37,11 +37,11 @@ class RunDiagnosis:
 
     Attributes:
         view: Data of the run.
-        evidence: Evidence in each trial, by policy; "" is the policy of an env with one agent.
+        evidence: Metrics and settings in each trial, by policy; "" is the policy of an env with one agent.
         random: Evaluation of random policies in the env, None if there is none.
         findings: The findings, the most likely causes first.
-        env_check: Whether the env was made and stepped; "untrusted" if its code may not be imported, "crashed" if it
-            has ended a process of the run.
+        env_check: Whether the env was instantiated and stepped; "untrusted" if the env's code may not be imported,
+            "crashed" if the env has ended a process of the run.
     """
 
     view: RunView

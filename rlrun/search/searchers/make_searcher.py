@@ -21,7 +21,7 @@ def check_installed(kind: str) -> None:
     """Checks that a searcher's package is installed, without importing it.
 
     Raises:
-        UsageError: It is missing; the message has the pip command.
+        UsageError: The package is missing; the message has the pip command.
     """
     if kind == "optuna" and find_spec(kind) is None:
         raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")

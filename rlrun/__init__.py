@@ -1,9 +1,8 @@
 """Reinforcement learning from YAML: specs, dataflow, rollouts, learners and Ray Tune.
 
-`rlrun.run` runs a spec, `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains
-step by step, and `rlrun.Training.restore` loads a checkpoint. There is a class for each algorithm, which all
-derive from `rlrun.Algorithm`. Each name is imported when it is first asked for: `import rlrun` alone imports neither
-torch nor ray.
+`rlrun.run` runs a spec, `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains step
+by step, and `rlrun.Training.restore` loads a checkpoint. There is a class for each algorithm, which all derive from
+`rlrun.Algorithm`. Names are imported lazily: `import rlrun` alone imports neither torch nor ray.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
-    """Counterparts in rlrun of other libraries' settings; of several, the first one that a config has applies."""
+    """Counterparts of other libraries' settings in rlrun; the first counterpart that a config has is used."""
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
         for name, written in table()["settings"].items()

@@ -26,7 +26,7 @@ SAME_SIGNAL_S = 0.5
 """Seconds within which equal signals in parent and child count as one signal, sent to both."""
 
 _ANNOUNCED = b"\0"
-"""Marker byte, not a signal's number, after which the child writes its exit code."""
+"""Marker byte (not a signal's number) in the child's reports; the next byte is the child's exit code."""
 
 _PR_SET_PDEATHSIG = 1
 

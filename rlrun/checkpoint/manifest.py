@@ -153,9 +153,7 @@ def _looks_like_checkpoint(directory: Path) -> bool:
 
 def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
     if data["format"] != FORMAT:
-        raise CheckpointError(
-            f"{directory}: not a checkpoint: its {MANIFEST_FILE} has the format {data['format']!r:.80}"
-        )
+        raise CheckpointError(f"{directory}: not a checkpoint: {MANIFEST_FILE} has the format {data['format']!r:.80}")
     if data["format_version"] not in READ_VERSIONS:
         raise CheckpointError(
             f"{directory}: was written by rlrun {data['rlrun_version']} in format version {data['format_version']}; "

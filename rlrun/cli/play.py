@@ -114,7 +114,7 @@ def _side_of(player: str | None, world: BoardGame) -> int:
 
 
 def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.random.Generator | None) -> None:
-    """Plays a game until its end, or until the user quits."""
+    """Plays a game until it ends or the user quits."""
     shown = world.reset(0)
     echo(f"\n{board_text(world)}")
     begins = True

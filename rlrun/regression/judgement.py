@@ -29,7 +29,7 @@ class Comparison:
         judgement: "better" or "worse" if the whole interval is on one side, "same" if it is not, "not judged" if
             there is no interval.
         before: Value of the baseline, None without one.
-        now: Value of the present run, None without one.
+        now: Value of the new run, None without one.
         change: Difference of the values, or their quotient if `is_ratio`.
         low: Lower end of the 95 % interval of `change`.
         high: Upper end of this interval.
@@ -59,7 +59,7 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Compa
     """Compares means by their difference; higher is better.
 
     Args:
-        now: Values of the present run. Configurations that only one side has are left out.
+        now: Values of the new run. Configurations that only one side has are left out.
         before: Values of the baseline.
         note: A remark for the comparison.
     """
@@ -75,7 +75,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparis
     """Compares geometric means by their quotient; higher is better.
 
     Args:
-        now: Values of the present run, above 0. Configurations that only one side has are left out.
+        now: Values of the new run, above 0. Configurations that only one side has are left out.
         before: Values of the baseline.
         tolerance: Quotients from 1 - `tolerance` to 1 + `tolerance` count as the same.
     """

@@ -119,11 +119,11 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     """Best member of each population, by the population's own metric at the end, as the trial to judge.
 
-    A member that is not complete comes before the best one.
+    If a member is not complete, it is chosen instead of the best one.
 
     Args:
         members: The members of all populations.
-        metric: Metric by which the members were compared in training; its value in their last row counts.
+        metric: Metric by which the members were compared in training, of which the last value is used.
         mode: Whether more of it is better.
     """
 

@@ -41,7 +41,7 @@ one."""
 SIGNIFICANT = 0.05
 
 CLEARLY = 0.98
-"""Ratio of two trials' lengths up to which the lengths count as equal, since last batches overshoot the stop
+"""Ratio of two trials' lengths up to which they are treated as equal, since last batches overshoot the stop
 criterion."""
 
 MOST_NAMED = 3

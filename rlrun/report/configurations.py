@@ -75,8 +75,7 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
     """Groups of a run: its configurations, or its populations.
 
-    A population counts as one sample, by its best member, since its members are not independent and their settings
-    change.
+    A population is one sample, that of its best member, since members are not independent and change their settings.
 
     Args:
         run: The run.

@@ -1,7 +1,7 @@
 """Lineage of a population for drawings: the members' training between generations, and who copied whose weights.
 
 A stretch is the training of one member from one generation to the next, with its settings then. The ancestors of the
-member that is best at the end are the stretches that its weights come from. Their settings in sequence are the schedule
+finally best member are the stretches from which its weights descend. The sequence of their settings is the schedule
 that the population has found.
 """
 

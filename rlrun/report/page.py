@@ -26,7 +26,7 @@ def write_report(
 
     Args:
         paths: Directories of the runs.
-        output: The file, which is overwritten; the folders above it are made if need be.
+        output: File to write, overwritten if it exists; missing parent folders are created.
         metrics: Metrics whose curves are shown; trials are judged by the first one. () for the goal of the runs.
         mode: Whether more or less of that is better; None for the mode of the run's scheduler, else "max".
 

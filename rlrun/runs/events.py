@@ -3,8 +3,8 @@
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
 `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
 `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
-such sequence for each, one after another. `RunStopping` comes in the middle of other code of that thread. If Ray has
-lost its gcs_server, `RunFinished` comes in another thread.
+such sequence for each, one after another. `RunStopping` is sent from a signal handler of that thread. If Ray has lost
+its gcs_server, `RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations

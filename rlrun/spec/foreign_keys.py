@@ -121,7 +121,7 @@ def _keys_below(
         data: The settings as written.
         model: Class of the config.
         location: Location of the config in the entry.
-        whole: Class and location of the enclosing config; for the entry itself, those of its config.
+        whole: Class and location of the top-level config, if `data` is a nested section of it.
     """
     for key, value in data.items() if isinstance(data, Mapping) else ():
         if key in model.model_fields:

@@ -125,7 +125,7 @@ def concerns(location: Location, others: Sequence[Location]) -> bool:
 
 
 def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
-    """Relocates a mistake in a sampled value of a search space to its position: ``lr.1`` to ``lr.uniform.0.1``."""
+    """Relocates a mistake in a sampled value to this value within the search space: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
         if mistake.at_key and mistake.location == where:  # at the space's key, independent of its values
             return mistake

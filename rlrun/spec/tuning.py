@@ -146,13 +146,13 @@ class MedianConfig(_Timed, _Judging):
     """Median stopping rule: stops a trial whose best score is below the median of other trials' running means."""
 
     grace_period: PositiveFloat | None = None
-    """Minimum progress of a trial before the rule can stop it, in units of `time_attr`; null for a tenth of
+    """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`; null for a tenth of
     stop[time_attr]."""
     min_samples_required: PositiveInt = 3
     """Minimum number of other trials at the same progress; with fewer, no trial is stopped."""
 
     def first_time(self, stop: Mapping[str, float]) -> float:
-        """Minimum progress of a trial before the rule can stop it, in units of `time_attr`.
+        """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`.
 
         Raises:
             KeyError: Neither `grace_period` nor `stop` has it, which validation excludes.

@@ -137,7 +137,7 @@ class Description:
 
         Raises:
             UsageError: The algorithm cannot learn in this env.
-            EnvironmentUnusable: The env cannot be made here.
+            EnvironmentUnusable: The env cannot be created on this machine.
             EnvError: The env's own code raised.
         """
         with self.hangs_fail():

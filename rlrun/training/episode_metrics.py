@@ -19,7 +19,7 @@ class EpisodeMetrics:
     """Episode count, and mean return, length and infos over the last 100 episodes.
 
     Args:
-        announce: Called once with a warning if infos hold more numbers than become metrics.
+        announce: Callback with a warning, at most once, if infos have more numbers than become metrics.
     """
 
     def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
@@ -80,8 +80,9 @@ class AgentMetrics:
 
     Args:
         policies: Names of the policies.
-        agents: Ids of the possible agents; others, such as those born in an episode, count for their policy alone.
-        announce: Called once per policy with a warning if infos hold more numbers than become metrics.
+        agents: Ids of the possible agents; other agents, such as those born in an episode, only enter their policy's
+            metrics.
+        announce: Callback with a warning, once per policy, if infos have more numbers than become metrics.
     """
 
     def __init__(

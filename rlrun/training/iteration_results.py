@@ -22,7 +22,7 @@ class IterationResults:
         workers: The rollout workers.
         branches: Dataflow branches by policy.
         flow: Joint dataflow of all branches.
-        announce: Called with a warning about an unintended setting.
+        announce: Callback with a warning about a probably unintended setting.
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
         league: Frozen opponents in a world with seats; None without seats.
 

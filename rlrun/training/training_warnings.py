@@ -13,7 +13,7 @@ class TrainingWarnings:
     """Warning about a dataflow without weight broadcasts, in which workers act with stale weights.
 
     Args:
-        announce: Called with the warning.
+        announce: Callback with the warning.
         workers: The trainee's workers.
     """
 
@@ -41,7 +41,7 @@ class TrainingWarnings:
         """Checks after an iteration for weight broadcasts, and warns once if SGD steps were taken without any.
 
         Args:
-            sgd_steps: Minibatches learned from so far.
+            sgd_steps: Number of SGD steps so far.
         """
         if self._looks_for_weights and sgd_steps > self._sgd_steps:
             self._looks_for_weights = False

@@ -33,7 +33,7 @@ def points_of(
         simulations: Simulations before each move.
         settings: Settings of the tree search.
         temperature: Temperature of the first moves, see `draw_actions`.
-        exploring_moves: Moves that are drawn; later moves are the most visited ones.
+        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
         generator: Random generator of the sampled moves.
     """
     states, points, move = game.first(games), 0.0, 0

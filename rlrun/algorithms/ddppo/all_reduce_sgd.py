@@ -288,12 +288,12 @@ def standardized_together(
 
     Args:
         x: This process's numbers, of any shape.
-        valid: Mask of the steps that count, of the same shape.
-        added_up: Adds numbers up over all processes.
+        valid: Mask of the valid steps, of the same shape.
+        added_up: Function that sums numbers over all processes.
         epsilon: Added to the standard deviation.
 
     Returns:
-        The standardised numbers, 0 in steps that do not count, and the number of valid steps in all processes.
+        The standardised numbers, 0 at invalid steps, and the number of valid steps in all processes.
     """
     steps, total = added_up([valid.sum(), x[valid].sum(dtype=np.float64)])
     deviations = np.where(valid, x - total / max(steps, 1), 0.0)

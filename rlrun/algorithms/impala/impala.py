@@ -164,7 +164,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
     def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
-        """Operator of SGD on batches of whole fragments."""
+        """Operator that takes SGD steps on batches of whole fragments."""
         config = self.config
         return TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True

@@ -38,7 +38,7 @@ class CompleteEpisodes(StatefulOperator):
         streams: Further reward streams.
 
     Raises:
-        TrainingFailed: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
+        TrainingFailed: An episode is longer than `LONGEST_EPISODE` steps, all of which are buffered.
     """
 
     def __init__(self, gamma: float, use_baseline: bool, streams: RewardStreams = ENV_ALONE) -> None:

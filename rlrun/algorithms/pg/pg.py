@@ -55,8 +55,8 @@ class PGConfig(OnPolicyConfig):
 class PG(Algorithm[PGConfig]):
     """REINFORCE: Monte Carlo policy gradient over whole episodes, with an optional value baseline.
 
-    Steps of an episode that began before the last update were chosen by older weights; `policy_lag_mean` does not count
-    them, since episodes are sent when they are over.
+    Early steps of long episodes may come from older weights. `policy_lag_mean` ignores this, since episodes are sent
+    when they end.
     """
 
     Config = PGConfig

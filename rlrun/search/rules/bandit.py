@@ -25,7 +25,7 @@ def modelled(
     Args:
         settings: Settings of the scheduler.
         generations: The population's generations so far.
-        generation: Number of the present generation.
+        generation: Number of the current generation.
         score: Score of the parent, as reported.
         taken: New hyperparameters of other members in this generation.
         draws: Generator of random draws.

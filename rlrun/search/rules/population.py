@@ -115,7 +115,7 @@ class Populations:
         Args:
             trial: Name of the trial.
             time: Env steps of the trial.
-            score: Higher is better; None counts as the worst.
+            score: Score of the trial, higher is better; None is the worst.
         """
         member = self._by_trial[trial]
         if member.arrived:

@@ -1,4 +1,4 @@
-"""MLflow logger: a run for each trial, in an experiment named like rlrun's."""
+"""MLflow logger: an MLflow run for each trial, in an MLflow experiment named after rlrun's experiment."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def _task_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
+    """Copy of a multi-agent world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
     own = harmless()["envs"]
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
 

@@ -78,6 +78,6 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
 
 
 def evaluated_metrics(policies: Iterable[str] = ()) -> set[str]:
-    """Names of an evaluation's metrics, including those of each policy of a world."""
+    """Names of an evaluation's metrics, including those of each policy of a multi-agent world."""
     one = EvaluationResult([0.0], [1])
     return set(metrics_of(EvaluationResult([0.0], [1], dict.fromkeys(policies, one))))

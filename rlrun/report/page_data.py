@@ -61,7 +61,7 @@ WORLD_METRICS = re.compile(
     r"(evaluation/)?policies/[^/]+/episode_return_mean|league/(elo|win_rate)_.+"
     r"|evaluation/against/((first|second)/)?(win|unbeaten)_rate"
 )
-"""Further metrics of a world: the return of each policy, and the outcomes of games."""
+"""Further metrics of a multi-agent world: the return of each policy, and the outcomes of games."""
 
 
 def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
 
 
 def world_metrics(runs: Sequence[RunView]) -> list[str]:
-    """Names of the metrics that runs report on a world's policies and games."""
+    """Names of the metrics that runs report on a multi-agent world's policies and games."""
     names = dict.fromkeys(name for run in runs for trial in run.trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
 

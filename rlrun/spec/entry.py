@@ -75,7 +75,7 @@ def check_entry(
 def _check(
     name: str, data: Mapping[str, Any], origin: str, max_trials: int
 ) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
-    """Validates all known keys of an entry."""
+    """Validates all known keys of a spec entry."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
     mistakes = [*wrong, *learning.mistakes]
@@ -155,7 +155,7 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
 
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
-    """Mistakes for unknown keys of an entry; the message names the correct section if the key exists elsewhere."""
+    """Mistakes for unknown keys of a spec entry; the message names the correct section if the key exists elsewhere."""
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     known = [key for key in ENTRY_KEYS if key not in of_policies]
     models: dict[str, Sequence[type[ConfigModel]]] = {
@@ -184,7 +184,7 @@ def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
-    """Validates all keys of an entry except those of algorithms, policies and env."""
+    """Validates all keys of a spec entry except those of algorithms, policies and env."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
     spaces, wrong_spaces = find_spaces(written)
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]

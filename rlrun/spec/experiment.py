@@ -117,7 +117,7 @@ def judged_by(spec: Mapping[str, Any]) -> str:
 
 
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
-    """Names of the per-policy evaluation metrics of a world."""
+    """Names of the per-policy evaluation metrics of a multi-agent world."""
     return tuple(
         replace(
             metric,

@@ -23,9 +23,9 @@ from rlrun.spec.section import Section, check_section
 
 Part = Section[AlgorithmConfig]
 MUTATIONS: Location = ("scheduler", "pbt", "mutations")
-"""Location of PBT's mutations in an entry; search spaces there are not part of the sweep."""
+"""Location of PBT's mutations in a spec entry; search spaces there are not part of the sweep."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
-"""Location of PB2's ranges in an entry."""
+"""Location of PB2's ranges in a spec entry."""
 PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
 """Settings that determine the CPUs and GPUs of a trial, which no population can mutate."""
 _PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"

@@ -78,7 +78,7 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
 
 
 def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
-    """Returns the collection mode (synchronous or asynchronous) required by all algorithms of a world.
+    """Returns the collection mode (synchronous or asynchronous) required by all algorithms of a multi-agent world.
 
     Raises:
         UsageError: The algorithms require different modes.

@@ -194,7 +194,7 @@ class Policies:
         return algorithms
 
     def agent_mapping(self) -> PolicyMapping:
-        """Returns the mapping of a world's agents to policies and seats."""
+        """Returns the mapping of a multi-agent world's agents to policies and seats."""
         return PolicyMapping(self.acting, self.mapping)
 
     @property

@@ -1,4 +1,4 @@
-"""Spec of one policy of a world."""
+"""Spec of one policy of a multi-agent world."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView) -> FrozenPolicy:
-        """Creates the frozen policy for a seat of a world.
+        """Creates the frozen policy for a seat of a multi-agent world.
 
         Only code of installed algorithms is run: settings that name other code are refused.
 

@@ -30,7 +30,7 @@ METRICS = (
 """Names of the metrics that a diagnosis reads."""
 
 OF_THE_WORLD = ("env_steps", "worker_restarts")
-"""Names of the metrics in `METRICS` that a world reports once, instead of for each policy."""
+"""Names of the metrics in `METRICS` that a multi-agent world reports once, instead of for each policy."""
 
 LOST = 0.5
 """Fraction of the gain over a random policy; a larger loss of it counts as a loss of what was learned."""

@@ -93,7 +93,7 @@ def trials_text(trials: Sequence[TrialResult]) -> str:
 
 
 def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the policies of a world that learn; ("",) in a single-agent env."""
+    """Names of the policies of a multi-agent world that learn; ("",) in a single-agent env."""
     if not names_world(spec.get("env")):
         return ("",)
     return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))

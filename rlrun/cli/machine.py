@@ -210,7 +210,7 @@ def _ray_starts() -> Finding:
 def _problem_of(code: str, timeout_s: float) -> str:
     """Runs Python code in a child process; returns the last line of its error, "" on success.
 
-    After the timeout it is killed with all processes that it has started, such as compilers; that is `NOT_FINISHED`.
+    After a timeout, the child and all processes that it started are killed, and the result is `NOT_FINISHED`.
     """
     child = subprocess.Popen(
         [sys.executable, "-c", code],

@@ -124,7 +124,7 @@ def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
     Args:
         members: The members of all populations.
         metric: Metric by which the members were compared in training, of which the last value is used.
-        mode: Whether more of it is better.
+        mode: Whether higher or lower values of the metric are better.
     """
 
     def rank(member: Member) -> tuple[bool, float]:

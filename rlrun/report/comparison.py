@@ -103,7 +103,7 @@ class Comparison:
     Attributes:
         metric: Name of the compared metric.
         axis: Column of the horizontal axis.
-        mode: Whether more or less of the metric is better.
+        mode: Whether higher or lower values of the metric are better.
         start: Beginning of the common range of the axis.
         stop: End of that range.
         sides: The groups, best interquartile mean at the end first.
@@ -132,7 +132,7 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
         groups: The groups, with distinct labels.
         metric: Name of the metric, one of the columns that were read.
         axis: Column of the horizontal axis.
-        mode: Whether more or less of the metric is better.
+        mode: Whether higher or lower values of the metric are better.
 
     Raises:
         UsageError: If fewer than two have values, or their curves have no range of the axis in common.

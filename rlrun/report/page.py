@@ -28,7 +28,8 @@ def write_report(
         paths: Directories of the runs.
         output: File to write, overwritten if it exists; missing parent folders are created.
         metrics: Metrics whose curves are shown; trials are judged by the first one. () for the goal of the runs.
-        mode: Whether more or less of that is better; None for the mode of the run's scheduler, else "max".
+        mode: Whether higher or lower values of the first metric are better; None for the mode of the run's scheduler,
+            else "max".
 
     Returns:
         The parts that could not be read, a sentence each.

@@ -70,7 +70,7 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
     Args:
         runs: The runs, with the columns of all metrics.
         metric: The metric by which trials are judged.
-        mode: Whether more or less of it is better.
+        mode: Whether higher or lower values of this metric are better.
         metrics: Metrics whose curves are drawn; metrics that no run reports are left out.
     """
     reported = {name for run in runs for name in run.reported}

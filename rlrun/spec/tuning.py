@@ -155,7 +155,7 @@ class MedianConfig(_Timed, _Judging):
         """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`.
 
         Raises:
-            KeyError: Neither `grace_period` nor `stop` has it, which validation excludes.
+            KeyError: Neither `grace_period` nor `stop` sets a value, which validation excludes.
         """
         return stop[self.time_attr] / 10 if self.grace_period is None else self.grace_period
 

@@ -100,7 +100,7 @@ def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] 
     None means that nothing differs: neither policies nor the agents mapped to them.
 
     Args:
-        policies: Policies of the present training.
+        policies: Policies of the current training.
         spec: Spec in the checkpoint.
 
     Raises:

@@ -183,7 +183,7 @@ class _Bracket:
         plan: Plan of the bracket.
         size: Number of trials of the full bracket.
         members: Trials of the bracket so far, in order.
-        alive: Trials that were neither stopped nor ended before a rung that is decided.
+        alive: Trials that have passed all decided rungs, neither stopped nor ended before.
         level: Index of the next rung to decide.
         scores: Scores of each trial at the rungs that it has reached.
         stopped: Reasons of the trials that were stopped.

@@ -91,9 +91,9 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     Examples:
         >>> from rlrun.errors import CheckpointError
         >>> explain(CheckpointError("runs/a: not a checkpoint"))
-        (5, 'Error: runs/a: not a checkpoint')
+        (<ExitCode.CHECKPOINT_REFUSED: 5>, 'Error: runs/a: not a checkpoint')
         >>> explain(MemoryError())
-        (7, 'Error: out of memory')
+        (<ExitCode.DISK_OR_MEMORY: 7>, 'Error: out of memory')
     """
     if isinstance(error, SpecError | Interrupted):
         return error.exit_code, str(error)  # a spec's mistakes begin with file:line:column, an interrupt is no error

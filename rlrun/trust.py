@@ -1,10 +1,10 @@
 """Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
 
 A run in the user's folder of runs is the user's own: it may import any code and write any file. Another user's run may
-name only objects known as harmless, which import no foreign code and access no other file:
-installed algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own
-worlds, and settings that are numbers, truth values and short plain texts. Everything else needs the user's permission.
-`RecordVideo` writes videos, `make` of Gymnasium imports any named module, and a text may name a file to read.
+name only harmless objects, which import no foreign code and access no other file. These are installed algorithms, the
+objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own worlds, and settings that are
+numbers, truth values and short plain texts. Everything else needs the user's permission. `RecordVideo` writes videos,
+`make` of Gymnasium imports any named module, and a text may name a file to read.
 """
 
 from __future__ import annotations

@@ -184,8 +184,8 @@ FEW = 4
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
     """Emits a ufunc reduction along one axis; `out` keeps the axis with length 1.
 
-    A loop over rows of two or three numbers, such as the logits of two or three actions, costs several times as much as
-    a loop over the rows for each number.
+    A short axis, such as the logits of two or three actions, is reduced by one call per element. That is several times
+    faster than a loop over short rows.
     """
     numbers = x.shape[dim]
     if not 1 < numbers <= FEW or x.dtype != out.dtype:

@@ -125,9 +125,9 @@ def load(
 ) -> None:
     """Restores a training from a checkpoint.
 
-    From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. Where policies have
-    changed since, new ones keep their initial state, all worlds begin new episodes, and a dataflow is restored if its
-    plan is the same.
+    From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. If policies have
+    changed since, new ones keep their initial state, and all worlds begin new episodes. A dataflow is then restored
+    only if its plan is unchanged.
 
     Args:
         running: The running training.

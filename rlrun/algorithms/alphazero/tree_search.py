@@ -108,8 +108,8 @@ class _Rows:
 class BatchedSearch:
     """Monte Carlo tree search with PUCT in B parallel games.
 
-    A simulation selects the actions with the highest score down to an untried action, expands it, and backs up the
-    predicted value along the path, with opposite signs for the two players. An action's score is
+    A simulation selects the actions with the highest scores down to an untried action, and expands it. The predicted
+    value is backed up along the path, with opposite signs for the two players. An action's score is
 
         Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).
 

@@ -105,8 +105,8 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Half the squared error of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
 
-        An n-step return sums rewards up to the end of the fragment or episode, and bootstraps there with the maximum of
-        the target network unless the episode has terminated.
+        An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, it
+        bootstraps there with the maximum of the target network.
         """
         from rlrun.functional.vtrace import vtrace
 

@@ -19,10 +19,10 @@ class HyperBand:
     in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the paper; after
     a whole round comes the next one. A bracket which the trials do not fill keeps the planned numbers at its rungs.
 
-    A rung is decided once every trial of the bracket, also those that a searcher has not suggested yet, has reached it
-    or ended before it. So a waiting trial always waits for one that can run or be added, provided that waiting trials
-    take no resources from new ones. A trial that ends at a rung by itself counts there. Of equal trials the later ones
-    continue.
+    A rung is decided once every trial of the bracket has reached it or ended before. This includes trials that a
+    searcher has not suggested yet. So a waiting trial always waits for one that can run or be added, provided that
+    waiting trials take no resources from new ones. A trial that ends at a rung by itself counts there. Of equal trials
+    the later ones continue.
 
     Source:
         Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", arXiv:1603.06560, alg. 1.

@@ -13,9 +13,9 @@ from rlrun.search.rules.rule import CONTINUE, Decision, Measure, comparable
 class Median:
     """Median stopping rule: stops a trial whose best score is below the median of the other trials' running means.
 
-    A trial at time t is compared with all others that have reached t, ended ones included, by the mean of their scores
-    from `grace_period` up to t. Results without a score are left out of the means; a trial without a score is below
-    every median.
+    A trial at time t is compared with all other trials that have reached t, ended ones included. Their running mean is
+    over scores from `grace_period` up to t. Results without a score are left out of the means; a trial without a score
+    is below every median.
 
     Source:
         Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, as

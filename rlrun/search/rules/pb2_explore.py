@@ -1,9 +1,9 @@
 """Population-based bandits (PB2): settings from a Gaussian process of improvements, by its upper confidence bound.
 
-A member's gain over an interval is modelled as a function of its settings, of its initial score, and of time, since
-good settings change during training. New settings are those with the largest upper confidence bound. Members that
-choose in the same generation know each other's choices but not yet their gains: a pending choice reduces the variance
-around it and does not change the mean.
+A member's gain over an interval is a function of settings, initial score and time, since good settings change during
+training. New settings are those with the largest upper confidence bound. Members that choose in the same generation
+know each other's choices but not yet their gains: a pending choice reduces the variance around it and does not change
+the mean.
 
 Sources:
     Parker-Holder, Nguyen, Roberts, "Provably Efficient Online Hyperparameter Optimization with Population-Based

@@ -1,8 +1,8 @@
 """Interface of scheduling rules, which decide on trials from their results.
 
 A rule is passed each trial (`add`, in the order of the trial table), each result (`on_result`) and each trial that
-ended (`remove`). It uses no Ray, no files and no clock. Its state depends on the set of results and not on the order in
-which different trials delivered them, so that a killed run restores its rule from its own records::
+ended (`remove`). It uses no Ray, no files and no clock. Its state depends on the set of results, not on the order of
+different trials' results. So a killed run restores its rule from its own records::
 
     for trial in table:
         rule.add(trial)

@@ -1,7 +1,7 @@
 """BOHB's searcher (arXiv:1807.01774): maximises the ratio of two kernel densities, of good and bad configurations.
 
-The model uses the largest budget with enough configurations, so that at first the many short trials of HyperBand's
-first rungs guide it, and later the few long ones.
+The model uses the largest budget with enough configurations: at first that of HyperBand's many short trials, and later
+that of the few long ones.
 """
 
 from __future__ import annotations

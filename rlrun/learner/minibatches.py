@@ -93,7 +93,8 @@ class Selection:
 
 
 Cut = Callable[[Tensor, int], Iterator[SampleBatch | Selection]]
-"""Function that yields a batch's minibatches for shuffled row indices and a size that divides their number."""
+"""Type of a function that yields a batch's minibatches for shuffled row indices and a size that divides their
+number."""
 
 
 def selections_of(columns: SampleBatch) -> Cut:

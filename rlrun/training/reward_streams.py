@@ -37,7 +37,7 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
         seed: Seed of the networks' initial parameters.
 
     Raises:
-        UsageError: Additional reward streams are set, and the policy lacks value heads for them.
+        UsageError: Additional reward streams are configured, but the policy lacks value heads for them.
     """
     heads, curiosity = algorithm.config.value_heads, algorithm.config.reward_streams.curiosity
     if not heads:

@@ -66,7 +66,7 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns noise for the target's actions, if that is asked for."""
+        """Samples the noise of target policy smoothing, `next_noise` [S, L, D]; no columns if it is unused."""
         if not self.config.draws_noise:
             return {}
         return {"next_noise": generator.standard_normal((rows, length, self.action_space.size), np.float32)}

@@ -42,14 +42,13 @@ class SoftPolicy(ActorQPolicy):
         extra: Makes the specs of further networks, by name.
 
     Attributes:
-        default_target_entropy: Target entropy in nats unless the settings name another: minus the
-            number of continuous actions (arXiv:1812.05905, appendix D), or 0.98 of the largest there is over choices
-            (arXiv:1910.07207, appendix). With action masks the largest one is that over the allowed choices, in each
-            observation: `ChoiceNetworks.target_entropy`.
+        default_target_entropy: Target entropy in nats if the settings have none: minus the number of continuous actions
+            (arXiv:1812.05905, appendix D), or 0.98 of the uniform distribution's entropy for Discrete actions
+            (arXiv:1910.07207, appendix). Action masks lower the latter, see `ChoiceNetworks.target_entropy`.
 
     Raises:
-        UsageError: If actions are neither a Box with finite bounds nor Discrete, or the model asks for state-dependent
-            exploration of what it does not fit.
+        UsageError: If actions are neither a Box with finite bounds nor Discrete, or state-dependent exploration is set
+            and not supported.
     """
 
     config: SACConfig
@@ -98,7 +97,7 @@ class SoftPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Returns standard normal noise of the actions in the observations and in the next ones, [S, L, D] each."""
+        """Samples normal noise of actions in current and next observations, [S, L, D] each; none if Discrete."""
         if not self.num_normal:
             return {}
         noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)

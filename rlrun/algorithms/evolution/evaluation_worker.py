@@ -150,7 +150,7 @@ class EvaluationWorker:
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`."""
+        """Restores the generation's index from `state()`."""
         self.generation = as_count(state["generation"])
         return 0
 
@@ -160,15 +160,15 @@ class EvaluationWorker:
 
 
 class _Overshoots:
-    """Mean squared distance of actions from the bounds, per episode.
+    """Mean squared overshoot of the actions over the bounds, per episode.
 
     Args:
-        space: Action space that measures the distance; None for no measurement.
+        space: Action space that measures overshoots; None for no measurement.
         jobs: Number of episodes.
         slots: Number of env slots.
 
     Attributes:
-        of_jobs: Mean squared distance of each episode, [jobs].
+        of_jobs: Mean squared overshoot of each episode, [jobs].
     """
 
     def __init__(self, space: BoxMeanActions | None, jobs: int, slots: int) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlrun.replay.replay_config import ReplayConfig
 
 PROGRESS = 0.01
-"""Least relative improvement of a member's holdout error that resets early stopping."""
+"""Minimum relative improvement of a member's holdout error that resets early stopping."""
 
 SMALLEST_STD = 1e-6
 """Standard deviation below which an input or target is treated as constant, and not scaled."""
@@ -35,7 +35,8 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
     """Mask [N] of held-out transitions by replay index, constant over training.
 
-    Fractions of multiples of the golden ratio are spread evenly over 0 to 1, and so are the indices with small ones.
+    Transition i is held out if the fractional part of i times the golden ratio is below `ratio`. These fractional parts
+    are equidistributed, so held-out transitions are spread evenly over the replay.
     """
     held_out: NDArray[np.bool_] = indices * GOLDEN_RATIO % 1 < ratio
     return held_out
@@ -43,7 +44,7 @@ def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a fit.
+    """Result of fitting the ensemble.
 
     Attributes:
         errors: Least holdout error of each member, [N].
@@ -57,7 +58,7 @@ class Fit:
 
 
 class FitModel(StatefulOperator):
-    """Fits the ensemble at intervals of env steps to all transitions of a replay; items pass unchanged.
+    """Fits the ensemble at intervals of env steps to the transitions of a replay; items pass unchanged.
 
     Inputs and targets are normalised by the moments of the training transitions. Each member learns from a bootstrap
     sample of its own. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
@@ -125,7 +126,7 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1] with replay indices [N]."""
+        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N], some of which are held out."""
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
         space = cast("ModelBasedPolicy", self.trainee.policy).action_space

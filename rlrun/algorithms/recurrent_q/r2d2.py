@@ -45,16 +45,15 @@ class R2D2Config(OffPolicyConfig):
     """
 
     model: RecurrentModelConfig = RecurrentModelConfig(hiddens=(64,), activation="relu", orthogonal_init=False)
-    """The network."""
+    """Network architecture."""
     minibatch_size: PositiveInt = 32
-    """Sequences in a minibatch that is sampled from the replay buffer."""
+    """Sequences per minibatch from the replay buffer."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
-    """The replay buffer, and the sequences that are sampled from it."""
+    """Settings of the replay buffer and of the replayed sequences."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
-    """How actions are chosen in training: the best one or any, or by an exploration of one's own,
-    `package.module:Class`."""
+    """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
-    """Probability of an action that is drawn uniformly."""
+    """Probability of a uniformly random action."""
 
 
 class R2D2(Algorithm[R2D2Config]):
@@ -88,7 +87,7 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches of sequences, sends weights."""
         config = self.config
         replay = self.replay(trainee)
         return (

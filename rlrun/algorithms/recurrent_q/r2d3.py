@@ -1,4 +1,4 @@
-"""R2D3: R2D2 with demonstrations in the replay."""
+"""R2D3: R2D2 with expert demonstrations in the replay."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class R2D3Config(R2D2Config):
     }
 
     demonstrations: str | None = None
-    """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and next
-    to the spec. Training needs one."""
+    """Path of a file of demonstrations, written by `rlrun demonstrate`; required for training. A relative path is
+    searched for in the current directory and next to the spec."""
     demonstration_ratio: Fraction = 0.25
-    """Probability of each sequence of a minibatch that it is drawn from the demonstrations."""
+    """Probability that a sequence of a minibatch is sampled from the demonstrations."""
 
     @model_validator(mode="after")
     def _demonstrations_hold_no_views(self) -> R2D3Config:

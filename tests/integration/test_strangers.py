@@ -85,10 +85,11 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
     assert f"the process before was killed or crashed {place}" in again.stderr
 
 
+@pytest.mark.usefixtures("running_ray")
 def test_a_crash_of_an_env_in_a_worker_is_told_with_its_episode(tmp_path: Path) -> None:
     sets = ("--set", "config.num_workers=1", "--set", "config.max_worker_restarts=0")
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2), *sets)
-    assert done.returncode == 4, done.stderr
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2), *sets)
+    assert done.exit_code == 4, done.stderr
     seed = EpisodeSeeds(run_seed=0, worker_index=1).seed(env_index=1, episode=2)
     told = rf"rollout worker 1 died \(.*\) in env strange_envs:Crashes \(env 1, episode 2 with seed {seed}\), and "
     assert re.search(told, done.stderr), done.stderr
@@ -302,10 +303,11 @@ def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path) -> 
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.usefixtures("running_ray")
 def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path) -> None:
     env = "{id: 'strange_envs:FailsToBegin', kwargs: {at: 1}}"
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
-    assert done.returncode == 4, done.stderr
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
+    assert done.exit_code == 4, done.stderr
     assert "strange_envs:FailsToBegin raised in reset() (worker 1, env 0, episode 0" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
 

@@ -184,7 +184,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
             {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 6, id="hyperband"
         ),
         pytest.param(  # stops a trial at once, as asha does
-            {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}}, 4, id="median", marks=pytest.mark.regress
+            {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
+            4,
+            id="median",
+            marks=pytest.mark.regress,
         ),
     ],
 )
@@ -232,11 +235,10 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
 
 
-@pytest.mark.usefixtures("running_ray")
 def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
     short = spec({"iteration": 2, "env_steps": 5000}, seeds=2)
     rlrun.run(short, runs_dir=tmp_path / "short", executor="local")
-    extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5})
+    extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5}, executor="local")
     straight = rlrun.run(spec({"iteration": 5, "env_steps": 5000}, seeds=2), runs_dir=tmp_path, executor="local")
     assert [all_numbers(trial.results()) for trial in extended] == [all_numbers(trial.results()) for trial in straight]
     assert {trial.stop_reason for trial in extended} == {"iteration 5 >= 5"}

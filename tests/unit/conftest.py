@@ -1,4 +1,4 @@
-"""What tests of algorithms share."""
+"""What unit tests share."""
 
 import pytest
 from torch.fx.experimental.proxy_tensor import make_fx

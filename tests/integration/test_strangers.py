@@ -113,12 +113,12 @@ def test_a_crash_of_a_world_is_told_with_the_world_and_its_episode(tmp_path: Pat
 
 def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) -> None:
     env, place = strange_world("hangs")
-    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=5")
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
     told = rf"env strange_envs:StrangeWorld: worker 0: has taken no step for \d+ s \(worker 0, {place}, step 9\)"
     assert re.search(told, done.stderr)
     assert f"env strange_envs:StrangeWorld raised in step() (worker 0, {place}, step 9)" in done.stderr
-    assert "took no step within 5 s (worker_timeout_s)" in done.stderr
+    assert "took no step within 2 s (worker_timeout_s)" in done.stderr
 
 
 def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
@@ -164,12 +164,12 @@ def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path)
 
 def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_s(tmp_path: Path) -> None:
     file = spec(tmp_path, env="strange_envs:Hangs")
-    done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=5")
+    done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
     place = r"worker 0, env 0, episode 14 with seed \d+, step 19"
     assert re.search(rf"env strange_envs:Hangs: worker 0: has taken no step for \d+ s \({place}\)", done.stderr)
     assert re.search(rf"env strange_envs:Hangs raised in step\(\) \({place}\)", done.stderr)
-    assert "took no step within 5 s (worker_timeout_s)" in done.stderr
+    assert "took no step within 2 s (worker_timeout_s)" in done.stderr
 
 
 @pytest.mark.parametrize(

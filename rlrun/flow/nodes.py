@@ -243,7 +243,10 @@ class ForEach(OperatorNode):
     @override
     def poll(self) -> Polled:
         polled = self.pull()
-        return Delivered(self.call(polled.value), polled.worker) if isinstance(polled, Delivered) else polled
+        if not isinstance(polled, Delivered):
+            return polled
+        value = self.call(polled.value)
+        return polled if value is polled.value else Delivered(value, polled.worker)
 
 
 class Filter(OperatorNode):
@@ -336,13 +339,11 @@ class FollowedBy(Node):
         polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
-            while self._goes_on(self.inputs[1].poll()):
+            while isinstance(other := self.inputs[1].poll(), Delivered) or (
+                isinstance(other, Pending) and other.went_on
+            ):
                 pass
         return polled
-
-    @staticmethod
-    def _goes_on(polled: Polled) -> bool:
-        return polled.went_on if isinstance(polled, Pending) else isinstance(polled, Delivered)
 
 
 class Duplicate(Node):

@@ -261,12 +261,12 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
     Returns:
         The first (t, slot) with one, and why it is one; None if there is none.
     """
+    if rows.__class__ is np.ndarray and rows.dtype.kind == "f" and math.isfinite(np.add.reduce(rows, axis=None)):
+        return None  # most fragments, in a tenth of the time
     if isinstance(space, Dict | Tuple):
         keys = space.spaces.keys() if isinstance(space, Dict) else range(len(space.spaces))
         found = (first_bad_row(space[key], rows[key], _join(path, key)) for key in keys)
         return min((bad for bad in found if bad), default=None)
-    if rows.dtype.kind == "f" and math.isfinite(rows.sum()):  # most fragments, in a tenth of the time
-        return None
     at = f" at '{path}'" if path else ""
     if not _value_misfit(space, rows, at):
         return None

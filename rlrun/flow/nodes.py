@@ -240,13 +240,30 @@ class ForEach(OperatorNode):
 
     kind = "for_each"
 
+    _chain: tuple[ForEach, ...] | None = None
+
     @override
     def poll(self) -> Polled:
-        polled = self.pull()
+        """Returns the next item after this operator and those like it next to it upstream, called in one loop."""
+        if self._chain is None:
+            self._chain = self._linked()
+        polled = self._chain[0].pull()
         if not isinstance(polled, Delivered):
             return polled
-        value = self.call(polled.value)
+        value = polled.value
+        for node in self._chain:
+            value = node.call(value)
         return polled if value is polled.value else Delivered(value, polled.worker)
+
+    def _linked(self) -> tuple[ForEach, ...]:
+        """Returns this node, after those directly upstream whose next operator never waits."""
+        before = self.inputs[0]
+        return (*before._linked(), self) if isinstance(before, ForEach) and self.pending is None else (self,)
+
+    @override
+    def pull_from(self, node: Node, *, instead_of: Node) -> None:
+        super().pull_from(node, instead_of=instead_of)
+        self._chain = None
 
 
 class Filter(OperatorNode):

@@ -65,7 +65,7 @@ class Clock:
     @property
     def steps(self) -> int:
         """Steps of the clock's unit so far."""
-        return self.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
+        return self._counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
 
     @property
     def env_steps(self) -> int:

@@ -89,12 +89,7 @@ class SampleBatch(dict[str, Any]):
 
     def map(self, function: Callable[..., Any]) -> SampleBatch:
         """Maps a function over all arrays of the batch."""
-        return SampleBatch(
-            {
-                name: function(column) if column.__class__ is np.ndarray else map_tree(function, column)
-                for name, column in self.items()
-            }
-        )
+        return SampleBatch({name: map_tree(function, column) for name, column in self.items()})
 
     def steps(self) -> SampleBatch:
         """Copy of the batch without closing rows: all columns are [T, B]."""

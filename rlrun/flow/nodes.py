@@ -230,11 +230,8 @@ class OperatorNode(Node):
         except Exception as error:
             error.add_note(f"raised by the operator {self.name}")
             raise
-        finally:  # as `spend`, without a call for each item
-            ended = time.perf_counter()
-            self.seconds += ended - began
-            if self.spans is not None:
-                self.spans.append((began, ended))
+        finally:
+            self.spend(began)
             self.items += 1
 
 

@@ -96,7 +96,7 @@ class SeededCartPole(CartPoleVectorEnv):  # type: ignore[misc]  # gymnasium is n
 
     def places(self) -> list[EpisodePlace]:
         """Returns the current place of each env slot: episode number, seed and episode length so far."""
-        return [self._ledger.place(slot, length) for slot, length in enumerate(self._lengths.tolist())]
+        return self._ledger.places(self._lengths.tolist())
 
     def restore(
         self, places: Sequence[EpisodePlace], actions: Sequence[Tree], hashes: Sequence[str], max_replay_s: float

@@ -86,8 +86,9 @@ class Watched:
 
     def __enter__(self) -> None:
         """Starts the watch on the current thread."""
-        self._thread = threading.get_ident()
-        self._can_end = threading.current_thread() is threading.main_thread()
+        thread = threading.get_ident()
+        if thread != self._thread:
+            self._thread, self._can_end = thread, threading.current_thread() is threading.main_thread()
         self._timeout_s = _limit_s.get()
         self._begin()
         _keep_looking()
@@ -206,8 +207,10 @@ def _end_step(number: int, frame: FrameType | None) -> None:
 
 def _keep_looking() -> None:
     """Starts the watchdog thread unless it is running; a forked process has none."""
+    if _lookers and _lookers[0].is_alive():
+        return
     with _starting:
-        if not any(looker.is_alive() for looker in _lookers):
+        if not (_lookers and _lookers[0].is_alive()):
             _lookers[:] = [threading.Thread(target=_look_again_and_again, daemon=True)]
             _lookers[0].start()
 

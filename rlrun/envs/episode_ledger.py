@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -71,6 +71,10 @@ class EpisodeLedger:
     def place(self, slot: int, length: int) -> EpisodePlace:
         """Returns the place of an env slot after `length` actions in its current episode."""
         return EpisodePlace(self._episodes[slot], self._current[slot], length)
+
+    def places(self, lengths: Iterable[int]) -> list[EpisodePlace]:
+        """Returns the place of each env slot after `lengths` actions in its current episode."""
+        return list(map(EpisodePlace, self._episodes, self._current, lengths))
 
     def _hash_ahead(self) -> None:
         """Precomputes the seeds of every env slot's next episodes, and the SeedSequence words that seed PCG64."""

@@ -46,6 +46,7 @@ class Clock:
         self._counts = counts
         self._start_learner = start_learner
         self._began_at = self._env_steps_began_at = 0
+        self._evaluated: tuple[int, Mapping[str, Schedule], dict[str, float]] | None = None
 
     def begin_iteration(self) -> None:
         """Resets the per-iteration step counters at the start of an iteration."""
@@ -64,7 +65,7 @@ class Clock:
     @property
     def steps(self) -> int:
         """Steps of the clock's unit so far."""
-        return self.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
+        return self._counts.env_steps if self.unit == "env_steps" else self._start_learner().sgd_steps
 
     @property
     def env_steps(self) -> int:
@@ -76,5 +77,8 @@ class Clock:
         return value_at(self.schedules[name], self.steps)
 
     def scheduled(self) -> dict[str, float]:
-        """Returns the current values of all scheduled and fixed settings by name."""
-        return values_at({**self.fixed, **self.schedules}, self.steps)
+        """Returns the current values of all scheduled and fixed settings by name; the same dict at the same step."""
+        steps = self.steps
+        if self._evaluated is None or self._evaluated[0] != steps or self._evaluated[1] is not self.schedules:
+            self._evaluated = steps, self.schedules, values_at({**self.fixed, **self.schedules}, steps)
+        return self._evaluated[2]

@@ -240,10 +240,30 @@ class ForEach(OperatorNode):
 
     kind = "for_each"
 
+    _chain: tuple[ForEach, ...] | None = None
+
     @override
     def poll(self) -> Polled:
-        polled = self.pull()
-        return Delivered(self.call(polled.value), polled.worker) if isinstance(polled, Delivered) else polled
+        """Returns the next item after this operator and those like it next to it upstream, called in one loop."""
+        if self._chain is None:
+            self._chain = self._linked()
+        polled = self._chain[0].pull()
+        if not isinstance(polled, Delivered):
+            return polled
+        value = polled.value
+        for node in self._chain:
+            value = node.call(value)
+        return polled if value is polled.value else Delivered(value, polled.worker)
+
+    def _linked(self) -> tuple[ForEach, ...]:
+        """Returns this node, after those directly upstream whose next operator never waits."""
+        before = self.inputs[0]
+        return (*before._linked(), self) if isinstance(before, ForEach) and self.pending is None else (self,)
+
+    @override
+    def pull_from(self, node: Node, *, instead_of: Node) -> None:
+        super().pull_from(node, instead_of=instead_of)
+        self._chain = None
 
 
 class Filter(OperatorNode):
@@ -336,13 +356,11 @@ class FollowedBy(Node):
         polled = self.inputs[0].poll()
         if isinstance(polled, Delivered):
             self.items += 1
-            while self._goes_on(self.inputs[1].poll()):
+            while isinstance(other := self.inputs[1].poll(), Delivered) or (
+                isinstance(other, Pending) and other.went_on
+            ):
                 pass
         return polled
-
-    @staticmethod
-    def _goes_on(polled: Polled) -> bool:
-        return polled.went_on if isinstance(polled, Pending) else isinstance(polled, Delivered)
 
 
 class Duplicate(Node):

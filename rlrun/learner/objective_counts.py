@@ -18,6 +18,7 @@ class ObjectiveCounts:
     def __init__(self, objectives: Sequence[Objective]) -> None:
         self._objectives = tuple(each for each in objectives if each.loss is not None)
         self._asked = {objective.name: 0 for objective in self._objectives}
+        self._some_need_others = any(objective.needs for objective in self._objectives)
 
     def due(self, names: Collection[str] | None = None) -> list[Objective]:
         """Counts one minibatch, and returns the objectives that are due, in order.
@@ -31,14 +32,10 @@ class ObjectiveCounts:
         """
         if names is not None and (unknown := set(names) - set(self._asked)):
             raise ValueError(f"no objective with a loss is called {', '.join(sorted(unknown))}")
-        asked = [each for each in self._objectives if names is None or each.name in names]
+        asked = self._objectives if names is None else [each for each in self._objectives if each.name in names]
         due = [each for each in asked if self._asked[each.name] % each.every == 0]
-        present = {each.name for each in due}
-        for objective in due:
-            if missing := [name for name in objective.needs if name not in present]:
-                raise ValueError(
-                    f"objective {objective.name} needs what {missing[0]} carries, which is not due with it"
-                )
+        if self._some_need_others:
+            _demand_needed(due)
         for each in asked:
             self._asked[each.name] += 1
         return due
@@ -50,3 +47,11 @@ class ObjectiveCounts:
     def load_state(self, state: Mapping[str, int]) -> None:
         """Restores the counters from a `state()` dict."""
         self._asked = {name: as_count(state[name]) for name in self._asked}
+
+
+def _demand_needed(due: Sequence[Objective]) -> None:
+    """Raises a ValueError if an objective that is due needs tensors of one that is not."""
+    present = {each.name for each in due}
+    for objective in due:
+        if missing := [name for name in objective.needs if name not in present]:
+            raise ValueError(f"objective {objective.name} needs what {missing[0]} carries, which is not due with it")

@@ -39,7 +39,7 @@ class Staging:
             return torch.cat([tensor, torch.zeros_like(tensor[:1])]) if spare else tensor
 
         if self._stream is None:
-            return batch.map(moved)
+            return batch.map(moved if spare else over_memory)
         with torch.cuda.stream(self._stream):
             staged = batch.map(moved)
         present = torch.cuda.current_stream(self._device)

@@ -37,6 +37,7 @@ class NumpyNetwork:
     def __init__(self, spec: NetworkSpec, slots: Mapping[str, ParameterSlot]) -> None:
         self.spec = spec
         self.slots = dict(slots)
+        self._places = {name: (slice(slot.offset, slot.offset + slot.size), slot.shape) for name, slot in slots.items()}
         self.state_size = spec.state_size
         self._leaves, self._vectors = spec.leaves, tuple(name for name, _ in spec.vectors)
         self._towers = [_Tower(spec, i) for i in range(len(spec.towers))]
@@ -51,8 +52,8 @@ class NumpyNetwork:
         """Loads parameters [A]; never modifies them, since they may be memory of Ray's object store."""
 
         def parameter(name: str) -> Floats:
-            slot = self.slots[name]
-            return flat[slot.offset : slot.offset + slot.size].reshape(slot.shape)
+            own, shape = self._places[name]
+            return flat[own].reshape(shape)
 
         if self._plain is not None:
             self._plain[1].load(parameter)

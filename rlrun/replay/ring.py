@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -290,12 +291,11 @@ class ReplayRing:
         """
         if not self.num_ready:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
-        ready = self._ready.reshape(-1)
         drawn = self.streams.candidates(generator, number)
-        wrong = (~ready[drawn]).nonzero()[0]
+        wrong = (~self.are_ready(drawn)).nonzero()[0]
         while len(wrong):
-            drawn[wrong] = self.streams.candidates(generator, len(wrong))
-            wrong = wrong[~ready[drawn[wrong]]]
+            drawn[wrong] = again = self.streams.candidates(generator, len(wrong))
+            wrong = wrong[~self.are_ready(again)]
         return drawn
 
     def ready_indices(self) -> Indices:
@@ -305,22 +305,21 @@ class ReplayRing:
 
     def gather(self, indices: Indices) -> SampleBatch:
         """Gathers the n-step transitions at indices [N], as rows [N, 1] with the bootstrap observation `next_obs`."""
-        indices = indices[:, None]
-        obs = self._stores["obs"]
+        indices, stores = indices[:, None], self._stores
+        obs, read = stores["obs"], methodcaller("read", indices)
         if self.n_step == 1:
             following = self.streams.later(indices, 1)
-            rewards = self._stores["rewards"].read(indices)
-            discounts = ~self._stores["terminateds"].read(indices) * np.float32(self.gamma)
+            rewards, discounts = read(stores["rewards"]), ~read(stores["terminateds"]) * np.float32(self.gamma)
         else:
-            following = self.streams.later(indices, self._stores["steps"].read(indices).astype(np.int64))
-            rewards, discounts = self._stores["n_step_rewards"].read(indices), self._stores["discounts"].read(indices)
+            following = self.streams.later(indices, read(stores["steps"]).astype(np.int64))
+            rewards, discounts = read(stores["n_step_rewards"]), read(stores["discounts"])
         return SampleBatch(
-            obs=map_tree(lambda store: store.read(indices), obs),
-            actions=map_tree(lambda store: store.read(indices), self._stores["actions"]),
+            obs=map_tree(read, obs),
+            actions=map_tree(read, stores["actions"]),
             rewards=rewards,
             discounts=discounts,
-            next_obs=map_tree(lambda store: store.read(following), obs),
-            valid=np.ones(indices.shape, np.bool_),
+            next_obs=map_tree(methodcaller("read", following), obs),
+            valid=read(stores["valid"]),  # all true: steps alone are ready
         )
 
     def read(self, indices: Indices, names: Sequence[str]) -> SampleBatch:

@@ -28,7 +28,7 @@ class Cursor:
     begun: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class Inserted:
     """Result of an insertion into a replay ring: new, lost and newly sampleable entries of env slots.
 

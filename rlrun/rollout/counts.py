@@ -67,7 +67,8 @@ class RolloutCounts:
         self._episodes += rollout.episodes
         self.missing_finals += rollout.missing_finals
         self.dropped_rewards += rollout.dropped_rewards
-        self.agent_steps.update(rollout.agent_steps)
+        if rollout.agent_steps:
+            self.agent_steps.update(rollout.agent_steps)
         for policy, episodes in rollout.agent_episodes.items():
             self._agent_episodes.setdefault(policy, []).extend(episodes)
         if self.measured is not None and rollout.times is not None:

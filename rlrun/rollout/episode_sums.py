@@ -82,8 +82,8 @@ class EpisodeSums:
             columns: Further numbers by name, each [T, B]; 0 where there is no step.
         """
         if not np.count_nonzero(ends):
-            self.returns += rewards.sum(axis=0)
-            self.lengths += steps.sum(axis=0)
+            self.returns += np.add.reduce(rewards)  # what `sum` calls, in half the time for a few steps
+            self.lengths += np.add.reduce(steps)
             for name, numbers in columns.items():
                 self.columns[name] += numbers.sum(axis=0)
             return []

@@ -63,7 +63,7 @@ class LockstepRecorder:
         self._starts = np.ones(env.num_envs, np.bool_)
         self._sums = EpisodeSums(env.num_envs, env.columns)
         self._actions = ActionLog()
-        self._filled = np.ones((length, env.num_envs), np.bool_)
+        self._filled, self._shown = np.ones((length, env.num_envs), np.bool_), np.ones(env.num_envs, np.bool_)
 
     def begin(self, seeds: Sequence[int]) -> None:
         """Resets all env slots with the given seeds; the current episodes are discarded.
@@ -134,9 +134,10 @@ class LockstepRecorder:
         self._starts = starts
         self._just_ended = ends[-1].copy()
         batch.update(obs=recorded, rewards=rewards, terminateds=terminateds, truncateds=truncateds, valid=valid)
-        columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
-        batch.update({name: column.astype(np.float32) for name, column in columns.items()})
-        self._behavior.close_fragment(batch, starts, np.ones(slots, np.bool_))
+        if columns:
+            columns = {name: np.where(valid, column, 0.0) for name, column in columns.items()}
+            batch.update({name: column.astype(np.float32) for name, column in columns.items()})
+        self._behavior.close_fragment(batch, starts, self._shown)
         self._log(batch["actions"])
         return Recorded(
             batches={self._policy: batch},

@@ -17,7 +17,7 @@ from rlrun.data.tree import leaves
 from rlrun.rollout.rollout import Episode
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen: a frozen one takes three times as long to make, once for each fragment
 class Recorded:
     """Raw recorded experience of one fragment, before postprocessing.
 

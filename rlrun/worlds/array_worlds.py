@@ -198,7 +198,7 @@ class ArrayVectorWorld:
 
     def places(self) -> list[EpisodePlace]:
         """Places of the worlds: episode, seed and step."""
-        return [self._ledger.place(world, length) for world, length in enumerate(self._lengths.tolist())]
+        return self._ledger.places(self._lengths.tolist())
 
     def restore(
         self,

@@ -55,6 +55,13 @@ def test_the_ledger_walks_through_each_slots_own_episodes_beyond_a_block() -> No
     assert ledger.start_over() == [seeds.seed(0, 0), seeds.seed(1, 5), seeds.seed(2, 7)]
 
 
+def test_the_places_of_all_slots_are_those_of_each() -> None:
+    ledger = EpisodeLedger(EpisodeSeeds(11, 0), num_envs=3, first_episodes=[0, 5, 7])
+    ledger.begin_next(1)
+    assert ledger.places([4, 0, 9]) == [ledger.place(0, 4), ledger.place(1, 0), ledger.place(2, 9)]
+    assert [place.episode for place in ledger.places([4, 0, 9])] == [0, 6, 7]
+
+
 def test_the_ledger_returns_to_a_place_and_goes_on_from_there() -> None:
     seeds = EpisodeSeeds(11, 0)
     ledger = EpisodeLedger(seeds, num_envs=2)

@@ -499,3 +499,48 @@ def test_a_step_may_be_added_at_the_end_and_in_a_branch() -> None:
 def test_no_step_is_added_where_there_is_no_operator_of_the_kind_or_two() -> None:
     assert Flow(Numbers()).for_each(str).with_step_after(Pairs, len) is None
     assert Flow(Numbers()).combine(Pairs("+")).combine(Pairs("|")).with_step_after(Pairs, len) is None
+
+
+def test_a_step_may_be_added_within_a_chain_that_was_pulled_before() -> None:
+    flow = Flow(Numbers()).for_each(Scale(10)).for_each(plus_one).for_each(str)
+    assert flow.take(2) == ["1", "11"]
+    assert flow.with_step_after(Scale, plus_one) is flow
+    assert flow.take(2) == ["22", "32"]
+    assert [timing.items for timing in flow.timings()] == [4, 4, 2, 4, 4]
+
+
+class Gate(Operator):
+    """Waits at every other pull."""
+
+    def __init__(self) -> None:
+        self.pulls = 0
+
+    def __call__(self, item: int) -> int:
+        return item
+
+    def pending(self) -> Pending | None:
+        self.pulls += 1
+        return Pending(went_on=True) if self.pulls % 2 else None
+
+
+def test_an_operator_that_waits_within_a_chain_keeps_the_source_from_being_pulled() -> None:
+    numbers, gate = Numbers(), Gate()
+    flow = Flow(numbers).for_each(plus_one).for_each(gate).for_each(Scale(10))
+    assert isinstance(flow.node.poll(), Pending)
+    assert (gate.pulls, numbers.next) == (1, 0)
+    assert flow.take(2) == [10, 20]
+    assert (gate.pulls, numbers.next) == (4, 2)
+
+
+def test_each_operator_of_a_chain_is_timed_alone_and_named_where_it_raises() -> None:
+    def fails(item: int) -> None:
+        raise ValueError(item)
+
+    flow = Flow(Numbers()).for_each(plus_one).for_each(fails).for_each(str)
+    flow.keep_spans()
+    with pytest.raises(ValueError, match="1") as raised:
+        next(flow)
+    assert raised.value.__notes__ == ["raised by the operator fails"]
+    assert [len(timing.spans) for timing in flow.timings()] == [1, 1, 1, 0]
+    *_, first, second, _ = flow.timings()
+    assert first.spans[0][1] <= second.spans[0][0]

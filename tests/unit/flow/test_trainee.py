@@ -18,6 +18,7 @@ def test_scheduled_settings_follow_the_env_steps_and_may_be_replaced():
     assert clock.env_steps == 25
     assert clock.scheduled() == {"lr": 0.75, "clip": 0.2}
     assert clock.value("lr") == 0.75
+    assert clock.scheduled() is clock.scheduled()  # evaluated once for all minibatches between two env steps
     clock.schedules = {"lr": 0.5, "clip": ((0, 0.0), (50, 1.0))}
     assert clock.scheduled() == {"lr": 0.5, "clip": 0.5}
 

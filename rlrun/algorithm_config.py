@@ -74,10 +74,10 @@ class AlgorithmConfig(ConfigModel):
     """Number format of the network's forward and backward passes; parameters, losses and the optimizer are float32 in
     either case. bfloat16 has 8 significant bits: it is for large networks on hardware with bfloat16 units."""
     compile: Literal["auto"] | bool = "auto"
-    """Whether the learner's update is compiled as a whole; auto does so where a C++ compiler is there and the run is
-    long enough to pay for it, with the trials that share its update. Otherwise it runs updates of dense nets, LSTMs and
-    GRUs by NumPy. false is torch's operations one by one. A run keeps what it began with, since the last digits differ.
-    """
+    """Whether the learner's update runs as machine code: updates of dense nets, LSTMs and GRUs by kernels in C, all
+    others compiled as a whole. auto does so where there is a compiler, and compiles only for a run that is long enough,
+    with the trials that share its update; without a C compiler it runs by NumPy. false is torch's operations one by
+    one. A run keeps what it began with, since the last digits differ."""
     num_workers: NonNegativeInt = 0
     """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8

@@ -114,7 +114,7 @@ def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
 
 
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
-    """Refuses to resume trials with compiled updates where there is no C++ compiler.
+    """Refuses to resume trials with compiled updates where there is no compiler.
 
     It is called before a trial is touched, which would fail otherwise and count as failed.
 
@@ -125,6 +125,4 @@ def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None
     for trial in directory.results():
         if trial.name not in names or not trial.checkpoint:
             continue
-        if update_executor_of(read_manifest(trial.checkpoint).about) == "compiled":
-            demand_compiler()
-            return
+        demand_compiler(update_executor_of(read_manifest(trial.checkpoint).about))

@@ -22,7 +22,8 @@ SOURCE = Path(__file__).with_name("kernels.c")
 
 FLAGS = (
     *("-O3", "-march=native", "-fno-version-loops-for-strides"),
-    *("-fno-math-errno", "-ffp-contract=off"),  # never -ffast-math: it changes the processor's mode for the process
+    # Never -ffast-math: it assumes that there is no NaN, and changes the mode of the processor for the whole process.
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
     *("-shared", "-fPIC"),
 )
 

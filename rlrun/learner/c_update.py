@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun.learner.c_library import library
+from rlrun.errors import CompilerMissing
+from rlrun.learner.c_library import NoLibrary, library
 from rlrun.learner.c_steps import Steps
 from rlrun.learner.numpy_kernels import Array
 from rlrun.learner.numpy_update import BoundUpdate, recorded
@@ -45,11 +46,16 @@ class CUpdate:
 
     Raises:
         NoKernel: A call has no kernel in C.
+        CompilerMissing: The kernels cannot be used on this machine.
     """
 
     def __init__(self, bound: BoundUpdate) -> None:
         self._bound = bound  # keeps the arrays that the table points to
-        self._library = library()
+        try:
+            self._library = library()
+        except NoLibrary as reason:
+            advice = "every machine that learns needs a C compiler and a safe cache, or set compile: false"
+            raise CompilerMissing(f"updates of this run are computed by kernels in C, and {reason}: {advice}") from None
         self._steps = Steps(self._library)
         for call in bound.calls:
             self._steps.add(call)

@@ -72,21 +72,14 @@ static inline float log_f32(float x) {
 }
 
 static inline float tanh_f32(float x) {
-    x = x > 7.90531110763549805f ? 7.90531110763549805f : x;
-    x = x < -7.90531110763549805f ? -7.90531110763549805f : x;
-    float s = x * x;
-    float p = -2.76076847742355e-16f;
-    p = p * s + 2.00018790482477e-13f;
-    p = p * s - 8.60467152213735e-11f;
-    p = p * s + 5.12229709037114e-08f;
-    p = p * s + 1.48572235717979e-05f;
-    p = p * s + 6.37261928875436e-04f;
-    p = p * s + 4.89352455891786e-03f;
-    float q = 1.19825839466702e-06f;
-    q = q * s + 1.18534705686654e-04f;
-    q = q * s + 2.26843463243900e-03f;
-    q = q * s + 4.89352518554385e-03f;
-    return x * p / q;
+    float w = __builtin_fabsf(x), z = x * x, y = -5.70498872745e-3f;
+    y = y * z + 2.06390887954e-2f;
+    y = y * z - 5.37397155531e-2f;
+    y = y * z + 1.33314422036e-1f;
+    y = y * z - 3.33332819422e-1f;
+    y = y * z * x + x;
+    float far = __builtin_copysignf(1.0f - 2.0f / (exp_f32(2.0f * w) + 1.0f), x);
+    return w < 0.625f ? y : far;
 }
 
 static inline float log1p_f32(float x) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,21 +28,20 @@ if TYPE_CHECKING:
     from rlrun.worlds.world_view import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Least number of SGD steps of a run for which `compile: auto` compiles the update.
+"""Least number of SGD steps of a run for which `compile: auto` compiles an update that has no kernels.
 
-Against torch's operations that pays within the run, cold cache included. Against NumPy it pays over several runs, for
-which the result is kept.
+That pays within the run, cold cache included.
 """
+
+PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "numpy"}
+"""Executors without a compiler, by those whose runs they may continue."""
 
 COMPILED_ELSEWHERE = (
     "each learner in a process of its own compiles the update, unless that was done for these settings before (about "
     "20 s, minutes for networks with memory)"
 )
 
-BEGAN_COMPILED = (
-    "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
-    "or let it continue with plain updates (--eager; the last digits will differ from here on)"
-)
+CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last digits will differ from here on)"
 
 
 def silent(message: str) -> None:
@@ -190,27 +189,34 @@ def started_learner(
 
 
 def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None) -> UpdateExecutor:
-    """Selects the update executor (eager, NumPy or compiled) from settings, run length and the available compiler.
+    """Selects the update executor from settings, run length and the available compilers.
 
     Args:
         config: The algorithm's settings.
         total_env_steps: Planned length of the run, None if it is not known.
 
     Raises:
-        CompilerMissing: The settings demand compiled updates, and there is no C++ compiler.
+        CompilerMissing: The settings demand compiled updates, and there is no compiler.
     """
-    if config.compile == "auto":
-        from rlrun.learner.compilation import compiler
+    if config.compile is False:
+        return "eager"
+    if has_kernels(config):
+        from rlrun.learner.c_library import why_no_library
 
-        sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
-        if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None:
-            return "compiled"
-        return "numpy" if has_kernels(config) else "eager"
-    if config.compile:
-        demand_compiler(
-            "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
-        )
-    return "compiled" if config.compile else "eager"
+        why_not = why_no_library()
+        if why_not and config.compile != "auto":
+            raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
+        return "numpy" if why_not else "c"
+    from rlrun.learner.compilation import compiler
+
+    if config.compile != "auto":
+        if compiler() is None:
+            raise CompilerMissing(
+                "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
+            )
+        return "compiled"
+    sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
+    return "compiled" if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None else "eager"
 
 
 def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: int | None) -> UpdateExecutor:
@@ -221,16 +227,16 @@ def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: 
         total_env_steps: Planned length of the run, None if it is not known.
 
     Raises:
-        CompilerMissing: Settings demand compiled updates, and there is no C++ compiler.
+        CompilerMissing: Settings demand compiled updates, and there is no compiler.
     """
     chosen = {chosen_update_executor(config, total_env_steps) for config in configs}
-    if chosen == {"numpy", "compiled"}:
+    if chosen in ({"c", "compiled"}, {"numpy", "compiled"}):
         return "compiled"
     return chosen.pop() if len(chosen) == 1 else "eager"
 
 
 def has_kernels(config: AlgorithmConfig) -> bool:
-    """Whether the NumPy kernels may support the model: dense layers, LSTMs and GRUs in float32 on the CPU.
+    """Whether the kernels may support the model: dense layers, LSTMs and GRUs in float32 on the CPU.
 
     Observation spaces are not examined.
     """
@@ -239,16 +245,24 @@ def has_kernels(config: AlgorithmConfig) -> bool:
     return model.core != "gtrxl" and is_own and config.precision == "float32" and not config.num_gpus
 
 
-def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:
-    """Checks that a C++ compiler is available for compiled updates.
+def demand_compiler(update_executor: UpdateExecutor) -> None:
+    """Checks that this machine can continue a run by the executor that it began with.
 
     Args:
-        otherwise: Message of the error; the default is for a resumed run with compiled updates.
+        update_executor: The executor.
 
     Raises:
-        CompilerMissing: There is no C++ compiler.
+        CompilerMissing: It needs a compiler, and there is none.
     """
-    from rlrun.learner.compilation import compiler
+    if update_executor == "compiled":
+        from rlrun.learner.compilation import compiler
 
-    if compiler() is None:
-        raise CompilerMissing(otherwise)
+        if compiler() is None:
+            why = "the updates of this run are compiled, and there is no C++ compiler here"
+            raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
+    if update_executor == "c":
+        from rlrun.learner.c_library import why_no_library
+
+        if why_not := why_no_library():
+            why = f"the updates of this run are computed by kernels in C, and {why_not}"
+            raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")

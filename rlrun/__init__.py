@@ -1,9 +1,8 @@
 """Reinforcement learning from YAML: specs, dataflow, rollouts, learners and Ray Tune.
 
-`rlrun.run` runs a spec, `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains
-step by step, and `rlrun.Training.restore` loads a checkpoint. There is a class for each algorithm, which all
-derive from `rlrun.Algorithm`. Each name is imported when it is first asked for: `import rlrun` alone imports neither
-torch nor ray.
+`rlrun.run` runs a spec, `rlrun.resume` continues a run. `rlrun.Training("CartPole-v1", rlrun.PPO(lr=1e-3))` trains step
+by step, and `rlrun.Training.restore` loads a checkpoint. There is a class for each algorithm, which all derive from
+`rlrun.Algorithm`. Names are imported lazily: `import rlrun` alone imports neither torch nor ray.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _PLACES = {
     "resume": "rlrun.launch.run",
     "run": "rlrun.launch.run",
 }
-"""Modules of the public names that are not algorithms."""
+"""Modules of the public names, except those of algorithms."""
 
 
 def _algorithms() -> dict[str, str]:
-    """Returns the modules of the algorithms by the names of their classes."""
+    """Modules of the algorithms, by class name."""
     from rlrun.registry import BUILT_IN
 
     places = (path.partition(":") for path in BUILT_IN.values())
@@ -33,7 +32,7 @@ def _algorithms() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first asked for."""
+    """Imports a public name lazily, at the first access."""
     module = _PLACES.get(name)
     if module is None and name[0].isupper():  # not for a room's name, which is asked for before it is imported
         module = _algorithms().get(name)
@@ -45,5 +44,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, whether imported yet or not."""
+    """Lists all public names, imported or not."""
     return sorted({*globals(), *_PLACES, *_algorithms()})

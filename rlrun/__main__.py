@@ -1,4 +1,4 @@
-"""The ``rlrun`` command, also as ``python -m rlrun``; it answers signals while its files are still imported."""
+"""The ``rlrun`` command, also as ``python -m rlrun``; signals are handled even while modules are being imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable
 from rlrun.signals import listen
 
 RUNS_TRIALS = ("train", "resume", "regress")
-"""Commands whose exit code 0 means that trials are complete: a process that ends silently is then no success."""
+"""Commands that run trials. For these, exit code 0 means that all trials are complete, so a silent end of the process
+is an error."""
 
 
 def run() -> None:
@@ -35,11 +36,11 @@ def run() -> None:
 
 
 def _announce_nothing(exit_code: int) -> None:
-    """Nobody waits for this process but the caller."""
+    """Does nothing: without a waiting parent, no process reads the exit code in advance."""
 
 
 def _go_on_in_child() -> Callable[[int], object]:
-    """Continues in a child process; returns a function that reports the exit code to the parent."""
+    """Continues in a forked child process; returns a function that reports the exit code to the parent."""
     from rlrun.waiting_parent import SilentEnd, go_on_in_child
 
     try:

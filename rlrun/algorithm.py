@@ -1,4 +1,4 @@
-"""The plugin contract: an algorithm is its settings, its formulas and its dataflow."""
+"""Plugin interface of algorithms: settings, loss and dataflow."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ POLICY_FAMILIES = {
     "q": "rlrun.algorithms.dqn.policy:QPolicy",
     "recurrent_q": "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy",
 }
-"""Import paths of the policy families that come with rlrun."""
+"""Import paths of the built-in policy families."""
 
 
 class Algorithm(Generic[C]):
-    """A plugin: subclasses give a config, a loss and a dataflow.
+    """Base class of algorithms: a subclass defines settings (`Config`), a loss and a dataflow.
 
-    It is a value: nothing of a run is kept in it, and it travels to the processes that learn. What runs is a
-    `rlrun.training.training.Training`.
+    Instances are immutable values without state of a run, and are sent to learner processes.
+    `rlrun.training.training.Training` runs an algorithm.
 
     Args:
-        config: The settings, parsed; those of `settings` where it is None.
-        former: Nothing; what a training was once written with is answered with how it is written now.
-        settings: The settings by name, as a spec has them; those left out have their defaults.
+        config: Parsed settings; None to parse `settings`.
+        former: Unused; arguments of a former API, for which the error names the present one.
+        settings: Settings by name, as in a spec; omitted settings have their defaults.
 
     Raises:
-        SpecError: With everything that is wrong in `settings`.
-        UsageError: `config` is none, or there are both.
+        SpecError: Settings are invalid; the error lists all mistakes.
+        UsageError: `config` is not a config, or is combined with `settings`.
 
     Attributes:
-        Config: The class of its settings.
-        policy_family: Name of a built-in policy family, or `package.module:Class` of one's own.
+        Config: Config class of the settings.
+        policy_family: Name of a built-in policy family, or `package.module:Class` of a custom one.
         has_target_network: Whether the learner keeps a target network, which the dataflow reads and updates.
-        worker_factory: `package.module:Class` of the worker that collects; see `rlrun.rollout.worker.Worker`.
-        clock_unit: What schedules and iterations count: `env_steps`, or `sgd_steps` where no env is stepped.
-        learner_metrics: The statistics that its losses return, and the gradients' norms, reported as `learner/<name>`.
-        learns_in_worlds: Whether it learns in worlds of many agents too.
-        collect_settings: Settings that only `collect` reads. Several policies of a world share one stream, and such
-            settings are refused there.
-        config: The settings.
+        worker_factory: Import path `package.module:Class` of the rollout worker; see `rlrun.rollout.worker.Worker`.
+        clock_unit: Unit of schedules and iterations: `env_steps`, or `sgd_steps` for training without env steps.
+        learner_metrics: Statistics that the losses return, and gradient norms, reported as `learner/<name>`.
+        learns_in_worlds: Whether the algorithm supports multi-agent worlds.
+        collect_settings: Names of the settings that only `collect` reads. They are rejected for several policies, which
+            share one stream of rollouts.
+        config: Settings of the algorithm.
     """
 
     Config: ClassVar[type[AlgorithmConfig]]
@@ -87,32 +87,32 @@ class Algorithm(Generic[C]):
 
     @classmethod
     def name(cls) -> str:
-        """The name by which a spec finds this class."""
+        """Name or import path by which a spec refers to this class."""
         path = f"{cls.__module__}:{cls.__qualname__}"
         return next((name for name, built_in in BUILT_IN.items() if built_in == path), path)
 
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns the policy as it is at the start of a run: the family's, of spaces, settings and seed.
+        """Creates the policy with its initial parameters: by default, one of the policy family.
 
         Args:
             spaces: Observation and action space.
-            seed: Seed of the first parameters.
+            seed: Seed of the initial parameters.
 
         Raises:
-            UsageError: The family takes something else.
+            UsageError: The policy family has another constructor signature.
         """
         return self.family_policy(spaces, seed)
 
     def family_policy(self, spaces: Spaces, seed: int, world: WorldView | None = None) -> Policy:
-        """Returns a policy of the family, made from `(spaces, config, seed)`, and from `world` where one is given.
+        """Creates a policy of the policy family, from `(spaces, config, seed)` and optionally `world`.
 
         Args:
             spaces: Observation and action space.
-            seed: Seed of the first parameters.
-            world: What the world of its agents has to offer, for families that need it.
+            seed: Seed of the initial parameters.
+            world: View of the agents' world (state, team size), for families that need it.
 
         Raises:
-            UsageError: The family takes something else.
+            UsageError: The policy family has another constructor signature.
         """
         path = POLICY_FAMILIES.get(self.policy_family, self.policy_family)
         family = load_object(path, "policy family")
@@ -132,15 +132,15 @@ class Algorithm(Generic[C]):
         return policy
 
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns the policy of agents of a world as it is at the start of a run; by default what `policy` returns.
+        """Creates the policy for agents of a multi-agent world; by default the one of `policy`.
 
         Args:
-            spaces: Observation and action space of its agents.
-            world: What there is besides: the world's state, and how many agents a team has.
-            seed: Seed of the first parameters.
+            spaces: Observation and action space of the policy's agents.
+            world: View of the world: state space, and number of agents in a team.
+            seed: Seed of the initial parameters.
 
         Raises:
-            UsageError: It learns in envs with one agent alone.
+            UsageError: The algorithm supports single-agent envs only.
         """
         if not self.learns_in_worlds:
             raise UsageError(f"{self.name()} learns in an env with one agent, not in a world of many agents")
@@ -149,15 +149,15 @@ class Algorithm(Generic[C]):
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
         """Loss on rows of experience, to be minimised.
 
-        It may use all tensor methods, but no Python control flow that depends on tensors' values: it is compiled.
+        The loss may be compiled, so it must not contain Python control flow that depends on values of tensors.
 
         Args:
-            outputs: The policy's networks, or one pass of them over the rows.
-            batch: Columns [S, L, ...]; empty steps (`valid` 0) hold zeros and must not count.
-            scheduled: Settings that change over a run, each [].
+            outputs: Outputs of the policy for the rows, or the policy's networks as functions.
+            batch: Columns [S, L, ...]; invalid steps (`valid` 0) hold zeros and must be masked.
+            scheduled: Current values of scheduled settings by name, each [].
 
         Raises:
-            UsageError: A subclass gives neither a loss nor objectives.
+            UsageError: A subclass defines neither a loss nor objectives.
         """
         raise UsageError(
             f"{type(self).__name__} does not say what it minimises: write loss(self, outputs, batch, scheduled), or "
@@ -165,17 +165,17 @@ class Algorithm(Generic[C]):
         )
 
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Objectives of the learner, in order; by default the one loss."""
+        """Objectives of the learner, in order; by default the single objective `loss`."""
         bound = self.config.max_grad_norm
         return [Objective("loss", self.loss, parameters=policy.descended, max_grad_norm=bound, is_main=True)]
 
     def picture(self, trainee: Trainee) -> str | None:
         """SVG of the learned policy or model for reports; None without one.
 
-        It is drawn after each iteration with an evaluation, and must change no state.
+        The picture is drawn after each iteration with an evaluation; drawing must not change any state.
 
         Args:
-            trainee: The policy in training, with its learner and workers.
+            trainee: Policy in training, with learner and workers.
         """
         return None
 
@@ -189,25 +189,25 @@ class Algorithm(Generic[C]):
 
     @property
     def mode(self) -> RolloutMode:
-        """Whether a round of fragments waits for all workers (`sync`) or fragments come as they are ready (`async`)."""
+        """Collection mode: synchronous rounds over all workers (`sync`), or fragments as they arrive (`async`)."""
         return "sync"
 
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Returns the operators that each fragment passes on its worker, before it travels; none by default."""
+        """Operators that workers apply to each fragment before sending it; none by default."""
         return ()
 
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Returns the stream of experience: by default a fragment of every worker in turn, with the latest weights."""
+        """Stream of experience; by default one fragment of each worker per round, with the latest weights."""
         return trainee.workers.rollouts(*self.on_worker(trainee), mode=self.mode)
 
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Returns the dataflow of learning; pulling it runs it, and what it delivers has no meaning of its own.
+        """Dataflow of learning, built on the stream of experience; pulling from it trains.
 
         Args:
-            items: What `collect` returned.
-            trainee: What is trained: learner, workers, filters and clock.
+            items: Stream of experience from `collect`.
+            trainee: Policy in training, with learner, workers, filters and clock.
 
         Raises:
-            UsageError: A subclass does not say it.
+            UsageError: A subclass does not define this method.
         """
         raise UsageError(f"{type(self).__name__} does not say how it learns: write learn(self, items, trainee)")

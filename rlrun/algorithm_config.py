@@ -1,4 +1,4 @@
-"""Settings that every algorithm has: how it learns, and how it collects experience."""
+"""Settings that all algorithms share: learning and collection of experience."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlrun.config import (
     fixed,
 )
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
+from rlrun.reward_streams.streams import ENV_ALONE, RewardStreams
 
 SAMPLING = (
     "num_workers",
@@ -31,69 +31,68 @@ SAMPLING = (
     "worker_timeout_s",
     "max_worker_restarts",
 )
-"""Settings of how experience is collected, which all policies of a world share; the others are of how a policy learns.
-"""
+"""Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
 
 
 class AlgorithmConfig(ConfigModel):
-    """Settings that every algorithm has; each algorithm adds its own."""
+    """Settings that all algorithms share; each algorithm adds further ones."""
 
     needed: ClassVar[Mapping[str, str]] = {}
-    """Error messages for settings that must not be null, by setting."""
+    """Error messages for null values of required settings, by setting."""
 
     lr: Schedule = 3e-4
     """Learning rate."""
     gamma: Fraction = 0.99
-    """Discount of future rewards."""
+    """Discount factor."""
     max_grad_norm: PositiveFloat | None = 0.5
-    """Bound of the gradient's norm; null for none."""
+    """Gradient clipping threshold (global norm); null for no clipping."""
     normalize_observations: bool = False
-    """Whether observations are shifted and scaled by their running mean and standard deviation: all Boxes that enter
-    the network as vectors, integers too, but those with `model.observations: {KEY: {bounds: ...}}`. Images and one-hot
-    parts stay as they are."""
+    """Observation normalisation by running mean and standard deviation. It applies to all Box observations that enter
+    the network as vectors, integers included, except those with `model.observations: {KEY: {bounds: ...}}`. Images and
+    one-hot parts are unchanged."""
     normalize_rewards: bool = False
-    """Whether rewards are divided by the running standard deviation of discounted returns."""
+    """Reward normalisation: whether rewards are divided by the running standard deviation of discounted returns."""
     clip_rewards: PositiveFloat | None = None
-    """Bound of the rewards that are learned from, usually 1 for Atari; reported returns stay raw. null for none."""
+    """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
     model: ModelConfig = ModelConfig()
-    """The network."""
+    """Network architecture."""
     microbatch_size: PositiveInt | None = None
-    """Steps whose gradient is computed at a time: the gradients of a minibatch's parts are added up, which takes less
-    memory and gives the same update; null for a whole minibatch at a time."""
+    """Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed, which saves memory
+    and gives the same update; null for whole minibatches."""
     num_learners: NonNegativeInt = 0
-    """Learners in processes of their own, each of which takes its share of every minibatch; 0 learns in the trial's
-    process. Ray sets aside torch_threads CPUs and num_gpus / num_learners GPUs for each."""
+    """Data-parallel learner processes, each with an equal share of every minibatch; 0 learns in the trial's process.
+    Ray reserves torch_threads CPUs and num_gpus / num_learners GPUs for each."""
     num_parameter_servers: NonNegativeInt = 0
-    """Processes that hold the parameters and the optimizer, a slice each, and move them by the learners' gradients; 0
-    lets the learners add gradients up among themselves. Servers work while learners wait, so they get no CPUs."""
+    """Parameter server processes, each with a slice of the parameters and of the optimizer state, updated by the
+    learners' gradients; 0 for all-reduce among the learners. Servers reserve no CPUs, since they work while learners
+    wait."""
     num_gpus: NonNegativeFloat = 0.0
-    """GPUs of the learner, or of all learners together; above 0 they run on CUDA."""
+    """Total number of GPUs of the learner or learners; above 0 they run on CUDA."""
     torch_threads: PositiveInt = 1
-    """Threads of torch and BLAS in the trial's process, and in each learner of its own."""
+    """Number of torch and BLAS threads in the trial's process, and in each learner process."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Number format of the network's forward and backward passes; parameters, losses and the optimizer are float32 in
-    either case. bfloat16 has 8 significant bits: it is for large networks on hardware with bfloat16 units."""
+    """Floating-point precision of the network's forward and backward passes; parameters, losses and the optimizer are
+    always float32. bfloat16 has 8 significant bits; it suits large networks on hardware with bfloat16 units."""
     compile: Literal["auto"] | bool = "auto"
-    """Whether the learner's update runs as machine code: updates of dense nets, LSTMs and GRUs by kernels in C, all
-    others compiled as a whole. auto does so where there is a compiler, and compiles only for a run that is long enough,
-    with the trials that share its update; without a C compiler it runs by NumPy. false is torch's operations one by
-    one. A run keeps what it began with, since the last digits differ."""
+    """Execution of the learner's update as machine code: C kernels for dense nets, LSTMs and GRUs, and compilation of
+    the whole update for all others. auto uses the kernels wherever there is a C compiler (else NumPy), and compiles
+    only if the run, with other trials that share the update, is long enough. false runs torch's operations eagerly. The
+    choice is fixed for a run, since the last digits of results differ."""
     num_workers: NonNegativeInt = 0
-    """Rollout workers in processes of their own; 0 collects in the trial's process, best on a small machine."""
+    """Remote rollout workers, each in its own process; 0 collects in the trial's process, best on a small machine."""
     num_envs_per_worker: Annotated[int, Gt(0), Le(1_000_000)] = 8
-    """Envs that a worker steps in parallel."""
+    """Number of envs that each rollout worker steps in parallel."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""
     min_env_steps_per_iteration: NonNegativeInt = 0
-    """Minimum env steps of an iteration, after which a result is written; 0 for one update."""
+    """Minimum number of env steps per iteration, which ends with a result; 0 for one update per iteration."""
     num_cpus_per_worker: NonNegativeFloat = 1.0
-    """CPUs that Ray sets aside for each rollout worker."""
+    """CPUs that Ray reserves for each rollout worker."""
     worker_timeout_s: PositiveFloat = 300.0
-    """Seconds after which a rollout worker that has not answered is killed and replaced; a learner in a process of its
-    own that has not learned from a batch by then fails the trial, and so does an env in the trial's own process that
-    has taken no step, or has not been made."""
+    """Timeout in seconds. A rollout worker that does not answer in time is killed and replaced. The trial fails if a
+    learner process takes longer for a batch, or an env in the trial's own process for a step or its creation."""
     max_worker_restarts: NonNegativeInt = 100
-    """Number of rollout workers that may be replaced in a run before it fails."""
+    """Maximum number of rollout worker replacements in a run before the run fails."""
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:
@@ -119,12 +118,12 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def cpus_per_learner(self) -> float:
-        """CPUs that Ray sets aside for each learner in a process of its own."""
+        """CPUs that Ray reserves for each learner process."""
         return float(self.torch_threads)
 
     @property
     def gpus_per_learner(self) -> float:
-        """GPUs of each learner in a process of its own."""
+        """GPUs of each learner process."""
         return self.num_gpus / self.num_learners if self.num_learners else 0.0
 
     @property
@@ -134,54 +133,59 @@ class AlgorithmConfig(ConfigModel):
 
     @property
     def env_slots(self) -> int:
-        """Envs of all workers together."""
+        """Total number of envs of all workers."""
         return max(self.num_workers, 1) * self.num_envs_per_worker
 
     @property
     def env_steps_per_update(self) -> int:
-        """Env steps that are collected between two turns of learning."""
+        """Env steps collected between two updates."""
         return self.fragment_length * self.env_slots
 
     @property
     def needs_ray(self) -> bool:
-        """Whether parts of a trial are processes of their own, which Ray runs."""
+        """Whether a trial has worker, learner or other processes that Ray runs."""
         return bool(self.num_workers or self.num_learners)
 
     @property
     def env_columns(self) -> tuple[str, ...]:
-        """Columns that it learns from besides rewards, which `env.columns` must name; none by default."""
+        """Names of the env columns besides rewards that the algorithm learns from; none by default."""
         return ()
 
     @property
     def reward_streams(self) -> RewardStreams:
-        """Streams of rewards that it learns from besides the env's own; none by default."""
+        """Reward streams in addition to the env's rewards (intrinsic rewards, costs); none by default."""
         return ENV_ALONE
 
     @property
+    def value_heads(self) -> tuple[str, ...]:
+        """Names of the additional reward streams, in the order of their value heads."""
+        return tuple(stream.name for stream in self.reward_streams.further)
+
+    @property
     def learns_values(self) -> bool:
-        """Whether a value network is learned next to the policy; it may share layers (`model.shared_value`)."""
+        """Whether the algorithm trains a value network, which may share layers (`model.shared_value`)."""
         return True
 
     @property
     def sgd_steps_per_env_step(self) -> float:
-        """Minibatches per env step, for the choice of whether compiling pays."""
+        """Number of minibatches per env step, from which `compile: auto` estimates whether compilation pays."""
         return 1 / self.env_steps_per_update
 
     @classmethod
     def scheduled_fields(cls) -> tuple[str, ...]:
-        """Names of the settings that may change with the env steps."""
+        """Names of the settings that have a schedule type, and so may vary with the env steps."""
         return tuple(name for name, field in cls.model_fields.items() if _is_schedule(field))
 
     @classmethod
     def fixed_schedules(cls) -> dict[str, float]:
-        """Returns the values of settings that bases may schedule and that cannot be set here, by name."""
+        """Values of schedulable base settings that this config has fixed, by name."""
         return {name: getattr(cls, name) for name, field in cls.fixed_fields.items() if _is_schedule(field)}
 
     @classmethod
     def shapes_parameters(cls, path: str) -> bool:
-        """Whether a setting decides which parameters and statistics there are.
+        """Whether a setting determines the shapes of parameters and running statistics.
 
-        What one run has learned fits only another one with the same such settings.
+        Weights can be loaded only into a run with equal values of all such settings.
 
         Args:
             path: The setting's path below the config, such as `model.hiddens`.
@@ -197,7 +201,7 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
 @defaults(min_env_steps_per_iteration=1000)
 class WorldSamplingSettings(AlgorithmConfig):
-    """Settings of sampling in a world of many agents, for all of its policies."""
+    """Sampling settings that all policies of a multi-agent world share."""
 
 
 def _is_schedule(field: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Prints a config class as YAML: every setting with its default, and its docstring as a comment."""
+"""Commented YAML of a config class: every setting with its default, and its docstring as a comment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS_WITH_MEANING = ("true", "false", "null", "yes", "no", "on", "off", "y", "
 
 
 def commented_yaml(model: type[ConfigModel]) -> str:
-    """Returns every field of a config class as YAML with its default and its docstring as a comment.
+    """Formats all fields of a config class as YAML, with defaults and with docstrings as comments.
 
     The text parses back to the defaults. A required field has no default and is commented out.
     """
@@ -25,7 +25,7 @@ def commented_yaml(model: type[ConfigModel]) -> str:
 
 
 def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -> Iterator[str]:
-    """Yields a few settings with their defaults and comments, indented for the text that they become part of."""
+    """Yields the commented YAML lines of some settings, indented for insertion into other YAML."""
     for name in names:
         field = model.model_fields[name]
         yield from _comment_lines(field, indent)
@@ -33,7 +33,7 @@ def setting_lines(model: type[ConfigModel], names: Iterable[str], indent: str) -
 
 
 def _field_lines(model: type[ConfigModel], indent: str, section: ConfigModel | None = None) -> Iterator[str]:
-    """Yields the lines of a config class, or of a section, whose values may differ from its class's defaults."""
+    """Yields the commented YAML lines of a config class, or of a section with other values than the defaults."""
     for name, field in model.model_fields.items():
         if indent == "" and name != next(iter(model.model_fields)):
             yield ""
@@ -60,7 +60,7 @@ def _comment_lines(field: FieldInfo, indent: str) -> Iterator[str]:
 
 
 def _flow_yaml(value: Any) -> str:
-    """Returns a value in YAML 1.2 on one line; texts that could be read as something else are quoted."""
+    """Formats a value as one line of YAML 1.2; ambiguous texts are quoted."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow_yaml(key)}: {_flow_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -1,9 +1,8 @@
-"""Typed configs: frozen, strict, with an explanation of every mistake.
+"""Base of all configs: frozen, strictly validated pydantic models with readable error messages.
 
 A config is a frozen pydantic model whose every field has a default (or is required) and a docstring. It is validated
-strictly from YAML data: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two forms are
-converted, because YAML has no other way to write them: a list to a tuple, and a float without fraction to a whole
-number, so that ``env_steps: 1e6`` is one.
+strictly from YAML data: ``true`` is no number, ``"3"`` is no number, an unknown key is an error. Two types that YAML
+cannot express are converted: a list to a tuple, and a float without a fraction to an integer, as in ``env_steps: 1e6``.
 
 Examples:
     >>> class Ladder(ConfigModel):
@@ -38,20 +37,20 @@ else:
     ModelMetaclass = type(BaseModel)
 
 PositiveInt = Annotated[int, Gt(0)]
-"""A whole number above 0."""
+"""Type of an integer above 0."""
 NonNegativeInt = Annotated[int, Ge(0)]
-"""A whole number, 0 or above."""
+"""Type of an integer, 0 or above."""
 PositiveFloat = Annotated[float, Gt(0)]
-"""A finite number above 0."""
+"""Type of a finite number above 0."""
 NonNegativeFloat = Annotated[float, Ge(0)]
-"""A finite number, 0 or above."""
+"""Type of a finite number, 0 or above."""
 Fraction = Annotated[float, Ge(0), Le(1)]
-"""A number from 0 to 1, both included."""
+"""Type of a number from 0 to 1, both included."""
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[\w.]+:[\w.]+$")]
-"""Import path of an object of one's own, `package.module:Name`."""
+"""Type of an import path of a custom object, `package.module:Name`."""
 
 NonEmptyText = Annotated[str, MinLen(1)]
-"""A text of at least one character."""
+"""Type of a text with at least one character."""
 
 
 def _ascending(schedule: float | tuple[tuple[int, float], ...]) -> float | tuple[tuple[int, float], ...]:
@@ -68,12 +67,12 @@ Schedule = Annotated[
     NonNegativeFloat | tuple[tuple[NonNegativeInt, NonNegativeFloat], ...],
     AfterValidator(_ascending),
 ]
-"""Schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation, constant
-outside them. Never negative."""
+"""Type of a schedule over env steps: a constant, or points ``[[env_steps, value], ...]`` with linear interpolation
+between and constant values outside of them. Values are never negative."""
 
 
 class _Explaining(ModelMetaclass):
-    """Metaclass whose constructor call raises SpecError, as `ConfigModel.parse` does."""
+    """Metaclass of configs, whose constructor call raises SpecError instead of pydantic's ValidationError."""
 
     @override
     def __call__(self, **values: Any) -> Any:
@@ -84,7 +83,7 @@ class _Explaining(ModelMetaclass):
 
 
 class ConfigModel(BaseModel, metaclass=_Explaining):
-    """Base of all configs: a frozen model that refuses unknown keys and explains every mistake.
+    """Base class of all configs: a frozen pydantic model that rejects unknown keys and explains all mistakes.
 
     Subclasses list their fields with a default and a docstring under each; the docstrings become commented YAML, the
     JSON Schema and the documentation. Rules across fields are model validators that raise ValueError. `defaults` gives
@@ -93,10 +92,10 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     """
 
     refused: ClassVar[Mapping[str, str]] = {}
-    """Reasons why inherited settings cannot be set, by name."""
+    """Reasons why inherited settings cannot be set in this class, by name."""
 
     fixed_fields: ClassVar[Mapping[str, FieldInfo]] = {}
-    """Field definitions that `fixed` has removed, by name; their values are attributes of the class."""
+    """Definitions of inherited fields that `fixed` has removed, by name; their values are class attributes."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
@@ -114,7 +113,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
     @override
     @classmethod
     def __pydantic_init_subclass__(cls, **arguments: Any) -> None:
-        """Removes fields that a base class has fixed: pydantic has collected them again from its annotations."""
+        """Removes fields that a base class has fixed, since pydantic collects them again from the annotations."""
         super().__pydantic_init_subclass__(**arguments)
         bases = [vars(base).get("refused", {}) for base in reversed(cls.__mro__)]
         refused = {name: reason for reasons in bases for name, reason in reasons.items()}
@@ -124,14 +123,14 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def parse(cls, data: Any, *, path: str = "") -> Self:
-        """Makes a config from plain data.
+        """Validates plain data and creates a config.
 
         Args:
             data: A mapping of field names, or another form that the class accepts (an env may be a bare id).
             path: Dotted path of the data inside a spec, put before the path of each problem.
 
         Raises:
-            SpecError: With every mistake at once, in rlrun's words instead of pydantic's.
+            SpecError: The data is invalid; the error lists all mistakes, with rlrun's messages instead of pydantic's.
         """
         try:
             return cls.model_validate(data)
@@ -140,13 +139,13 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def mistakes(cls, error: ValidationError) -> list[Mistake]:
-        """Lists the mistakes in data that did not validate, in rlrun's words instead of pydantic's."""
+        """Converts pydantic's validation error to a list of mistakes with rlrun's messages."""
         found = mistakes_of(error, cls)
         return [replace(mistake, message=cls._key_message(mistake) or mistake.message) for mistake in found]
 
     @classmethod
     def _key_message(cls, mistake: Mistake) -> str:
-        """Returns the message about an unknown key, "" for a mistake of another kind."""
+        """Error message for an unknown key, "" for a mistake of another kind."""
         section = config_in(annotation_at(cls, mistake.location[:-1])) if mistake.at_key else None
         name = str(mistake.location[-1]) if mistake.at_key else ""
         if section is None or name in section.model_fields:  # a validator has said what is wrong with it
@@ -155,7 +154,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def why_gone(cls, name: str) -> str:
-        """Returns why a name cannot be set: it is fixed here, a former name, or another library's; "" if none."""
+        """Reason why a name cannot be set: fixed here, a former name, or another library's name; "" if unknown."""
         if name in cls.refused:
             return f"{shown(name)} cannot be set here: {cls.refused[name]}"
         if name not in cls.model_fields and RENAMED_SETTINGS.get(name) in cls.model_fields:
@@ -164,7 +163,7 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def has_setting(cls, name: str) -> bool:
-        """Whether the config has a setting of this dotted name."""
+        """Whether the config has a setting with a dotted name."""
         first, _, rest = name.partition(".")
         if first not in cls.model_fields or not rest:
             return first in cls.model_fields
@@ -173,17 +172,17 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
 
     @classmethod
     def parse_earlier(cls, data: Mapping[str, Any], *, path: str = "") -> Self:
-        """Makes a config from `to_data` of an earlier version: former names are translated, fixed settings left out.
+        """Creates a config from `to_data` of an earlier version: former names are translated, fixed settings dropped.
 
         Raises:
-            SpecError: With every mistake at once.
+            SpecError: The data is invalid; the error lists all mistakes.
         """
         return cls.parse(_in_present_names(cls, data), path=path)
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some fields changed and everything validated again.
+        """Copy of this config with some fields changed, validated again.
 
-        A mapping for a section changes the keys that it names and keeps the section's others.
+        A mapping for a section changes only the keys in the mapping.
 
         Raises:
             SpecError: If a change is not valid.
@@ -192,11 +191,11 @@ class ConfigModel(BaseModel, metaclass=_Explaining):
         return self.parse({**values, **(self.model_extra or {}), **self.merged(changes)})
 
     def to_data(self) -> dict[str, Any]:
-        """Returns plain data (mappings, lists, texts, numbers) from which `parse` makes an equal config."""
+        """Serializes the config to plain data (mappings, lists, texts, numbers) for `parse`."""
         return self.model_dump(mode="json")
 
     def merged(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns data merged over the fields that this config was made with; sections are merged key by key."""
+        """Merges data over the fields that were set explicitly; sections are merged key by key."""
         result = {name: getattr(self, name) for name in self.model_fields_set}
         for key, value in data.items():
             section = result.get(key)
@@ -210,20 +209,20 @@ Model = TypeVar("Model", bound=ConfigModel)
 
 
 def is_config(annotation: Any) -> TypeGuard[type[ConfigModel]]:
-    """Whether an annotation is a config class."""
+    """Whether a type annotation is a config class."""
     return isinstance(annotation, type) and issubclass(annotation, ConfigModel)
 
 
 def config_in(annotation: Any) -> type[ConfigModel] | None:
-    """Returns the config class that an annotation is, or the first one of its union; None if there is none."""
+    """Config class of a type annotation, or of the first such member of a union; None without one."""
     is_union = get_origin(annotation) in (Union, types.UnionType)
     return next(filter(is_config, get_args(annotation) if is_union else (annotation,)), None)
 
 
 def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
-    """Class decorator that gives inherited settings other defaults, which are validated.
+    """Class decorator that overrides the defaults of inherited settings, with validation.
 
-    A mapping for a section changes the keys that it names of the section's inherited default.
+    A mapping for a section changes only those keys of the section's inherited default.
 
     Examples:
         >>> class Rung(ConfigModel):
@@ -235,7 +234,7 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
         4
 
     Raises:
-        SpecError: While the class is made, if there is no such setting or it does not take the value.
+        SpecError: A setting does not exist, or its new default is invalid.
     """
 
     def change(model: type[Model]) -> type[Model]:
@@ -250,16 +249,16 @@ def defaults(**values: Any) -> Callable[[type[Model]], type[Model]]:
 
 
 def fixed(reason: str, **values: Any) -> Callable[[type[Model]], type[Model]]:
-    """Class decorator that fixes inherited settings, where only one value of each makes sense.
+    """Class decorator that fixes inherited settings to the only reasonable value.
 
-    Code reads that value as if it were set; setting it in a spec is an error with the reason.
+    The values can be read as class attributes; setting one in a spec is an error with the reason.
 
     Args:
-        reason: Why, in words that follow "cannot be set here: ".
-        values: The values.
+        reason: Reason, as text that follows "cannot be set here: ".
+        values: Fixed values by setting.
 
     Raises:
-        SpecError: While the class is made, if there is no such setting or it does not take the value.
+        SpecError: A setting does not exist, or its value is invalid.
     """
 
     def change(model: type[Model]) -> type[Model]:
@@ -293,14 +292,14 @@ def _in_present_names(model: type[ConfigModel], data: Mapping[str, Any]) -> dict
 
 
 def _converted(field: FieldInfo, value: Any) -> Any:
-    """Returns a value in the form of its field; a mapping for a section is merged over the section's default."""
+    """Converts a value to the form of its field; mappings are merged over a section's default."""
     if isinstance(field.default, ConfigModel) and isinstance(value, Mapping):
         return field.default.merged(value)
     return _fit(field.annotation, value)
 
 
 def _fit(annotation: Any, value: Any) -> Any:
-    """Returns a value in the form of its annotation, where YAML has no way to write that form."""
+    """Converts a value to the type of an annotation where YAML cannot express the type (tuples, integral floats)."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _fit(arguments[0], value)

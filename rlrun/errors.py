@@ -1,4 +1,4 @@
-"""Every exception of rlrun, its exit code, and the nearest right name for a wrong one.
+"""All exceptions of rlrun with their exit codes, and suggestions for misspelt names.
 
 RlrunError (1)
 ├── UsageError (2)            a command line or a Python call that makes no sense
@@ -28,11 +28,11 @@ from typing import ClassVar
 from typing_extensions import override
 
 LONGEST_TEXT = 20_000
-"""Longest message, in characters, that quotes foreign text such as an env's exception."""
+"""Maximum length in characters of a message that quotes foreign text, such as an env's exception."""
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the command line; docs/running.md explains them."""
+    """Exit codes of the command line, as in docs/running.md."""
 
     OK = 0
     BUG = 1
@@ -46,24 +46,24 @@ class ExitCode(IntEnum):
 
 
 class RlrunError(Exception):
-    """Base of all exceptions that rlrun raises; its text is a message for the user, without a traceback."""
+    """Base class of all rlrun exceptions; the text is a message to the user, shown without a traceback."""
 
     exit_code: ClassVar[int] = ExitCode.BUG
 
 
 class UsageError(RlrunError):
-    """A command line or a Python call that makes no sense."""
+    """Error: invalid arguments of a command or a Python call."""
 
     exit_code = ExitCode.USAGE_OR_SPEC
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a spec: where it is, what is wrong, and what to do.
+    """One mistake in a spec: source position, explanation and advice.
 
     Attributes:
         path: Dotted path of the value inside the spec, such as ``cartpole-ppo.config.lr``.
-        message: What is wrong and, where it helps, the nearest right name.
+        message: Explanation of the mistake, with the most similar valid name where it helps.
         file: The file as the user named it, or "" for a value that came from Python.
         line: Line in the file, from 1, or 0 if unknown.
         column: Column in the file, from 1, or 0 if unknown.
@@ -82,10 +82,10 @@ class Problem:
 
 
 class SpecError(UsageError):
-    """All mistakes of a spec at once, a line each.
+    """Error: all mistakes of a spec, one per line.
 
     Attributes:
-        problems: The mistakes.
+        problems: The mistakes in the spec.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -94,20 +94,20 @@ class SpecError(UsageError):
 
 
 class CompilerMissing(UsageError):
-    """A run's updates were compiled and there is no C++ compiler here; the user chooses how to resume it."""
+    """Error: a run with compiled updates is resumed without a C++ compiler; the message offers alternatives."""
 
 
 class TargetMissed(RlrunError):
-    """A run ended below the targets of its spec."""
+    """Error: a run ended below the targets of its spec."""
 
     exit_code = ExitCode.TARGET_MISSED
 
 
 class TrainingFailed(RlrunError):
-    """Training failed; where a user's own code raised, its traceback is in the message.
+    """Error: training failed; the message includes the traceback of an exception in user code.
 
     Args:
-        message: The message; the middle of one longer than `LONGEST_TEXT` is left out.
+        message: Message to the user; beyond `LONGEST_TEXT`, its middle is cut out.
     """
 
     exit_code = ExitCode.TRAINING_FAILED
@@ -117,51 +117,51 @@ class TrainingFailed(RlrunError):
 
 
 class RayEnded(TrainingFailed):
-    """Ray ended on this machine while trials ran."""
+    """Error: Ray ended on this machine during the trials."""
 
 
 class CheckpointError(RlrunError):
-    """A checkpoint that cannot be used."""
+    """Error: a checkpoint that cannot be used."""
 
     exit_code = ExitCode.CHECKPOINT_REFUSED
 
 
 class CheckpointCorrupt(CheckpointError):
-    """A checkpoint with a file that is missing, truncated or altered; the message names it."""
+    """Error: a checkpoint with a missing, truncated or altered file, which the message names."""
 
 
 class CheckpointRefused(CheckpointError):
-    """A checkpoint or run that names code, files or services that are not trusted."""
+    """Error: a checkpoint or run that refers to untrusted code, files or services."""
 
 
 class RunDamaged(CheckpointError):
-    """A run or trial with a file that cannot be read; the message names it."""
+    """Error: a run or trial with an unreadable file, which the message names."""
 
 
 class EnvironmentUnusable(RlrunError):
-    """An env that lacks a package here, or cannot be trained in; an unknown id is a UsageError."""
+    """Error: an env that lacks a package here, or is unsuitable for training; unknown ids are UsageErrors."""
 
     exit_code = ExitCode.ENVIRONMENT_UNUSABLE
 
 
 class OutOfResources(RlrunError):
-    """The disk or the memory is full; the message names the place, the bytes needed and the bytes free."""
+    """Error: disk or memory is full; the message names the place, the needed and the free bytes."""
 
     exit_code = ExitCode.DISK_OR_MEMORY
 
 
 class DiskFull(OutOfResources):
-    """The disk is full; the message names the place, the bytes needed and the bytes free."""
+    """Error: the disk is full; the message names the place, the needed and the free bytes."""
 
 
 class Interrupted(RlrunError):
-    """The user interrupted the run; the message names what was saved."""
+    """Error: the user interrupted the run; the message names the saved state."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 def shortened(text: str) -> str:
-    """Returns a text, without its middle if it is longer than `LONGEST_TEXT`.
+    """Shortens a text longer than `LONGEST_TEXT` by cutting out its middle.
 
     Examples:
         >>> len(shortened(10**6 * "x")) <= LONGEST_TEXT
@@ -174,7 +174,7 @@ def shortened(text: str) -> str:
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Returns "; did you mean 'x'?" for the choice nearest to a wrong name, "" if none is near.
+    """Hint "; did you mean 'x'?" with the most similar choice for a wrong name, "" without a similar one.
 
     Examples:
         >>> did_you_mean("nmu_workers", ["num_workers", "gamma"])

@@ -1,8 +1,8 @@
-"""Words of messages about configs: describes the values that a field accepts, and translates validation errors.
+"""Error messages for configs: descriptions of allowed values, and translation of pydantic's validation errors.
 
-`describe` describes the values of an annotation ("a number > 0"). `mistakes_of` turns a validation error of pydantic
-into one mistake per wrong value, with unions resolved to the intended member. Both read type annotations and nothing
-else.
+`describe` formats the allowed values of a type annotation ("a number > 0"). `mistakes_of` converts a pydantic
+validation error to one mistake per wrong value, with unions resolved to the intended member. Both depend only on type
+annotations.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pydantic.fields import FieldInfo
 from rlrun.errors import Problem, did_you_mean
 
 Location = tuple[str | int, ...]
-"""Location of a value inside a config: keys of mappings and indices of lists, from the outside in."""
+"""Type of the location of a value inside a config: keys of mappings and indices of lists, outermost first."""
 
 MANY_NAMES = 16
-"""Most allowed names that a message lists where none is near the wrong one."""
+"""Maximum number of allowed names that a message lists if none resembles the wrong name."""
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _PLURALS = {int: "whole numbers", float: "numbers", bool: "true or false values", str: "texts"}
@@ -32,11 +32,11 @@ _YAML_1_1_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong value in a config.
+    """One wrong value in a config, with location and message.
 
     Attributes:
         location: Location of the value, relative to the config.
-        message: What is wrong.
+        message: Explanation of the mistake.
         at_key: Whether the key is at fault (an unknown name), not its value.
     """
 
@@ -46,7 +46,7 @@ class Mistake:
 
 
 def dotted(location: Iterable[str | int], prefix: str = "") -> str:
-    """Joins a location into the path that messages show.
+    """Formats a location as a dotted path for messages.
 
     Examples:
         >>> dotted(("config", "hiddens", 0), "cartpole-ppo")
@@ -56,17 +56,17 @@ def dotted(location: Iterable[str | int], prefix: str = "") -> str:
 
 
 def problems_of(mistakes: Iterable[Mistake], path: str = "") -> list[Problem]:
-    """Lists mistakes as problems.
+    """Converts mistakes to problems with dotted paths.
 
     Args:
-        mistakes: What is wrong in a config.
+        mistakes: Mistakes in a config.
         path: Dotted path of the config inside the spec, put before each problem's own path.
     """
     return [Problem(dotted(mistake.location, path), mistake.message) for mistake in mistakes]
 
 
 def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Mistake]:
-    """Lists a validation error's mistakes with their locations: unknown keys first, then field by field."""
+    """Converts a validation error to mistakes with locations: unknown keys first, then in field order."""
     errors = [
         {"type": line["type"], "loc": line["loc"], "input": line["input"], "ctx": line.get("ctx", {})}
         for line in error.errors(include_url=False)
@@ -75,7 +75,7 @@ def mistakes_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]
 
 
 def shown(value: Any) -> str:
-    """Returns a value as text for a message: texts in quotes, the rest as in YAML, long ones cut.
+    """Formats a value for a message: texts in quotes, others as in YAML, long ones truncated.
 
     Examples:
         >>> shown("abc"), shown(True), shown(None), shown({"a": 1})
@@ -95,21 +95,21 @@ def shown(value: Any) -> str:
 
 
 class UnknownKey(ValueError):
-    """Error of a validator at a key that is unknown next to the other keys; its text is the message."""
+    """Error of a validator about an unknown key; the text is the complete message."""
 
 
 class Remark(str):
-    """A sentence for a trial's record alone: it is not printed on the terminal, since the user need not act."""
+    """Message for a trial's record only, not for the terminal, since the user need not act."""
 
 
 def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = True) -> str:
-    """Returns a message about an unknown name: with the nearest right one, or all of them if they are few.
+    """Error message for an unknown name: suggests the most similar allowed name, or lists all if they are few.
 
     Args:
-        name: The name.
-        allowed: The right names.
-        what: First words of the message, before the name.
-        guess: Whether the nearest right name is suggested.
+        name: The unknown name.
+        allowed: The allowed names.
+        what: Beginning of the message, before the name.
+        guess: Whether the most similar allowed name is suggested.
 
     Examples:
         >>> unknown_name("asah", ["asha", "pbt"], "unknown scheduler")
@@ -125,7 +125,7 @@ def unknown_name(name: str, allowed: Iterable[str], what: str, *, guess: bool = 
 
 
 def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
-    """Describes the values that an annotation accepts, in words that follow "must be".
+    """Describes the values that a type annotation accepts, as text after "must be".
 
     Args:
         annotation: A type annotation of a field.
@@ -154,12 +154,12 @@ def describe(annotation: Any, constraints: Sequence[Any] = ()) -> str:
 
 
 def is_model(annotation: Any) -> TypeGuard[type[pydantic.BaseModel]]:
-    """Whether an annotation is a model of pydantic, such as a config class."""
+    """Whether a type annotation is a pydantic model class, such as a config class."""
     return isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
 
 
 def annotation_at(annotation: Any, location: Location) -> Any:
-    """Returns the annotation of the value at a location below an annotation; `Any` where it is unknown.
+    """Type annotation of the value at a location below a type annotation; `Any` if unknown.
 
     Unions resolve to their first member that can hold the next key or index.
     """
@@ -173,7 +173,7 @@ def annotation_at(annotation: Any, location: Location) -> Any:
 
 
 def _mistakes(errors: list[dict[str, Any]], annotation: Any, location: Location) -> list[Mistake]:
-    """Returns the mistakes for pydantic's errors at or below one value; each error's "loc" is relative to it."""
+    """Converts pydantic's errors at or below one value to mistakes; each error's "loc" is relative to the value."""
     expected = describe(annotation)
     annotation, _ = _bare(annotation, ())
     if _is_union(annotation):
@@ -194,12 +194,12 @@ def _mistakes(errors: list[dict[str, Any]], annotation: Any, location: Location)
 
 
 def _belongs_here(error: dict[str, Any]) -> bool:
-    """Whether an error is about the container one level above its location: a key too many or too few."""
+    """Whether an error at a key is about the enclosing container: an unknown or a missing key."""
     return len(error["loc"]) == 1 and error["type"] in ("missing", "extra_forbidden", "invalid_key")
 
 
 def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location: Location) -> Mistake:
-    """Returns the mistake for an error about the value itself, or about one of its keys."""
+    """Converts a pydantic error about a value itself, or about one of its keys, to a mistake."""
     kind, value, below = error["type"], error["input"], error["loc"]
     if kind == "extra_forbidden":
         names = list(annotation.model_fields) if is_model(annotation) else []
@@ -215,13 +215,13 @@ def _own_mistake(error: dict[str, Any], annotation: Any, expected: str, location
 
 
 _OTHER_MEMBER = ("_type", "literal_error", "pattern_mismatch")
-"""Ends of the types of errors by which a value is meant for another member of a union."""
+"""Suffixes of pydantic error types that mean that a value was intended for another member of a union."""
 
 
 def _union_mistakes(
     errors: list[dict[str, Any]], annotation: Any, members: list[Any], location: Location
 ) -> list[Mistake]:
-    """Returns the mistakes for a union: those of the member whose kind of value was given, else one for all members.
+    """Mistakes in a value of a union type: those for the intended member, else one mistake for all members.
 
     Pydantic prefixes each error with a label of its member; the labels come in the members' order.
     """
@@ -265,7 +265,7 @@ def _bounds(constraints: Sequence[Any]) -> str:
 
 
 def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Strips `Annotated` and returns the bare annotation with all constraints."""
+    """Removes `Annotated` from a type annotation; returns the bare annotation and all constraints."""
     found = list(constraints)
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
@@ -275,7 +275,7 @@ def _bare(annotation: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 
 def whole_annotation(field: FieldInfo) -> Any:
-    """Returns a field's annotation with the constraints that pydantic keeps apart from it."""
+    """Type annotation of a field, including the constraints that pydantic stores separately."""
     annotation: Any = field.annotation
     for constraint in field.metadata:
         annotation = Annotated[annotation, constraint]
@@ -283,7 +283,7 @@ def whole_annotation(field: FieldInfo) -> Any:
 
 
 def _annotation_of(annotation: Any, step: str | int) -> Any:
-    """Returns the annotation one level down, with its constraints."""
+    """Type annotation one level down, at a key or index, with constraints."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if is_model(annotation):
         if step in annotation.model_fields:
@@ -306,7 +306,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _hint(value: Any, annotations: Iterable[Any]) -> str:
-    """Returns "; did you mean ...?" for a text that is none of a field's choices, "" if no choice is near."""
+    """Hint "; did you mean ...?" for a text that resembles a field's choices, "" without a similar choice."""
     if not isinstance(value, str):
         return ""
     bare = [_bare(annotation, ())[0] for annotation in annotations]

@@ -1,7 +1,7 @@
-"""Translates names of other libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to those of rlrun.
+"""Translation of names of other RL libraries (RLlib, Stable-Baselines3, CleanRL, Tianshou) to rlrun's.
 
-The names are data, in `foreign_names.yaml` next to this file, which is read only when a name is unknown. For a name
-that is in it no similar name is suggested: no answer is better than a wrong one.
+The table is `foreign_names.yaml` next to this file, which is read only for unknown names. Names in the table get no
+"did you mean" suggestion, which could be wrong.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any
 from rlrun.explain import unknown_name
 
 Has = Callable[[str], bool]
-"""A predicate: whether a config has a setting of a dotted name."""
+"""Type of a predicate: whether a config has a setting with a dotted name."""
 
 TABLE = Path(__file__).with_suffix(".yaml")
-"""The file with all names."""
+"""Path of the table of foreign names."""
 
 _IN_EVERY_CONFIG = ("torch_threads", "num_envs_per_worker")
-"""Settings of which each algorithm, policy or world has one, while no section of a config has any."""
+"""Settings that every algorithm, policy or world config has, while no nested section does."""
 
 
 @dataclass(frozen=True)
 class Ours:
-    """A setting of rlrun that corresponds to one of another library.
+    """Counterpart in rlrun of another library's setting.
 
     Attributes:
-        name: Its dotted name in `config`; with `of_experiment` its dotted name in the experiment.
-        conversion: How its value follows from the other library's, "" if it is the same.
-        of_experiment: Whether it is a key of the experiment, next to `config`.
-        needs: A setting that the config must have for this to apply; "" for none.
+        name: Dotted name of rlrun's setting in `config`, or with `of_experiment` in the experiment.
+        conversion: Conversion of the value as text, "" if the value is unchanged.
+        of_experiment: Whether the setting is a key of the experiment, next to `config`.
+        needs: Setting that the config must have for this translation to apply; "" for none.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Ours:
 
 @dataclass(frozen=True)
 class Absent:
-    """A setting of another library that rlrun has no counterpart of.
+    """Setting of another library without a counterpart in rlrun.
 
     Attributes:
-        instead: What to use instead, in a few words; "" for nothing.
-        needs: A setting that the config must have for this to apply; "" for none.
+        instead: Alternative in a few words; "" without one.
+        needs: Setting that the config must have for this entry to apply; "" for none.
     """
 
     instead: str = ""
@@ -58,11 +58,11 @@ class Absent:
 
 @dataclass(frozen=True)
 class OtherAlgorithm:
-    """An algorithm of another library.
+    """Algorithm of another library, with rlrun's counterpart.
 
     Attributes:
-        advice: What to write instead, or that rlrun has none.
-        ours: Name of the algorithm of rlrun whose settings it has, "" if there is none.
+        advice: Message on what to write instead, or that rlrun has no such algorithm.
+        ours: Name of rlrun's algorithm with the same settings, "" without one.
     """
 
     advice: str
@@ -71,7 +71,7 @@ class OtherAlgorithm:
 
 @cache
 def table() -> Mapping[str, Any]:
-    """Reads the file: kind of name -> the other library's name -> its counterpart here."""
+    """Loads the table of foreign names: kind of name -> the other library's name -> rlrun's counterpart."""
     import yaml
 
     data: Mapping[str, Any] = yaml.safe_load(TABLE.read_text("utf-8"))
@@ -80,7 +80,7 @@ def table() -> Mapping[str, Any]:
 
 @cache
 def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
-    """Returns the counterparts of each setting of other libraries; the first one that a config has applies."""
+    """Counterparts of other libraries' settings in rlrun; the first counterpart that a config has is used."""
     return {
         name: tuple(map(_meaning, written if isinstance(written, list) else [written]))
         for name, written in table()["settings"].items()
@@ -88,12 +88,12 @@ def settings() -> Mapping[str, tuple[Ours | Absent, ...]]:
 
 
 def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str = "") -> str:
-    """Returns a message with the counterpart of another library's setting, even a misspelt one; "" if unknown.
+    """Message with rlrun's counterpart of another library's setting, even a misspelt one; "" if unknown.
 
     Args:
-        name: Its name there, or one that is nearer to it than to any name of rlrun.
-        configs: The config; where the algorithm is unknown, that of each algorithm.
-        known: The names that are allowed in its place.
+        name: Name of the setting in the other library, possibly misspelt.
+        configs: Predicate of the config; for an unknown algorithm, those of all algorithms.
+        known: Names that are allowed in place of the setting.
         path: Path of the config that the message names; "" if the wrong key is in the config itself.
     """
     if answer := _answer(name, configs, path):
@@ -107,11 +107,11 @@ def ours_for(name: str, configs: Sequence[Has], known: Iterable[str], path: str 
 
 
 def setting_for(name: str, has: Has) -> Ours | None:
-    """Returns the counterpart of another library's setting in a config or its experiment, None if there is none.
+    """Counterpart of another library's setting in a config or its experiment, None without one.
 
     Args:
-        name: Its name there.
-        has: The config.
+        name: Name of the setting in the other library.
+        has: Predicate of the config.
     """
     for ours in settings().get(name, ()):
         if isinstance(ours, Absent):
@@ -123,10 +123,10 @@ def setting_for(name: str, has: Has) -> Ours | None:
 
 
 def entry_key_for(name: str) -> str:
-    """Returns the dotted key of an experiment that takes another library's value unchanged, "" if none does.
+    """Dotted experiment key that accepts another library's value unchanged, "" without one.
 
     Args:
-        name: Its name there.
+        name: Name of the setting in the other library.
     """
     found = (ours for ours in settings().get(name, ()) if isinstance(ours, Ours) and ours.of_experiment)
     return next((ours.name for ours in found if not ours.conversion), "")
@@ -138,7 +138,7 @@ def is_foreign(name: str) -> bool:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Returns the message about an unknown key of a config; for a known key of another library none is suggested.
+    """Error message for an unknown key of a config; foreign keys in the table get no suggestion.
 
     Examples:
         >>> unknown_key("lrr", ["lr", "gamma"])
@@ -150,27 +150,27 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def other_algorithm(name: str) -> OtherAlgorithm | None:
-    """Returns the entry for an algorithm of another library, None if there is none.
+    """Counterpart of an algorithm of another library, None if unknown.
 
     Args:
-        name: Its name in small letters, without hyphens and underscores.
+        name: Name of the algorithm in lower case, without hyphens and underscores.
     """
     found = table()["algorithms"].get(name)
     return None if found is None else OtherAlgorithm(found["advice"], found.get("is", ""))
 
 
 def other_metric(name: str) -> str:
-    """Returns the name here of a metric of another library, whose groups (`rollout/...`) are ignored; "" if unknown."""
+    """Counterpart of a metric of another library, ignoring groups (`rollout/...`); "" if unknown."""
     return str(table()["metrics"].get(name.rpartition("/")[2], ""))
 
 
 def other_command(name: str) -> str:
-    """Returns advice on what to type instead of a command of another library, "" if it is unknown."""
+    """Advice on the counterpart of another library's command, "" if unknown."""
     return str(table()["commands"].get(name, ""))
 
 
 def moved_module(module: str) -> str:
-    """Returns the present name of a module of envs that another package has taken over, "" if none has.
+    """Present name of an env module that has moved to another package, "" if it has not moved.
 
     Examples:
         >>> moved_module("pettingzoo.mpe.simple_spread_v3"), moved_module("mpe2.simple_spread_v3")
@@ -181,7 +181,7 @@ def moved_module(module: str) -> str:
 
 
 def is_world_module(env_id: str) -> bool:
-    """Whether an env's id is the name of a module in a package of multi-agent worlds.
+    """Whether an env id is a module in a package of multi-agent worlds.
 
     Examples:
         >>> is_world_module("mpe2.simple_spread_v3"), is_world_module("CartPole-v1")
@@ -191,12 +191,12 @@ def is_world_module(env_id: str) -> bool:
 
 
 def env_packages() -> frozenset[str]:
-    """Returns the packages that register envs when they are imported, as far as known."""
+    """Names of the known packages that register envs on import."""
     return frozenset(table()["env_packages"].values())
 
 
 def env_package(env_id: str) -> str:
-    """Returns the package that registers an env when it is imported, "" if none is known.
+    """Name of the package that registers an env id on import, "" if unknown.
 
     Examples:
         >>> env_package("MiniGrid-Empty-5x5-v0"), env_package("CartPole-v1")

@@ -1,4 +1,4 @@
-"""A metric: a number in results, declared once by the component that measures it."""
+"""Metrics in results, each declared once by the component that measures it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metric:
-    """A number in results, with its unit and meaning.
+    """Declaration of a metric in results: name, unit and meaning.
 
     Attributes:
-        name: Its name; `<...>` in it is a placeholder for any text, such as a worker's index.
-        unit: Its unit, "" for a plain number.
-        meaning: Its meaning, in a phrase or sentence.
+        name: Name of the metric; `<...>` in the name is a placeholder for any text, such as a worker's index.
+        unit: Unit of the metric, "" for a plain number.
+        meaning: Meaning of the metric, as a phrase or sentence.
 
     Examples:
         >>> share = Metric("gradient_share/worker_<index>", "", "Part of the gradients that a worker delivered")
@@ -28,11 +28,11 @@ class Metric:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether its name has a placeholder, and so matches several names."""
+        """Whether the metric's name contains a placeholder, and so matches several names."""
         return "<" in self.name
 
     def matches(self, reported: str) -> bool:
-        """Whether a key of a result is this metric."""
+        """Whether a key of a result belongs to this metric."""
         if not self.is_pattern:
             return reported == self.name
         parts = re.split(r"(<[^>]*>)", self.name)
@@ -40,12 +40,12 @@ class Metric:
         return re.fullmatch(pattern, reported) is not None
 
     def below(self, prefix: str) -> Metric:
-        """Returns the metric with a prefix before its name, such as `learner/`."""
+        """Copy of the metric with a prefix before the name, such as `learner/`."""
         return dataclasses.replace(self, name=f"{prefix}{self.name}")
 
 
 def of_policy(policy: str, name: str = "") -> str:
-    """Returns the name of a policy's metric in results; "" is the policy of an env with one agent.
+    """Name of a policy's metric in results; "" is the policy of a single-agent env.
 
     Examples:
         >>> of_policy("hunters", "policy_lag_mean"), of_policy("", "policy_lag_mean")

@@ -1,4 +1,4 @@
-"""Ends this process from a thread, where the main thread hangs in a library or an env and no exception reaches it."""
+"""Termination of this process from a thread, while the main thread hangs in a library or an env."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import NoReturn
 from rlrun.errors import RlrunError
 
 listeners: list[Callable[[RlrunError], object]] = []
-"""Callbacks that receive the error before the process ends, in the ending thread; `--json` prints its document so."""
+"""Callbacks that receive the error before the process ends, in the ending thread; with `--json` one prints the
+document."""
 
 
 def end_process(error: RlrunError) -> NoReturn:
-    """Ends this process at once, with the exit code of an error that has been printed already."""
+    """Ends this process immediately, with the exit code of an error that was already printed."""
     for listener in listeners:
         listener(error)
     os._exit(error.exit_code)

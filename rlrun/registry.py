@@ -1,7 +1,7 @@
-"""Resolves names in specs to objects: built-in algorithms, entry points, import paths.
+"""Resolution of names in specs to objects: built-in algorithms, entry points, import paths.
 
-An import path reads ``package.module:Name``. An exception that a user's module raises while it is imported is shown
-with the traceback of the user's own code. Only a module or a name that does not exist is a mistake in the spec.
+An import path reads ``package.module:Name``. An exception in a user's module during import is shown with the traceback
+of the user's code. Only a missing module or name is a mistake in the spec.
 """
 
 from __future__ import annotations
@@ -62,27 +62,27 @@ BUILT_IN = {
     "value_iteration": "rlrun.algorithms.tabular.value_iteration:ValueIteration",
     "vdn": "rlrun.algorithms.multi_agent.vdn:VDN",
 }
-"""Import paths of the algorithms that come with rlrun, by name."""
+"""Import paths of the built-in algorithms, by name."""
 
 _OWN_PATH = re.compile(r"(rlrun(?:\.\w+)+):(\w+)")
 
 ENTRY_POINT_GROUP = "rlrun.algorithms"
-"""Entry point group under which an installed package offers algorithms by name."""
+"""Entry point group through which installed packages provide algorithms by name."""
 
 
 class UserCodeError(TrainingFailed):
-    """A user's own module raised while it was imported; the message holds its traceback."""
+    """Error: a user's module raised an exception during import; the message includes the traceback."""
 
 
 def load_object(path: str, what: str = "object") -> Any:
-    """Imports the object that ``package.module:Name`` names; the name may be dotted (``Outer.Inner``).
+    """Imports the object with an import path ``package.module:Name``; the name may be dotted (``Outer.Inner``).
 
     Args:
         path: The import path.
         what: Kind of the object, for messages: "env factory", "algorithm".
 
     Raises:
-        UsageError: If the path is malformed, or its module or name does not exist; names the nearest that does.
+        UsageError: If the path is malformed, or the module or name does not exist; suggests the most similar name.
         UserCodeError: If the module itself raises while it is imported.
     """
     module_name, colon, name = path.partition(":")
@@ -101,7 +101,7 @@ def load_object(path: str, what: str = "object") -> Any:
 
 
 def moved_to(module_name: str, name: str = "") -> str:
-    """Returns the present module of a name of rlrun, or of a whole module, that has moved; "" if it has not.
+    """Present module of a moved name or module of rlrun; "" if it has not moved.
 
     Examples:
         >>> moved_to("rlrun.worlds.world", "WorldView"), moved_to("rlrun.worlds.world", "World")
@@ -113,9 +113,9 @@ def moved_to(module_name: str, name: str = "") -> str:
 
 
 def with_present_paths(data: Any) -> Any:
-    """Returns plain data in which import paths of rlrun's own objects name the modules that these are in now.
+    """Copy of plain data with import paths of moved rlrun objects updated.
 
-    For resolved specs of earlier versions. In specs that users write, a former path is an error.
+    This applies to resolved specs of earlier versions; in specs that users write, a former path is an error.
 
     Examples:
         >>> with_present_paths({"env": "rlrun.worlds.scripted:RandomLegal"})
@@ -131,7 +131,7 @@ def with_present_paths(data: Any) -> Any:
 
 
 def algorithm_class(name: str) -> type[Any]:
-    """Returns the algorithm class that a spec names: ``ppo``, an entry point's name, or ``my_lab.awr:AWR``.
+    """Resolves an algorithm's name to a class: ``ppo``, an entry point's name, or ``my_lab.awr:AWR``.
 
     Raises:
         UsageError: If there is no such algorithm, or the object of that name is not a class.
@@ -144,12 +144,12 @@ def algorithm_class(name: str) -> type[Any]:
 
 
 def algorithm_names() -> list[str]:
-    """Returns the names of all installed algorithms: the built-in ones, then those of entry points."""
+    """Names of all installed algorithms: built-in ones, then those of entry points."""
     return [*BUILT_IN, *sorted(name for name in _entry_points() if name not in BUILT_IN)]
 
 
 def known_algorithm(name: str) -> str:
-    """Returns the installed algorithm of a name, whatever its case, hyphens and underscores; else the name itself.
+    """Installed algorithm with a name, ignoring case, hyphens and underscores; else the name itself.
 
     Examples:
         >>> known_algorithm("PPO"), known_algorithm("Apex-DDPG"), known_algorithm("my_lab.awr:AWR")
@@ -159,7 +159,7 @@ def known_algorithm(name: str) -> str:
 
 
 def meant_algorithm(name: str) -> str:
-    """Returns the installed algorithm that an algorithm of another library corresponds to, "" if none does.
+    """Installed algorithm that corresponds to another library's algorithm, "" if none does.
 
     Examples:
         >>> meant_algorithm("Rainbow"), meant_algorithm("TRPO")
@@ -170,7 +170,7 @@ def meant_algorithm(name: str) -> str:
 
 
 def is_installed_algorithm(name: str) -> bool:
-    """Whether an algorithm comes with rlrun or an installed plugin, so that its name runs no code from elsewhere.
+    """Whether an algorithm is built in or an installed plugin, so that the name runs no other code.
 
     Examples:
         >>> is_installed_algorithm("ppo"), is_installed_algorithm("rlrun.algorithms.ppo:PPO")
@@ -209,7 +209,7 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 @cache
 def moved_names() -> Mapping[str, str]:
-    """Reads the table of moved modules, and of moved names (`module:Name`): former place -> present module."""
+    """Loads the table of moved modules and names: former `module` or `module:Name` -> present module."""
     import yaml
 
     found: Mapping[str, str] = yaml.safe_load(Path(__file__).with_name("moved_names.yaml").read_text("utf-8"))
@@ -217,7 +217,7 @@ def moved_names() -> Mapping[str, str]:
 
 
 def _refuse_moved(module_name: str, what: str, name: str) -> None:
-    """Raises a UsageError with the present module if a name of rlrun has moved."""
+    """Raises an error that names the present module, if a name of rlrun has moved."""
     if new := moved_to(module_name, name):
         raise UsageError(f"the {what} '{module_name}:{name}' is {new}:{name} now") from None
 
@@ -240,7 +240,7 @@ def _import(module_name: str, what: str, name: str) -> types.ModuleType:
 
 
 def _import_failure(module_name: str, what: str, error: BaseException) -> str:
-    """Returns the message for an exception that a module raised, with the frames of its own code only."""
+    """Error message for an exception during a module's import, with the traceback of the module's own code."""
     ours = (__file__, importlib.__file__)
     trace = traceback.TracebackException.from_exception(error)
     trace.stack = traceback.StackSummary.from_list(
@@ -251,7 +251,7 @@ def _import_failure(module_name: str, what: str, error: BaseException) -> str:
 
 
 def _moved_since(error: BaseException) -> str:
-    """Returns a line with the present place of a moved name that a user's module failed to import; "" otherwise."""
+    """Message with the present module of a moved name that a user's module failed to import; "" otherwise."""
     if not isinstance(error, ImportError) or error.name is None:
         return ""
     named = re.match(r"cannot import name '(\w+)' from ", error.msg)
@@ -261,7 +261,7 @@ def _moved_since(error: BaseException) -> str:
 
 
 def _sibling_modules(module_name: str) -> Iterable[str]:
-    """Returns the names of the modules next to one that does not exist; at the top level only the user's own."""
+    """Names of the modules next to a missing one; at the top level, only the user's own modules."""
     parent = module_name.rpartition(".")[0]
     spec = importlib.util.find_spec(parent) if parent else None
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))

@@ -1,4 +1,4 @@
-"""Former names of settings: a spec with one of them is an error that names the present one."""
+"""Former names of settings, which are errors in specs; the error names the present name."""
 
 from __future__ import annotations
 
@@ -8,4 +8,5 @@ RENAMED_SETTINGS: Mapping[str, str] = {
     "lstm": "core_width",  # of recurrent networks
     "train_batch_size": "minibatch_size",  # of algorithms that learn from a replay buffer
 }
-"""Former name -> present name, for config classes that have a setting of the present name and none of the former."""
+"""Present name by former name, for config classes that have a setting with the present name and none with the
+former."""

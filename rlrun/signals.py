@@ -1,4 +1,4 @@
-"""The signals SIGINT, SIGTERM and SIGHUP: each of them asks a command to end."""
+"""Handling of SIGINT, SIGTERM and SIGHUP: each interrupts the command."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ received: list[str] = []
 
 
 class SignalInterrupt(KeyboardInterrupt):
-    """KeyboardInterrupt raised by a signal that asks the command to end.
+    """KeyboardInterrupt raised by a signal handler.
 
-    Python remembers a plain KeyboardInterrupt that passes through `exec`, which libraries call while they are imported.
-    Whatever exit code follows, the process then dies of SIGINT. A subclass is not remembered.
+    After a plain KeyboardInterrupt passes through `exec`, which libraries call during import, Python ends the process
+    by SIGINT, whatever the exit code. This does not apply to a subclass.
     """
 
 
 def listen() -> None:
-    """Makes each of the signals raise a `SignalInterrupt`, except those that the caller ignores, as `nohup` does."""
+    """Installs handlers that raise `SignalInterrupt`, except for signals that the caller ignores, as `nohup` does."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

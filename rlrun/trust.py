@@ -1,10 +1,10 @@
 """Security policy for untrusted runs and checkpoints: ownership, and an allowlist of harmless contents.
 
 A run in the user's folder of runs is the user's own: it may import any code and write any file. Another user's run may
-name only objects known as harmless, which import no foreign code and access no other file:
-installed algorithms, the objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own
-worlds, and settings that are numbers, truth values and short plain texts. Everything else needs the user's permission.
-`RecordVideo` writes videos, `make` of Gymnasium imports any named module, and a text may name a file to read.
+name only harmless objects, which import no foreign code and access no other file. These are installed algorithms, the
+objects that `harmless.yaml` lists, envs that Gymnasium and ALE register, PettingZoo's own worlds, and settings that are
+numbers, truth values and short plain texts. Everything else needs the user's permission. `RecordVideo` writes videos,
+`make` of Gymnasium imports any named module, and a text may name a file to read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rlrun.errors import CheckpointRefused, RunDamaged, SpecError
 from rlrun.registry import is_installed_algorithm
 
 _PACKAGES = ("gymnasium.envs.", "ale_py.")
-"""Packages whose registered envs count as harmless."""
+"""Packages whose registered envs count as harmless in untrusted specs."""
 
 _PETTINGZOO = re.compile(r"(pettingzoo|mpe2)(\.[a-z_0-9]+)+")
 """Regular expression for modules of PettingZoo's built-in envs."""
@@ -41,10 +41,10 @@ _OPPONENT = re.compile(r"(?P<name>[^()]+)(\([A-Za-z0-9_=+., -]{0,80}\))?")
 
 _SHOWN_CHARACTERS = 80
 _SPECS = (f"*/{SPEC_FILE}", f"*/checkpoints/*/{SPEC_FILE}")
-"""File patterns of the specs of a run's trials and checkpoints."""
+"""Glob patterns for the spec files of a run's trials and checkpoints."""
 
 _RECORDS = ("run.json", "*/trial.json")
-"""File patterns of records that may name an initial checkpoint or an upload target."""
+"""Glob patterns for record files that may name an initial checkpoint or an upload target."""
 
 _SEARCH = ("searcher", "scheduler")
 """Sections of a spec that create trials during the run, whose files do not exist yet."""
@@ -265,7 +265,7 @@ def _task_demands(env: EnvConfig, path: str) -> list[str]:
 
 
 def _but_own_envs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
+    """Copy of a multi-agent world's arguments without names of harmless built-in envs, which `SearchedEnv` accepts."""
     own = harmless()["envs"]
     return {name: value for name, value in kwargs.items() if not (isinstance(value, str) and value in own)}
 

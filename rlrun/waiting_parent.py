@@ -1,4 +1,4 @@
-"""A parent process that only waits for the command's process, and notices if that ends unannounced.
+"""A parent process that waits for the command's process and detects its silent end.
 
 Native code of an env that calls `_exit(0)` ends the process silently, and nothing inside it can notice. So a command
 that runs trials is forked before anything is imported that takes memory or starts threads. The parent ends as the
@@ -23,19 +23,19 @@ from typing import NoReturn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 SAME_SIGNAL_S = 0.5
-"""Seconds within which the same signal in parent and child counts as one, sent to their group or to each of them."""
+"""Seconds within which equal signals in parent and child count as one signal, sent to both."""
 
 _ANNOUNCED = b"\0"
-"""No signal's number; the exit code comes after it."""
+"""Marker byte (not a signal's number) in the child's reports; the next byte is the child's exit code."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 class SilentEnd(Exception):
-    """The child ended without announcing it.
+    """Exception: the child process ended without announcing its exit code.
 
     Attributes:
-        exit_code: Its exit code.
+        exit_code: Exit code of the child.
     """
 
     def __init__(self, exit_code: int) -> None:
@@ -44,7 +44,7 @@ class SilentEnd(Exception):
 
 
 def go_on_in_child() -> Callable[[int], object]:
-    """Forks this process, which continues as the child; the parent waits, and ends with its exit code or signal.
+    """Forks this process and continues as the child; the parent waits, and ends with the child's exit code or signal.
 
     Returns:
         A function that the child calls with its exit code right before it ends.
@@ -70,7 +70,7 @@ def go_on_in_child() -> Callable[[int], object]:
 
 
 def _wait_for(child: int, own: int, to_own: int, from_child: int, mask: Iterable[int]) -> NoReturn:
-    """Forwards signals from the parent until the child has ended, and ends likewise."""
+    """Forwards signals to the child until the child has ended, then ends this process in the same way."""
     for number in FORWARDED:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup, where the child has it ignored too
             signal.signal(number, _note)
@@ -80,12 +80,12 @@ def _wait_for(child: int, own: int, to_own: int, from_child: int, mask: Iterable
 
 
 class _Wait:
-    """The parent's wait for its child.
+    """State of the parent that waits for its child: received signals, and reports of the child.
 
     Args:
-        child: Process id of the child.
-        own: Descriptor from which the numbers of the parent's signals are read, a byte each.
-        from_child: Descriptor from which the child's signals are read, and the exit code that it announces.
+        child: Process id of the child process.
+        own: File descriptor of the signals that the parent received, one byte per signal number.
+        from_child: File descriptor of the signals that the child received, and of its announced exit code.
     """
 
     def __init__(self, child: int, own: int, from_child: int) -> None:
@@ -101,7 +101,7 @@ class _Wait:
             self._poll.register(descriptor, select.POLLIN)
 
     def end(self) -> tuple[int, int | None]:
-        """Returns the child's status of `waitpid`, and the exit code that it announced, None if it did not."""
+        """Waits for the child's end; returns the status of `waitpid`, and the announced exit code or None."""
         while True:
             self._listen()  # before `waitpid`: a byte that arrives after this wakes the poll
             pid, status = os.waitpid(self._child, os.WNOHANG)
@@ -113,7 +113,7 @@ class _Wait:
             self._poll.poll(1000 * SAME_SIGNAL_S if self._received else None)
 
     def _listen(self) -> None:
-        """Reads the parent's signals and the child's reports."""
+        """Reads newly received signals of the parent, and reports of the child."""
         self._received += _signals(_read(self._own) or b"")
         if self._from_child is None:
             return
@@ -127,7 +127,7 @@ class _Wait:
                 self._received_by_child.append((number, when))
 
     def _forward(self) -> None:
-        """Sends the child the signals that reached the parent alone."""
+        """Sends the child the signals that reached only the parent."""
         now = time.monotonic()
         for number, when in list(self._received):
             if _take(self._received_by_child, number, when):
@@ -139,11 +139,11 @@ class _Wait:
 
 
 _Signal = tuple[int, float]
-"""A signal's number, and when it was noticed."""
+"""Type of a received signal: number, and time of receipt."""
 
 
 def _take(signals: list[_Signal], number: int, when: float) -> bool:
-    """Removes the first signal of this number that was noticed at about that time; returns whether there was one."""
+    """Removes the first signal with a given number and about a given time; returns whether one was found."""
     found = next((one for one in signals if one[0] == number and abs(one[1] - when) <= SAME_SIGNAL_S), None)
     if found is not None:
         signals.remove(found)
@@ -156,10 +156,10 @@ def _signals(reported: bytes) -> list[_Signal]:
 
 
 def _end_as(status: int, announced: int | None) -> NoReturn:
-    """Ends this process as the child has ended.
+    """Ends this process with the exit code or signal of the child.
 
     Raises:
-        SilentEnd: If it did not announce its end.
+        SilentEnd: If the child did not announce its exit code.
     """
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -175,7 +175,7 @@ def _end_as(status: int, announced: int | None) -> NoReturn:
 
 
 def _die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent dies."""
+    """Makes the kernel kill this process when the parent dies."""
     import ctypes  # in the child alone, which imports it anyway
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -184,7 +184,7 @@ def _die_with(parent: int) -> None:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    """Does nothing: the wakeup descriptor records the signal."""
+    """Signal handler that does nothing: the signal is recorded by the wakeup file descriptor."""
 
 
 def _pipe() -> tuple[int, int]:
@@ -195,7 +195,7 @@ def _pipe() -> tuple[int, int]:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """Returns the bytes that can be read now, None if there are none yet; b"" at the end."""
+    """Reads the available bytes of a file descriptor, None if there are none yet; b"" at the end."""
     try:
         return os.read(descriptor, 4096)
     except BlockingIOError:
@@ -203,7 +203,7 @@ def _read(descriptor: int) -> bytes | None:
 
 
 def _occupy_closed_descriptors() -> None:
-    """Opens /dev/null for standard descriptors that the caller has closed, so that no pipe gets their numbers."""
+    """Opens /dev/null for closed standard descriptors, so that no pipe gets their numbers."""
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= 2:
         descriptor = os.open(os.devnull, os.O_RDWR)

@@ -13,7 +13,6 @@ from rlrun.algorithms.dqn.q_settings import QSettings
 from rlrun.envs.spaces import Spaces
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.policy import Policy
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
 
 P = TypeVar("P", bound=Policy)
 
@@ -24,7 +23,7 @@ class Settings:
 
     model: ModelConfig
     normalize_observations: bool = False
-    reward_streams: RewardStreams = ENV_ALONE
+    value_heads: tuple[str, ...] = ()
     q: QSettings = field(default_factory=QSettings)
 
 
@@ -36,12 +35,12 @@ def plain_policy(
     *,
     seed: int = 0,
     normalize_observations: bool = False,
-    reward_streams: RewardStreams = ENV_ALONE,
+    value_heads: tuple[str, ...] = (),
     **q: Any,
 ) -> P:
     """Returns a policy of a family that reads no more than `Settings`; further arguments are those of `QSettings`."""
     return family(
-        Spaces(observation, action), Settings(model, normalize_observations, reward_streams, QSettings(**q)), seed
+        Spaces(observation, action), Settings(model, normalize_observations, value_heads, QSettings(**q)), seed
     )
 
 

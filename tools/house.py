@@ -33,7 +33,7 @@ CLOSURES = ("ppo", "dqn", "sac", "qmix", "apex", "r2d2")
 LEVELS = {"module": "when imported", "function": "and in functions", "types": "and for types"}
 """Which imports a closure follows: each level those of the ones before it as well."""
 TRAINING_ROOMS = (
-    "policy", "nn", "learner", "flow", "rollout",
+    "policy", "reward_streams", "nn", "learner", "flow", "rollout",
     "algorithm", "training", "python_api", "off_policy", "learning_beside",
 )  # fmt: skip
 """What trains: packages and modules below the package, past ones too."""

@@ -26,7 +26,7 @@ FOLDERS = (
 )
 QUICK = (
     "tests/unit/nn/test_executors.py",
-    "tests/unit/nn/test_population_network.py",
+    "tests/unit/algorithms/evolution/test_population_network.py",
     "tests/unit/learner/test_numpy_kernels.py",
     "tests/unit/learner/test_numpy_update.py",
     "tests/unit/policy/test_action_embeddings.py",

@@ -17,7 +17,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
@@ -78,6 +77,6 @@ class Munchausen(Algorithm[MunchausenConfig]):
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
         """Store each fragment, sample minibatches, train, update the target network; then broadcast the weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         stored = items.zip_with_worker().for_each(StoreToReplay(replay))
         return stored.followed_by(replay_updates(replay, trainee, config)).for_each(BroadcastWeights(trainee))

@@ -1,1 +1,1 @@
-"""The built-in algorithms, which are loaded by name: a file each, or a folder for a family with parts of its own."""
+"""Built-in algorithms, loaded by name: one file per algorithm, or a folder per family with policies and networks."""

@@ -1,4 +1,4 @@
-"""Advantage actor-critic, synchronous."""
+"""A2C: synchronous advantage actor-critic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class A2CConfig(OnPolicyConfig):
     """
 
     gae_lambda: Fraction = 1.0
-    """Weight between one-step (0) and n-step (1) advantages, n being what is left of the fragment."""
+    """Lambda of GAE, between one-step (0) and n-step (1) advantages; n is the number of steps left in the fragment."""
     standardize_advantages: bool = False
     """Whether advantages are standardised (mean 0, standard deviation 1) over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
@@ -55,7 +55,7 @@ class A2C(Algorithm[A2CConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Policy gradient, value error and entropy (arXiv:1602.01783, section 4 and algorithm S3) over rows [S, L]."""
+        """Policy gradient, value loss and entropy bonus over rows [S, L] (arXiv:1602.01783, sec. 4, alg. S3)."""
         return policy_gradient_loss(
             outputs,
             batch,
@@ -65,7 +65,7 @@ class A2C(Algorithm[A2CConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Computes advantages per fragment, takes one SGD step per batch, and broadcasts the weights."""
+        """Dataflow: computes advantages per fragment, takes one SGD step per batch, and broadcasts the weights."""
         config = self.config
         batches = (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

@@ -1,4 +1,4 @@
-"""Asynchronous advantage actor-critic."""
+"""A3C: asynchronous advantage actor-critic."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class A3CConfig(A2CConfig, WorkerGradientConfig):
     """
 
     train_batch_size: PositiveInt = 80
-    """Env steps in one fragment of every worker together, unless rollout_fragment_length is set. Each worker's fragment
-    makes one gradient."""
+    """Env steps of one fragment of every worker, summed over the workers; unused if rollout_fragment_length is set. The
+    gradient of each worker's fragment is applied on its own."""
 
 
 class A3C(A2C):
     """Asynchronous advantage actor-critic: workers compute gradients, which are applied as they arrive.
 
-    With no worker but the local one it is A2C. `gradient_share/worker_<index>` is the fraction of an iteration's
+    Without remote workers the algorithm is A2C. `gradient_share/worker_<index>` is the fraction of an iteration's
     gradients that a worker delivered; `policy_lag_mean` counts the updates since the weights that a gradient was
     computed with.
     """
@@ -58,14 +58,14 @@ class A3C(A2C):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """A2C's loss with statistics of the values, since workers send gradients and statistics alone."""
+        """A2C's loss, with value statistics added, since workers send no batches to the learner."""
         loss = super().loss(outputs, batch, scheduled)
         measured = value_statistics(outputs.values, batch["value_targets"], batch["valid"].float())
         return dataclasses.replace(loss, statistics={**loss.statistics, **measured})
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Advantages and gradient of each fragment at the acting weights."""
+        """Operators on each worker: advantages of a fragment, then the gradient at the acting weights."""
         config = self.config
         standardize = (Standardize("advantages"),) if config.standardize_advantages else ()
         return (
@@ -76,13 +76,13 @@ class A3C(A2C):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous gradients of the workers' fragments."""
+        """Stream of the workers' gradients, asynchronous."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Applies each gradient, and sends new weights to its worker."""
+        """Dataflow: applies each gradient, and sends the new weights to the worker that computed it."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

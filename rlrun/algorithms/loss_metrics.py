@@ -39,7 +39,7 @@ def td_statistics(loss: Tensor, values: Tensor, errors: Tensor, valid: Tensor) -
         loss: The loss, [].
         values: Q values of the taken actions, [S, L].
         errors: Absolute TD errors, [S, L].
-        valid: Mask of the steps that count, [S, L].
+        valid: Mask of the valid steps, [S, L].
     """
     return {"loss": loss, "q_mean": masked_mean(values, valid), "td_error": masked_mean(errors, valid)}
 
@@ -49,8 +49,8 @@ def value_statistics(values: Tensor, targets: Tensor, valid: Tensor) -> dict[str
 
     Args:
         values: Values of the observations, [S, L].
-        targets: Their targets, [S, L].
-        valid: Mask of the steps that count, [S, L].
+        targets: Value targets, [S, L].
+        valid: Mask of the valid steps, [S, L].
     """
     values = values.detach()
     return {

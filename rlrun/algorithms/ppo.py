@@ -1,4 +1,4 @@
-"""Proximal Policy Optimization."""
+"""PPO: proximal policy optimization."""
 
 from __future__ import annotations
 
@@ -35,25 +35,24 @@ class PPOConfig(OnPolicyConfig):
     """Settings of PPO; the defaults are near those of the paper's continuous control (arXiv:1707.06347, table 3)."""
 
     num_epochs: PositiveInt = 10
-    """Passes over each batch."""
+    """Epochs (passes over each batch)."""
     minibatch_size: PositiveInt = 64
-    """Steps in a minibatch; the last of a pass is filled up with steps that weigh nothing."""
+    """Steps per minibatch; the last minibatch of an epoch is padded with steps of weight 0."""
     gae_lambda: Fraction = 0.95
-    """Weight between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
+    """Lambda of GAE, between one-step (0) and Monte Carlo (1) advantages (arXiv:1506.02438)."""
     clip_param: Schedule = 0.2
     """Clip range of the probability ratio (eq. 7's epsilon)."""
     vf_clip_param: PositiveFloat | None = None
-    """Clip range of a value's change since it was collected; null for none."""
+    """Clip range of the value's change from the value at collection; null for no clipping."""
     vf_loss_coeff: NonNegativeFloat = 0.5
     """Weight of the value loss (eq. 9's c1)."""
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus (eq. 9's c2)."""
     asynchronous: bool = False
-    """Whether remote workers collect while the learner learns, with weights that may be a batch old, instead of waiting
-    for it."""
+    """Whether remote workers collect while the learner learns, with weights up to one batch old, instead of waiting."""
     kl_target: PositiveFloat | None = None
-    """No further pass over a batch begins once the mean KL divergence of the last one exceeds 1.5 times this; null for
-    no bound."""
+    """Early stopping: no further epoch begins once the mean KL divergence of an epoch exceeds 1.5 times this; null for
+    none."""
 
     @model_validator(mode="after")
     def _minibatch_within_batch(self) -> PPOConfig:
@@ -87,7 +86,7 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Clipped surrogate, value and entropy terms (eqs. 7 and 9) over rows [S, L]."""
+        """PPO loss over rows [S, L]: clipped surrogate, value loss and entropy bonus (eqs. 7 and 9)."""
         config, valid = self.config, batch["valid"].float()
         # Masked before the exponential: that of an empty step may be infinite, and 0 times infinity is NaN.
         log_ratio = (outputs.distribution.log_prob(batch["actions"]) - batch["logp"]) * valid
@@ -127,7 +126,11 @@ class PPO(Algorithm[PPOConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Computes advantages per fragment, runs epochs of SGD on each batch, and broadcasts the weights."""
+        """Dataflow: computes advantages per fragment, runs epochs of SGD on each batch.
+
+        `Standardize` and `TrainOnBatch` see whole batches. The last operator sends the weights to all workers, in the
+        trial's process, after each batch.
+        """
         config = self.config
         return (
             fragments.for_each(ComputeAdvantages(config.gamma, config.gae_lambda, config.reward_streams))

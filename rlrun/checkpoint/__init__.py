@@ -1,1 +1,1 @@
-"""The on-disk format of checkpoints."""
+"""On-disk format of checkpoints: atomic writes, verified reads, and no executable content."""

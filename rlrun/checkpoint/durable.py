@@ -1,4 +1,4 @@
-"""Atomic and durable writes of files, also over a kill or power cut, and explained errors of a full disk.
+"""Atomic and durable file writes that survive kills and power cuts, with clear errors for a full disk.
 
 Everything is written under a temporary name in the same directory, synced, and renamed. A rename is atomic, and syncing
 the parent directory makes it durable.
@@ -18,10 +18,10 @@ from pathlib import Path
 from rlrun.errors import DiskFull, OutOfResources
 
 FULL_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""A full disk, a used-up quota, a limit on the size of files (`ulimit -f`)."""
+"""Error numbers for a full disk, an exhausted quota, or a limit on file sizes (`ulimit -f`)."""
 
 READ_ONLY_ERRNOS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-"""Places that this user cannot write to."""
+"""Error numbers for locations without write permission."""
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.partial")
 
@@ -47,7 +47,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Appends a line to a file durably; an unfinished line after a kill stays a line of its own.
+    """Appends a line to a file durably; a line truncated by an earlier kill stays separate.
 
     Args:
         path: The file; created if missing.
@@ -84,14 +84,14 @@ def put_directory(partial: Path, directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Removes a directory, such that a part of it is never found under its name."""
+    """Removes a directory, first renamed so that a partial one is never found under its name."""
     doomed = partial_name(directory)
     directory.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def partial_name(path: Path) -> Path:
-    """A new temporary path next to another one, which `remove_leftovers` recognises."""
+    """Temporary path in the same directory as another path, recognised by `remove_leftovers`."""
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
 
 
@@ -113,7 +113,7 @@ def remove_leftovers(directory: Path) -> list[str]:
 
 
 def sync(path: Path) -> None:
-    """Flushes a file, or the names in a directory, to the disk."""
+    """Flushes a file, or a directory's entries, to disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -126,11 +126,11 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator[None]:
-    """Turns errors of a full disk into OutOfResources with the path, the needed and the free space.
+    """Context manager that converts errors of a full disk to OutOfResources, with path, needed and free space.
 
     Args:
-        path: The path that is written.
-        bytes_needed: Only called if the disk is full.
+        path: Path that is written to.
+        bytes_needed: Function that returns the needed space; called only if the disk is full.
 
     Raises:
         DiskFull: The disk, a quota or a limit on file sizes is exhausted.
@@ -152,7 +152,7 @@ def explained_full_disk(path: Path, bytes_needed: Callable[[], int]) -> Iterator
 
 
 def megabytes(size: int) -> str:
-    """A size in bytes as text.
+    """Formats a size in bytes as text.
 
     Examples:
         >>> megabytes(1_234_567), megabytes(900)

@@ -1,4 +1,4 @@
-"""The checkpoint format: directories that are written atomically, verified before they are read, and never executed.
+"""On-disk checkpoint format: directories written atomically, verified before reading, and never executed.
 
     manifest.json                 metadata, and the size and sha256 of every file    (see manifest.py)
     spec.yaml                     the resolved spec                                   (see plain_yaml.py)
@@ -47,7 +47,7 @@ TENSORS_SUFFIX = ".safetensors"
 
 MOST_SPARSE_BYTES = 64_000_000
 SPARSE_FACTOR = 100
-"""Bounds of a file's length relative to its bytes on the disk: a sparse file costs only its reader memory."""
+"""Maximum ratio of a file's length to its bytes on disk, since a sparse file costs memory only for the reader."""
 
 # Created by the file browser of macOS; never read, so harmless.
 _IGNORED = frozenset({".DS_Store"})
@@ -58,7 +58,7 @@ class Content:
     """Content of a checkpoint.
 
     Attributes:
-        manifest: Metadata of the algorithm: name, spaces, counters, compile mode; no arrays.
+        manifest: Metadata of the training: name, spaces, counters, compile mode; no arrays.
         spec: The resolved spec as plain data.
         tensors: Named arrays by the stem of their file, such as ``policies/default``.
         state: Everything else, nested: dicts with string keys, lists, tuples, strings, numbers, booleans, None, arrays.
@@ -74,12 +74,12 @@ class Content:
 
 @dataclass(frozen=True)
 class StagedCheckpoint:
-    """A checkpoint with all files written under a temporary name; its content can no longer change.
+    """A checkpoint written completely under a temporary name; its content can no longer change.
 
     Attributes:
-        directory: Its final path.
-        partial: Its temporary path.
-        size: Its size in bytes.
+        directory: Final path of the checkpoint.
+        partial: Temporary path of the checkpoint.
+        size: Size of the checkpoint in bytes.
     """
 
     directory: Path
@@ -87,10 +87,10 @@ class StagedCheckpoint:
     size: int
 
     def commit(self) -> Path:
-        """Syncs it and renames it to its final path; a checkpoint there is replaced.
+        """Syncs the checkpoint and renames it to its final path; an existing checkpoint there is replaced.
 
         Returns:
-            Its final path.
+            Final path of the checkpoint.
 
         Raises:
             OutOfResources: The disk is full: with the path, the needed and the free space. No files are left.
@@ -114,11 +114,11 @@ def write_checkpoint(directory: Path, content: Content) -> Path:
 
 
 def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedCheckpoint:
-    """Writes the files of a checkpoint under a temporary name; syncing them, which takes longest, is left to `commit`.
+    """Writes the files of a checkpoint under a temporary name; the slow sync to disk is left to `commit`.
 
     Args:
-        directory: Its final path.
-        content: Its content.
+        directory: Final path of the checkpoint.
+        content: Content of the checkpoint.
         spec: The content's spec as text from `dump_plain_yaml`.
 
     Raises:
@@ -153,11 +153,11 @@ def stage_checkpoint(directory: Path, content: Content, spec: str) -> StagedChec
 
 
 def read_checkpoint(directory: Path) -> Content:
-    """Reads a checkpoint after all its files were verified.
+    """Loads a checkpoint, after verification of all its files.
 
     Raises:
         CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
-        CheckpointError: It is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
     """
     directory = Path(directory)
     with ExitStack() as stack:
@@ -182,11 +182,11 @@ def read_checkpoint(directory: Path) -> Content:
 
 
 def verify_checkpoint(directory: Path) -> Manifest:
-    """Verifies all files of a checkpoint against its manifest, without parsing them.
+    """Verifies the size and digest of all files of a checkpoint against the manifest, without parsing the files.
 
     Raises:
         CheckpointCorrupt: A file is missing, added, truncated or altered; the message names each.
-        CheckpointError: It is no checkpoint, cannot be read, or was written by a newer rlrun.
+        CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
     """
     with ExitStack() as stack:
         return _verified(Path(directory), stack)[0]
@@ -227,7 +227,7 @@ def _write(path: Path, data: bytes) -> FileEntry:
 
 
 def _write_arrays(path: Path, arrays: list[np.ndarray[Any, Any]]) -> FileEntry:
-    """Writes arrays as "0", "1", ... directly to the disk, since a replay may exceed the free memory."""
+    """Writes arrays as "0", "1", ... directly to disk, since a copy in memory may not fit."""
     with path.open("x+b") as file:
         np.savez(file, allow_pickle=False, **{str(index): array for index, array in enumerate(arrays)})
         size = file.seek(0, os.SEEK_END)
@@ -249,7 +249,7 @@ def _tensor_bytes(named: dict[str, np.ndarray[Any, Any]], stem: str) -> bytes:
 
 
 def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, BufferedReader]]:
-    """The manifest and all files, open at their start, after all were verified.
+    """Context manager that verifies all files of a checkpoint, and yields the manifest and the open files.
 
     The caller reads from the same open files that were verified, even if they are replaced meanwhile.
     """
@@ -288,7 +288,7 @@ def _verified(directory: Path, stack: ExitStack) -> tuple[Manifest, dict[str, Bu
 
 
 def _bytes_on_disk(descriptor: int, size: int) -> int:
-    """Bytes of a file outside of holes; all of them on a file system without holes."""
+    """Bytes that a file occupies on disk, without holes of sparse files."""
     found = place = 0
     with suppress(OSError):  # raised after the last data
         while place < size:
@@ -300,7 +300,7 @@ def _bytes_on_disk(descriptor: int, size: int) -> int:
 
 
 def _sizes(directory: Path, prefix: str = "") -> dict[str, int]:
-    """Sizes of all files below a directory but the manifest, without following links.
+    """Sizes of all files below a directory except the manifest, without following links.
 
     Raises:
         CheckpointCorrupt: There is a link, a pipe or the like.

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: metadata, and the size and sha256 of every other file.
+"""Manifest of a checkpoint: metadata, and the size and SHA-256 digest of every other file.
 
 The first line holds the sha256 of the manifest itself, computed with 64 zeros in its place, so that a flipped bit here
 is noticed too. That line, `format` and `format_version` are the same in every version of the format; the rest may
@@ -25,11 +25,11 @@ from rlrun.errors import CheckpointCorrupt, CheckpointError
 MANIFEST_FILE = "manifest.json"
 FORMAT = "rlrun checkpoint"
 FORMAT_VERSION = 2
-"""Version of the written format; version 1 had no sections in its state."""
+"""Version of the checkpoint format that is written; version 1 had no sections in its state."""
 READ_VERSIONS = (1, 2)
-"""Versions that can be read."""
+"""Versions of the checkpoint format that can be read."""
 OWN_KEYS = ("manifest_sha256", "format", "format_version", "rlrun_version", "created", "files")
-"""Keys that the format writes itself; the algorithm's metadata has other keys."""
+"""Manifest keys that the format reserves; metadata of the training must have other keys."""
 
 _MAX_BYTES = 16_000_000
 _HEAD = b'{\n  "manifest_sha256": "'
@@ -39,11 +39,11 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class FileEntry:
-    """Entry of one file in the manifest.
+    """Manifest entry of one file in a checkpoint.
 
     Attributes:
-        size: Its length in bytes.
-        sha256: Its digest in hexadecimal digits.
+        size: Length of the file in bytes.
+        sha256: SHA-256 digest of the file, hexadecimal.
     """
 
     size: int
@@ -52,14 +52,14 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Content of a manifest.
+    """Content of a checkpoint's manifest.
 
     Attributes:
-        about: Metadata of the algorithm: name, spaces, counters, compile mode and the like.
-        files: All other files by relative path.
-        rlrun_version: The version of rlrun that wrote it.
+        about: Metadata of the training: name, spaces, counters, compile mode and the like.
+        files: Entries of all other files by relative path.
+        rlrun_version: Version of rlrun that wrote the checkpoint.
         created: Time of writing in UTC, as ISO 8601.
-        format_version: The version of the format.
+        format_version: Version of the checkpoint format.
     """
 
     about: dict[str, Any]
@@ -70,10 +70,10 @@ class Manifest:
 
 
 def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
-    """The text of a manifest with its own digest.
+    """Serializes a manifest to text that includes its own digest.
 
     Raises:
-        CheckpointError: Something in `about` cannot be stored.
+        CheckpointError: A value in `about` cannot be stored.
     """
     taken = sorted(set(about) & set(OWN_KEYS))
     if taken:
@@ -91,7 +91,7 @@ def manifest_bytes(about: dict[str, Any], files: dict[str, FileEntry]) -> bytes:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Reads a checkpoint's manifest, verified by its own digest, without the other files.
+    """Loads and verifies a checkpoint's manifest, without its other files.
 
     Raises:
         CheckpointError: The directory is no checkpoint, cannot be read, or was written by a newer rlrun.
@@ -120,7 +120,7 @@ def rlrun_version() -> str:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is allowed in a manifest: relative, no dot files, not outside of the directory."""
+    """Whether a file name is allowed in a manifest: relative, no dot files, not outside of the directory."""
     return _FILE_NAME.fullmatch(name) is not None
 
 
@@ -147,13 +147,13 @@ def _raw_manifest(directory: Path) -> bytes:
 
 
 def _looks_like_checkpoint(directory: Path) -> bool:
-    """Whether a directory without a manifest was a checkpoint."""
+    """Whether a directory without a manifest resembles a damaged checkpoint."""
     return (directory / "state.json").exists() or (directory / "state.npz").exists()
 
 
 def _parsed(directory: Path, data: dict[str, Any]) -> Manifest:
     if data["format"] != FORMAT:
-        raise CheckpointError(f"{directory}: not a checkpoint: its {MANIFEST_FILE} says {data['format']!r:.80}")
+        raise CheckpointError(f"{directory}: not a checkpoint: {MANIFEST_FILE} has the format {data['format']!r:.80}")
     if data["format_version"] not in READ_VERSIONS:
         raise CheckpointError(
             f"{directory}: was written by rlrun {data['rlrun_version']} in format version {data['format_version']}; "

@@ -1,4 +1,4 @@
-"""Text files that begin with their own sha256, by which a reader notices that they were altered.
+"""Text files that begin with their own SHA-256 digest, so that alterations are detected.
 
 The digest is computed with 64 zeros in its place.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 16_000_000
-"""Bound of the size of a run's files other than results; a sparse file of gigabytes costs its author nothing."""
+"""Maximum size in bytes of a run's files other than results, against huge sparse files."""
 
 _BLANK = b"0" * 64
 _JSON_HEAD = b'{\n  "sha256": "'
@@ -20,26 +20,26 @@ _YAML_HEAD = b"# sha256: "
 
 
 def json_with_digest(data: Mapping[str, Any]) -> bytes:
-    """The text of a JSON file that begins with its own digest."""
+    """Serializes data to JSON text that begins with its own digest."""
     return with_digest(json.dumps({"sha256": _BLANK.decode(), **data}, indent=2, allow_nan=False).encode() + b"\n")
 
 
 def yaml_with_digest(text: str) -> bytes:
-    """The text of a YAML file that begins with its own digest, in a comment."""
+    """Prepends a comment with the digest to YAML text."""
     return with_digest(_YAML_HEAD + _BLANK + b"\n" + text.encode())
 
 
 def without_digest(text: str) -> str:
-    """The text passed to `yaml_with_digest`."""
+    """Removes the digest that `yaml_with_digest` prepended to a text."""
     return text.partition("\n")[2] if text.startswith(_YAML_HEAD.decode()) else text
 
 
 def read_unaltered(path: Path) -> bytes:
-    """Reads a file of a run, and verifies its digest; files of earlier versions have none.
+    """Loads a text file of a run, after verification of its digest; files of earlier versions have none.
 
     Raises:
-        ValueError: It was altered since rlrun wrote it, is a directory, or is too long.
-        FileNotFoundError: It does not exist.
+        ValueError: The file was altered since rlrun wrote it, is a directory, or is too long.
+        FileNotFoundError: The file does not exist.
     """
     if path.is_dir():
         raise ValueError("it is a directory")
@@ -54,7 +54,7 @@ def read_unaltered(path: Path) -> bytes:
 
 
 def with_new_digest(raw: bytes) -> bytes:
-    """A deliberately changed text with a new digest, if it has one."""
+    """Updates the digest of a deliberately changed text, if the text has a digest."""
     for head in (_JSON_HEAD, _YAML_HEAD):
         if raw.startswith(head):
             return with_digest(head + _BLANK + raw[len(head) + len(_BLANK) :])
@@ -62,12 +62,12 @@ def with_new_digest(raw: bytes) -> bytes:
 
 
 def with_digest(blank: bytes) -> bytes:
-    """Replaces the first 64 zeros in a text by its digest."""
+    """Replaces the first 64 zeros in a text by the text's digest."""
     return blank.replace(_BLANK, hashlib.sha256(blank).hexdigest().encode(), 1)
 
 
 def digest_is_right(raw: bytes, head: bytes) -> bool:
-    """Whether a text begins with a head, followed by its own digest."""
+    """Whether a text begins with a given head and a correct digest of itself."""
     start, end = len(head), len(head) + len(_BLANK)
     blank = head + _BLANK + raw[end:]
     return raw.startswith(head) and hashlib.sha256(blank).hexdigest().encode() == raw[start:end]

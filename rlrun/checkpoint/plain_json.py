@@ -1,4 +1,4 @@
-"""JSON from files that may be damaged or crafted."""
+"""Parsing of JSON files that may be damaged or malicious."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def load_json(text: str | bytes) -> Any:
-    """Parses JSON.
+    """Parses JSON text; deep nesting is an error like any other mistake.
 
     Raises:
-        ValueError: It is no JSON, or nested too deeply.
+        ValueError: The text is no JSON, or nested too deeply.
 
     Examples:
         >>> load_json('{"a": [1]}')
@@ -29,7 +29,7 @@ def load_json(text: str | bytes) -> Any:
 
 
 def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
-    """Reads a file with a JSON value per line; [] if there is none. Lines that a kill has truncated are skipped."""
+    """Loads a file with one JSON value per line; [] without a file. Lines truncated by a kill are skipped."""
     found = []
     with suppress(FileNotFoundError):
         for line in path.read_bytes().splitlines():
@@ -39,6 +39,6 @@ def read_lines(path: Path, kind: TypeAdapter[T]) -> list[T]:
 
 
 def first_mistake(error: ValidationError) -> str:
-    """The first mistake of data from a file, with its place."""
+    """First validation mistake in data from a file, with its location."""
     mistake = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, mistake["loc"])), mistake["msg"])))

@@ -1,4 +1,4 @@
-"""Plain data as YAML that YAML 1.1 and 1.2 read alike, without tags or references.
+"""Plain data as YAML with equal meaning in YAML 1.1 and 1.2, without tags or references.
 
 YAML 1.1 (PyYAML) and YAML 1.2 (rlrun's specs) disagree on what `1e-4`, `on` or `1_000` are. Strings that either of them
 would take for something else are quoted here, so both read the same data.
@@ -18,7 +18,7 @@ from rlrun.registry import with_present_paths
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 60
 MAX_SCALARS = 300_000
-"""Bound of keys and values: more than a spec file may hold, and few enough to be read within seconds."""
+"""Maximum number of keys and values in a YAML file: more than any spec, and few enough to parse in seconds."""
 
 _TOO_MANY = f"more than {MAX_SCALARS:,} keys and values"
 
@@ -39,12 +39,12 @@ _NUMBERS_OF_YAML_12 = re.compile(
 class _Dumper(yaml.SafeDumper):
     @override
     def ignore_aliases(self, data: Any) -> bool:
-        """Writes an object that is in two places twice, since our readers refuse references."""
+        """True: objects that occur twice are written twice, since references are rejected on loading."""
         return True
 
     @override
     def analyze_scalar(self, scalar: str) -> ScalarAnalysis:
-        """Escapes line breaks of Unicode, which PyYAML would write unescaped and read as spaces."""
+        """Escapes Unicode line breaks, which PyYAML would write unescaped and read as spaces."""
         analysis = super().analyze_scalar(scalar)
         if any(character in _LINE_BREAKS_OF_UNICODE for character in scalar):
             analysis.allow_flow_plain = analysis.allow_block_plain = False
@@ -57,10 +57,10 @@ _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBERS_OF_YAML_12, li
 
 
 def dump_plain_yaml(data: Any) -> str:
-    """YAML of dicts, lists, strings, numbers, booleans and None; keys keep their order.
+    """Serializes dicts, lists, strings, numbers, booleans and None to YAML; keys keep their order.
 
     Raises:
-        ValueError: There is anything else in it, or it is too large to be read again.
+        ValueError: The data contains another type, or is too large to be loaded.
     """
     if _scalars(data) > MAX_SCALARS:
         raise ValueError(_TOO_MANY)
@@ -71,10 +71,10 @@ def dump_plain_yaml(data: Any) -> str:
 
 
 def load_plain_yaml(text: str) -> Any:
-    """Parses YAML of `dump_plain_yaml`; import paths of rlrun's objects become the present ones.
+    """Parses YAML of `dump_plain_yaml`; former import paths of rlrun's objects are updated.
 
     Raises:
-        ValueError: It is no YAML, has references (which can expand without bound) or tags, or is too large.
+        ValueError: The text is no YAML, has references (which can expand without bound) or tags, or is too large.
     """
     if len(text) > MAX_BYTES:
         raise ValueError(f"longer than {MAX_BYTES} characters")

@@ -26,12 +26,12 @@ _STORABLE = "dicts with string keys, lists, tuples, strings, numbers, booleans, 
 
 
 def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "state") -> Any:
-    """Encodes a value for `json.dumps(..., allow_nan=False)`.
+    """Encodes a nested value as JSON data for `json.dumps(..., allow_nan=False)`, with arrays in a list.
 
     Args:
         value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None, NumPy arrays and scalars.
-        arrays: Arrays are appended here; None refuses them.
-        path: Path of the value, for messages.
+        arrays: List to which arrays are appended; None rejects arrays.
+        path: Path of the value, for error messages.
 
     Raises:
         CheckpointError: A part cannot be stored; the message has its path and type.
@@ -56,7 +56,7 @@ def encode(value: Any, arrays: list[np.ndarray[Any, Any]] | None, path: str = "s
 
 
 def decode(data: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-    """Decodes a value of `encode`.
+    """Decodes JSON data of `encode` to the nested value.
 
     Raises:
         ValueError: The data is not from `encode`.
@@ -91,7 +91,7 @@ def _encode_dict(value: dict[Any, Any], arrays: list[np.ndarray[Any, Any]] | Non
 
 
 def _checked_array(array: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
-    """Refuses dtypes that only pickle could restore, and dtypes of other packages, which NumPy does not know."""
+    """Validates that an array has a dtype of NumPy that needs no pickle."""
     made_by_another_package = array.dtype.isbuiltin == 2
     if array.dtype.hasobject or made_by_another_package:
         raise CheckpointError(f"{path} is an array of dtype {array.dtype}, which cannot be stored without pickle")

@@ -1,4 +1,4 @@
-"""The checkpoints of one trial: names, the newest valid one, the best one, and which are kept."""
+"""Checkpoint store of one trial: names, the newest valid and the best checkpoint, and retention."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from rlrun.errors import CheckpointError
 T = TypeVar("T")
 
 RESULT_KEY = "result"
-"""Key of the result of the checkpoint's iteration in the manifest, which `best` reads."""
+"""Manifest key of the result of the checkpoint's iteration, which selects the best checkpoint."""
 
 _NAME = re.compile(r"iteration_(\d{6,})")
 
 
 @dataclass(frozen=True)
 class SkippedCheckpoint:
-    """A checkpoint that is not usable.
+    """A checkpoint that is not usable, with the reason.
 
     Attributes:
-        path: Its directory.
-        reason: The error, with the file.
+        path: Directory of the checkpoint.
+        reason: Error message, with the name of the file.
     """
 
     path: Path
@@ -43,8 +43,8 @@ class Scan:
     """Result of a search for the newest valid checkpoint.
 
     Attributes:
-        newest: The newest valid one, or None.
-        skipped: Newer ones that are not usable, newest first.
+        newest: Newest valid checkpoint, or None.
+        skipped: Newer checkpoints that are not usable, newest first.
     """
 
     newest: Path | None
@@ -52,14 +52,14 @@ class Scan:
 
 
 class CheckpointStore:
-    """The directory of one trial's checkpoints, ``iteration_000010`` and so on.
+    """Directory of one trial's checkpoints, ``iteration_000010`` and so on.
 
     Any process may read it at any time; only the trial's process may write. Nothing is created before the first
     `stage`.
     """
 
     def __init__(self, directory: Path, keep: int = 3, best: str | None = None) -> None:
-        """Opens a store, whose directory need not exist yet.
+        """Initializes a store for a directory, which need not exist yet.
 
         Args:
             directory: Directory of the checkpoints.
@@ -78,12 +78,12 @@ class CheckpointStore:
         """Writes the files of a checkpoint under a temporary name, after removing those of interrupted writes.
 
         Args:
-            iteration: The last iteration done.
-            content: The content; the result is added to its manifest.
+            iteration: Number of the last completed iteration.
+            content: Content of the checkpoint; the result is added to the manifest.
             result: The result of that iteration.
 
         Returns:
-            The checkpoint for `commit`; nothing else may be staged before that.
+            The checkpoint for `commit`, which must follow before the next `stage`.
 
         Raises:
             OutOfResources: The disk is full; other checkpoints are unchanged.
@@ -95,10 +95,10 @@ class CheckpointStore:
         return stage_checkpoint(self._place_of(iteration), content, self._spec[1])
 
     def commit(self, staged: StagedCheckpoint) -> Path:
-        """Renames a checkpoint to its final path, then removes those that are not to be kept.
+        """Renames a staged checkpoint to its final path, then removes checkpoints that are not to be kept.
 
-        Checkpoints of later iterations are removed too: they are from before the trial was resumed at an earlier
-        iteration. May run in another thread, while nothing else uses the store.
+        Checkpoints of later iterations, left from before a resume at an earlier iteration, are removed too. May run in
+        another thread, while nothing else uses the store.
 
         Returns:
             The checkpoint's directory.
@@ -112,11 +112,11 @@ class CheckpointStore:
         return path
 
     def paths(self) -> list[Path]:
-        """All checkpoints, valid or not, oldest first."""
+        """Paths of all checkpoints, valid or not, oldest first."""
         return [path for _, path in self._numbered()]
 
     def newest_valid(self) -> Path | None:
-        """The newest valid checkpoint, or None."""
+        """Path of the newest valid checkpoint, or None."""
         return self.scan().newest
 
     def scan(self) -> Scan:
@@ -125,10 +125,10 @@ class CheckpointStore:
         return Scan(found[0] if found else None, skipped)
 
     def read_newest(self) -> tuple[Path, Content, tuple[SkippedCheckpoint, ...]] | None:
-        """Reads the newest valid checkpoint.
+        """Loads the newest valid checkpoint.
 
         Returns:
-            Its directory, its content and the skipped checkpoints; None if there are no checkpoints at all.
+            Directory and content of the checkpoint, and the skipped checkpoints; None without any checkpoints.
 
         Raises:
             CheckpointError: There are checkpoints, but none is usable; the message has the reason for each.
@@ -142,10 +142,10 @@ class CheckpointStore:
         return None
 
     def best(self, metric: str | None = None) -> Path | None:
-        """The checkpoint with the highest value of a metric, the newer of equals, or None if none has a value.
+        """Checkpoint with the highest value of a metric (the newest of equals); None if none has a value.
 
         Args:
-            metric: Name of the metric; None for the store's own.
+            metric: Name of the metric; None for the store's `best` metric.
         """
         metric = self.best_metric if metric is None else metric
         scored = [(score, path) for path in self.paths() if (score := self._score(path, metric)) is not None]
@@ -153,12 +153,12 @@ class CheckpointStore:
         return next((path for score, path in reversed(scored) if score == best), None)
 
     def best_score(self) -> float | None:
-        """The highest value of the store's metric among its checkpoints."""
+        """Highest value of the store's `best` metric among its checkpoints."""
         best = self.best()
         return None if best is None else self._score(best, self.best_metric)
 
     def results(self) -> dict[int, dict[str, Any]]:
-        """Results in the checkpoints, by iteration, without damaged ones."""
+        """Results stored in the checkpoints, by iteration; damaged checkpoints are left out."""
         found: dict[int, dict[str, Any]] = {}
         for iteration, path in self._numbered():
             with suppress(CheckpointError):

@@ -1,1 +1,1 @@
-"""Command-line interface: each command parses arguments, calls one function and prints the result."""
+"""Command-line interface: commands that parse arguments, call one function and print the result."""

@@ -1,4 +1,4 @@
-"""``rlrun completion SHELL``: the script with which a shell completes rlrun's commands and options."""
+"""``rlrun completion SHELL``: prints the script for shell completion of commands and options."""
 
 from __future__ import annotations
 

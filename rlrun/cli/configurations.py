@@ -1,4 +1,4 @@
-"""The table of a run's configurations over their seeds, in `rlrun show` and at the end of a run."""
+"""Table of a run's configurations, aggregated over seeds, in `rlrun show` and at the end of a run."""
 
 from __future__ import annotations
 

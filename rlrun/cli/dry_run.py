@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlrun.training.policies import Policies
 
 MOST_OVERSHOOT = 0.2
-"""Tolerated overshoot of the stop criterion, as a fraction; above it, a warning is printed."""
+"""Overshoot of the stop criterion, as a fraction of it, up to which there is no warning."""
 
 
 def print_plan(experiments: list[Experiment]) -> None:
@@ -60,7 +60,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
 
 
 def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
-    """Warning for trials that overshoot the stop criterion by far, since they end only with a whole iteration."""
+    """Warning for trials that overshoot the stop criterion by far, since trials end only with a complete iteration."""
     stop = trials[0].stop.get("env_steps")
     end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
@@ -72,7 +72,7 @@ def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
 
 
 def _end(learns: Policies, stop: float) -> int:
-    """Env steps at the end of training: the end of the iteration that reaches the stop criterion."""
+    """Env steps at the end of training: those of the iteration in which the stop criterion is reached."""
     from rlrun.spec.run_length import env_steps_at_stop
 
     per_update = max(algorithm.config.env_steps_per_update for algorithm in learns.sampling_together().values())

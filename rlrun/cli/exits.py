@@ -45,7 +45,7 @@ LACKS = {
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), ("too many files are open", ": raise `ulimit -n`")),
     errno.EROFS: ("the file system is read-only", ""),
 }
-"""Errors of a disk or its limits: errno -> message before and after the file's name."""
+"""Messages for disk errors: error number -> text before and after the file's name."""
 
 
 @contextmanager
@@ -91,9 +91,9 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
     Examples:
         >>> from rlrun.errors import CheckpointError
         >>> explain(CheckpointError("runs/a: not a checkpoint"))
-        (5, 'Error: runs/a: not a checkpoint')
+        (<ExitCode.CHECKPOINT_REFUSED: 5>, 'Error: runs/a: not a checkpoint')
         >>> explain(MemoryError())
-        (7, 'Error: out of memory')
+        (<ExitCode.DISK_OR_MEMORY: 7>, 'Error: out of memory')
     """
     if isinstance(error, SpecError | Interrupted):
         return error.exit_code, str(error)  # a spec's mistakes begin with file:line:column, an interrupt is no error
@@ -121,7 +121,7 @@ def explain(error: Exception | SystemExit) -> tuple[int, str]:
 
 
 def end_without_a_word(exit_code: int) -> NoReturn:
-    """Ends a command in its waiting parent, after the command's process has ended unannounced.
+    """Reports the silent end of a command's process, and exits; called in the waiting parent process.
 
     Args:
         exit_code: Exit code of the process.
@@ -138,7 +138,7 @@ def end_without_a_word(exit_code: int) -> NoReturn:
 
 
 def demand_whole(run: Path, damages: Sequence[str]) -> None:
-    """Raises an error for damaged parts of a run, after a command has printed the undamaged ones.
+    """Raises an error if parts of a run are damaged, after the command has printed the undamaged parts.
 
     Raises:
         RunDamaged: If there are damages.

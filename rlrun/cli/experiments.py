@@ -1,4 +1,4 @@
-"""Experiments of a command: those of spec files, or the one that is shipped for an algorithm and an env."""
+"""Experiments of a command: those in spec files, or a shipped one for an algorithm and an env."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def algorithm_named(name: str) -> type[Algorithm[Any]]:
 
 
 def algorithm_and_env_options(command: Command) -> Command:
-    """Adds ``--algorithm`` and ``--env``, which replace a spec file."""
+    """Command decorator: adds the options ``--algorithm`` and ``--env``, as an alternative to spec files."""
     env = click.option(
         "--env", help="Without a file: the env, such as CartPole-v1; settings are the ones shipped for it."
     )

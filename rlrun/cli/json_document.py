@@ -18,7 +18,7 @@ from rlrun.process_end import listeners
 from rlrun.report.plain_json import plain
 
 SCHEMA = 1
-"""Version of the documents' format, which is their first key."""
+"""Version of the JSON documents' format, stored under their first key, `schema`."""
 
 _KEY = "rlrun.json_document"
 
@@ -62,12 +62,12 @@ class JsonDocument:
             self._stream.close()
 
     def write(self, data: Mapping[str, Any]) -> None:
-        """Prints the document."""
+        """Prints data as this JSON document, with the format version."""
         self._is_printed = True
         click.echo(_text({"schema": SCHEMA, **data}), file=self._stream)
 
     def fail(self, message: str, exit_code: int, problems: list[dict[str, Any]]) -> None:
-        """Prints an error as the document, unless it was printed already: that of a run has its trials' errors.
+        """Prints an error as this JSON document, unless the document was printed already.
 
         Args:
             message: The message on stderr.
@@ -78,7 +78,7 @@ class JsonDocument:
             self.write(error_document(message, exit_code, problems))
 
     def _end(self, error: RlrunError) -> None:
-        """Prints the error that terminates the process."""
+        """Prints an error that terminates the process as this JSON document."""
         self.fail(str(error), error.exit_code, [])
 
 
@@ -88,7 +88,7 @@ def error_document(message: str, exit_code: int, problems: list[dict[str, Any]])
 
 
 def nothing_more_on_stdout() -> None:
-    """Redirects stdout to stderr after the document, until the process exits."""
+    """Redirects all later output on stdout to stderr, after the document is printed."""
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 

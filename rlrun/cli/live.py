@@ -22,7 +22,7 @@ class LiveView:
 
     Args:
         title: Name of the run, in a few words.
-        directory: Its directory.
+        directory: Directory of the run.
         run: The run, read whenever the view is drawn.
         stream: The terminal.
         uses_ray: Whether Ray is started first, and the process's stdout and stderr are redirected to a log. Otherwise

@@ -126,7 +126,7 @@ def _memory() -> Finding:
 
 
 def _shared_memory() -> Iterator[Finding]:
-    """Checks /dev/shm, in which Ray keeps its objects and which is often tiny in containers."""
+    """Checks the size of /dev/shm, which holds Ray's object store and is often tiny in containers."""
     if not Path("/dev/shm").is_dir():
         return
     free = shutil.disk_usage("/dev/shm").free
@@ -151,7 +151,7 @@ def _disk(runs_dir: Path) -> Finding:
 
 
 def _ports() -> Finding:
-    """Checks whether processes can listen on free ports of this machine, as those of Ray do."""
+    """Checks whether processes can listen on free ports of this machine, as Ray's processes do."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
@@ -210,7 +210,7 @@ def _ray_starts() -> Finding:
 def _problem_of(code: str, timeout_s: float) -> str:
     """Runs Python code in a child process; returns the last line of its error, "" on success.
 
-    After the timeout it is killed with all processes that it has started, such as compilers; that is `NOT_FINISHED`.
+    After a timeout, the child and all processes that it started are killed, and the result is `NOT_FINISHED`.
     """
     child = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -233,6 +233,6 @@ def _problem_of(code: str, timeout_s: float) -> str:
 
 
 def _lines(path: str) -> list[str]:
-    """Lines of a kernel file (/proc, /sys), [] on a system without the file."""
+    """Lines of a kernel file (in /proc or /sys), [] on systems without the file."""
     file = Path(path)
     return file.read_text().splitlines() if file.exists() else []

@@ -33,7 +33,7 @@ COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 
 class LazyGroup(click.Group):
-    """Click group that imports a command's file when the command is used, and explains its exceptions."""
+    """Click group that imports a command's module lazily, and converts exceptions to messages and exit codes."""
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -78,13 +78,13 @@ class LazyGroup(click.Group):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remembers whether ``--json`` is given, before any mistake in the other arguments is reported."""
+        """Stores whether ``--json`` is given before parsing, so that errors in other arguments are reported as JSON."""
         ctx.obj = "--json" in args
         return super().parse_args(ctx, args)
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; an exception becomes a message on stderr, under ``--json`` JSON, and an exit code."""
+        """Runs the command; exceptions become a message (with ``--json`` a JSON document) and an exit code."""
         if not ctx.obj:
             with explained_errors():
                 return super().invoke(ctx)

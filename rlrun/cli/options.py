@@ -38,7 +38,7 @@ runs_dir_option = click.option(
     show_default=f"${RUNS_VARIABLE} or ./runs",
     help="The folder that holds the runs.",
 )
-"""Adds ``--runs-dir``, the folder that holds the runs."""
+"""Command decorator: option ``--runs-dir``, the folder that holds the runs."""
 
 set_option = click.option(
     "--set",
@@ -47,7 +47,7 @@ set_option = click.option(
     multiple=True,
     help="Override a value of every experiment, such as config.lr=1e-3; may be given several times.",
 )
-"""Adds ``--set a.b=c``, which overrides values of the spec files."""
+"""Command decorator: option ``--set a.b=c``, which overrides values of the spec files."""
 
 axis_option = click.option(
     "--x",
@@ -57,7 +57,7 @@ axis_option = click.option(
     show_default=True,
     help="Horizontal axis of curves: env steps, or seconds of training.",
 )
-"""Adds ``--x``, the horizontal axis of curves."""
+"""Command decorator: option ``--x``, the horizontal axis of curves."""
 
 max_trials_option = click.option(
     "--max-trials",
@@ -65,31 +65,31 @@ max_trials_option = click.option(
     metavar="N",
     help="Refuse an experiment that has more than N trials (10,000 by default).",
 )
-"""Adds ``--max-trials N``, the number of trials above which a sweep is refused."""
+"""Command decorator: option ``--max-trials N``, the number of trials above which a sweep is refused."""
 
 trust_option = click.option("--trust", is_flag=True, help="Allow code, files and services that a stranger's run names.")
-"""Adds ``--trust``, which follows import paths of checkpoints and runs that are not the user's own."""
+"""Command decorator: flag ``--trust``, which allows code and files that an untrusted checkpoint or run names."""
 
 executor_option = click.option(
     "--executor",
     type=click.Choice(["local", "ray"]),
     help="Executor of trials; default: local for a single trial without workers, else ray.",
 )
-"""Adds ``--executor``, which runs trials in this process or under Ray Tune."""
+"""Command decorator: option ``--executor``, which runs trials in this process or under Ray Tune."""
 
 address_option = click.option("--address", help="Join the Ray cluster at this address, or at `auto` this node's.")
-"""Adds ``--address``, a Ray cluster to join."""
+"""Command decorator: option ``--address``, a Ray cluster to join."""
 
 mode_option = click.option(
     "--mode",
     type=click.Choice(["max", "min"]),
     help="Whether more or less of the metric is better; default: that of the run's scheduler, else max.",
 )
-"""Adds ``--mode``: whether a metric is maximized or minimized."""
+"""Command decorator: option ``--mode``, whether a metric is maximized or minimized."""
 
 
 def metric_options(command: Command) -> Command:
-    """Adds ``--metric`` and ``--mode``, which define the comparison of trials."""
+    """Command decorator: options ``--metric`` and ``--mode``, by which trials are ranked."""
     metric = click.option(
         "--metric", help="Metric by which trials are judged; default: that of the run's scheduler or best checkpoint."
     )
@@ -97,7 +97,7 @@ def metric_options(command: Command) -> Command:
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Creates the ``--json`` flag, which `print_result` evaluates.
+    """Creates a command decorator for the flag ``--json``, which `print_result` evaluates.
 
     Args:
         what: The printed data, such as "the runs", for the help text.
@@ -107,7 +107,7 @@ def json_option(what: str) -> Callable[[Command], Command]:
 
 
 def spec_files_option(*, required: bool) -> Callable[[Command], Command]:
-    """Creates the repeatable option ``-f FILE``.
+    """Creates a command decorator for the repeatable option ``-f FILE``.
 
     Args:
         required: Whether at least one file must be given.

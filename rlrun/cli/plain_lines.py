@@ -11,7 +11,7 @@ from rlrun.cli.trial_progress import TrialProgress, whole_seconds
 
 
 class PlainLines:
-    """View that writes a line when a trial starts and when it ends, and one about the run every 30 seconds.
+    """Progress display as plain lines: at the start and end of each trial, and on the run every 30 seconds.
 
     A single trial also has a line at its first result. The 30 seconds are kept by a thread, since an iteration may take
     minutes, and no events arrive while Ray starts.
@@ -57,7 +57,7 @@ class PlainLines:
             self.say(self._state(now))
 
     def say(self, text: str) -> None:
-        """Writes a line at once."""
+        """Writes a message immediately."""
         self._write(f"{self._prefix}{text}")
 
     def close(self) -> None:

@@ -100,7 +100,7 @@ def _board_game(env: EnvConfig) -> BoardGame:
 
 
 def _side_of(player: str | None, world: BoardGame) -> int:
-    """Index of the named player, 0 without a name.
+    """Index of the player with a given name; 0 for an empty name.
 
     Raises:
         UsageError: If there is no such player.
@@ -114,7 +114,7 @@ def _side_of(player: str | None, world: BoardGame) -> int:
 
 
 def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.random.Generator | None) -> None:
-    """Plays a game until its end, or until the user quits."""
+    """Plays a game until it ends or the user quits."""
     shown = world.reset(0)
     echo(f"\n{board_text(world)}")
     begins = True
@@ -140,7 +140,7 @@ def _play(world: BoardGame, person: int, policy: BehaviorPolicy, draws: np.rando
 
 
 def _action(policy: BehaviorPolicy, observation: Any, draws: np.random.Generator | None, *, begins: bool) -> int:
-    """Computes the policy's action for an observation."""
+    """Policy's action for an observation of the game."""
     import numpy as np
 
     from rlrun.data.tree import map_tree

@@ -73,7 +73,7 @@ def plot(
 
 
 def _terminal_plot(curves: Sequence[Curve], metric: str, axis: str, mode: Mode) -> str:
-    """Renders the best learning curves as text, fitted to the terminal."""
+    """Renders the best learning curves as text that fits the terminal."""
     from rlrun.errors import UsageError
     from rlrun.report.curves import ranked
     from rlrun.report.terminal_plot import Line, draw

@@ -22,7 +22,7 @@ def profile_lines(trial: TrialSpec, profile: Profile, warm_up_s: float) -> Itera
 
     Args:
         trial: The trial.
-        profile: Its profile.
+        profile: Profile of the trial.
         warm_up_s: Seconds of the warm-up.
     """
     yield f"{trial.experiment}, {trial.name}: {trial.algorithm} on {trial.env.id}"
@@ -125,7 +125,7 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
 
     Args:
         trial: The trial.
-        profile: Its profile.
+        profile: Profile of the trial.
         warm_up_s: Seconds of the warm-up.
     """
     return {

@@ -21,10 +21,11 @@ Span = tuple[float, float]
 """Time span: begin and end on the clock of `time.perf_counter`."""
 
 WARM_UP_ITERATIONS = 2
-"""Number of warm-up iterations: the first starts workers and compiles; the second awaits the first's fragments."""
+"""Number of warm-up iterations: the first starts workers and compiles; the second still awaits fragments of the
+first."""
 
 TIMED_KINDS = ("source", "for_each", "combine", "filter")
-"""Kinds of operators with own computation; all others only forward items."""
+"""Kinds of operators that compute; all others only forward items."""
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def _make_folder_of(file: Path) -> None:
 
 
 def _stored(path: Path, *, fail_on_speed: bool) -> Baseline:
-    """Loads the baseline before the runs; raises an error for another machine's baseline if speed counts."""
+    """Loads the baseline before the runs; rejects a baseline of another machine if speed is compared."""
     from rlrun.errors import UsageError
     from rlrun.regression.baseline import difference_of_machines, read_baseline, this_machine
 

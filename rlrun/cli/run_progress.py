@@ -42,7 +42,7 @@ class RunProgress:
 
     Attributes:
         experiment: Name of the experiment.
-        trials: Its trials by name.
+        trials: Progress of the run's trials, by name.
         expected: Number of trials at the end; more than `trials` while a searcher has not suggested all of them.
         resources: CPUs and GPUs in use, None if unknown.
         uses_ray: Whether Ray is started or joined first.

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 SORT_KEYS = {"age": "age_s", "name": "name", "best": "best", "steps": "env_steps"}
-"""Orders of runs -> key of their data; all orders but the name begin with the newest, best or longest run."""
+"""Sort orders of the list of runs -> key in a run's data. All orders but the name are descending."""
 
 MOST_STRANGE = 5
-"""Maximum number of listed runs of other users."""
+"""Maximum number of listed runs that belong to other users."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Settings that are written as options, as other libraries have them: ``--total-timesteps 1e5``."""
+"""Suggestions for settings that are typed as options, as in other libraries: ``--total-timesteps 1e5``."""
 
 from __future__ import annotations
 

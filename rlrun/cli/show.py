@@ -87,7 +87,7 @@ def _heading(run: RunView) -> str:
 
 
 def _network(run: RunView) -> list[str]:
-    """Lines on the preprocessing of observations for the network; of the first started trial if trials differ."""
+    """Lines on how observations are preprocessed for the network, of the first started trial."""
     known = [trial for trial in run.trials if trial.network]
     if not known:
         return []

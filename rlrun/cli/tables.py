@@ -133,7 +133,7 @@ def duration(seconds: float) -> str:
 
     Examples:
         >>> duration(7.26), duration(41.8), duration(75), duration(3_700), duration(200_000)
-        ('7.3 s', '42 s', '1 min 15 s', '1 h 02 min', '2 d 07 h')
+        ('7.3 s', '42 s', '1 min 15 s', '1 h 01 min', '2 d 07 h')
     """
     if seconds < 9.95:
         return f"{seconds:.1f} s"

@@ -171,7 +171,7 @@ def evaluation_env(checkpoint: Path, training: Training) -> EnvConfig:
 
 
 def env_written(text: str) -> Any:
-    """Parses an env on the command line: an id, or a mapping in YAML such as a world's.
+    """Parses an env on the command line: an id, or a mapping in YAML such as a multi-agent world's.
 
     Raises:
         SpecError: If the text begins with { and is no mapping.

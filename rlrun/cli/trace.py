@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlrun.rollout.counts import MeasuredFragment
 
 DRIVER, WORKERS = 1, 2
-"""Process numbers in the trace: a row of operators, and a row of workers."""
+"""Process numbers in the trace: the driver (a track per operator), and the workers."""
 
 
 def write_trace(profile: Profile, output: Path) -> None:

@@ -20,16 +20,16 @@ ENV_STEPS, SGD_STEPS = "env_steps", "sgd_steps"
 STEADY_METRICS = (ENV_STEPS, "agent_steps", SGD_STEPS, "iteration", "episodes", "time_total_s")
 
 SHOWN_METRICS = (*STEADY_METRICS, "episode_return_mean", "env_steps_per_s", "time_this_iter_s")
-"""Metrics stored of a trial's newest result, a subset to save memory in runs of many trials."""
+"""Names of the metrics that are kept of a trial's newest result, to save memory in runs of many trials."""
 
 ITERATIONS_TO_START = 2
-"""Number of first iterations excluded from the pace, since updates are traced and compiled in them."""
+"""Number of initial iterations that the pace estimate excludes, since they include tracing and compilation."""
 
 STOPPED = "STOPPED"
-"""Status on the terminal of a trial that a scheduler has ended before its own stop."""
+"""Displayed status of a trial that a scheduler stopped early."""
 
 ACTIVE = ("PENDING", "RUNNING", "PAUSED")
-"""Statuses of trials that will have further results."""
+"""Statuses of trials that can have further results."""
 
 
 @dataclass

@@ -17,15 +17,15 @@ from rlrun.cli.trial_progress import TrialProgress, counted_metric, shown_first,
 BAR_WIDTH = 12
 LONGEST_SETTING = 24
 OTHER_LINES = 5
-"""Number of lines of a view without trials: heading, column names, counts, best value, and cursor."""
+"""Number of lines of the view besides trials: heading, column names, counts, best value, and cursor."""
 
 STYLES = {"RUNNING": "green", "ERROR": "red", "KILLED": "red", "DAMAGED": "red", "INTERRUPTED": "yellow"}
-"""Colours of statuses; the others have none."""
+"""Colours of trial statuses; statuses that are not listed have none."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """Column of the table of trials.
+    """Column of the table of trials: heading, cells, and layout.
 
     Attributes:
         heading: Name of the column.

@@ -31,26 +31,27 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """Interface of progress displays of a run."""
+    """Interface of displays of a run's progress."""
 
     def show(self, trial: TrialProgress) -> None:
         """Updates the display after a trial has changed."""
 
     def say(self, text: str) -> None:
-        """Prints a line of text."""
+        """Prints a message without disturbing the display."""
 
     def close(self) -> None:
-        """Ends the display."""
+        """Closes the display."""
 
 
 class RunWatcher:
-    """Observer of a run that displays its events on stderr.
+    """Watcher that displays the progress of a run on stderr.
 
-    The stream is a copy of stderr made at the start, because a run under Ray redirects the process's own stderr to a
-    log. As a context manager it restores the terminal however the run ends.
+    The display uses a copy of stderr, because a run under Ray redirects the process's own stderr to a log. As a context
+    manager, the watcher restores the terminal after any end of the run.
 
     Args:
-        names_experiment: Whether each plain line begins with the experiment, as where several run one after the other.
+        names_experiment: Whether each plain line begins with the experiment's name, for several experiments in
+            sequence.
     """
 
     def __init__(self, *, names_experiment: bool = False) -> None:
@@ -73,7 +74,7 @@ class RunWatcher:
                 self._stream.close()
 
     def __call__(self, event: RunEvent) -> None:
-        """Displays one event."""
+        """Updates the display by one event of the run."""
         match event:
             case RunStarted():
                 trials = {trial.name: TrialProgress.of(trial) for trial in event.trials}

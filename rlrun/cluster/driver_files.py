@@ -161,7 +161,7 @@ class DriverFiles:
 
 
 class RemoteFiles:
-    """Client of the `DriverFiles` actor in a trial's process.
+    """Remote client of the `DriverFiles` actor, used in a trial's process.
 
     Args:
         name: The actor's name, as `start_driver_files` returned it.
@@ -179,30 +179,30 @@ class RemoteFiles:
             raise TrainingFailed(f"the run's driver cannot be reached: {error}") from error
 
     def claim(self, trial: str, *, by_force: bool) -> str | None:
-        """See `DriverFiles.claim`."""
+        """Claims exclusive write access to a trial's directory, by a remote call of `DriverFiles.claim`."""
         claim: str | None = self._call("claim", trial, by_force=by_force)
         return claim
 
     def release(self, trial: str, claim: str | None = None) -> None:
-        """See `DriverFiles.release`."""
+        """Releases a trial's claim on its directory, by a remote call of `DriverFiles.release`."""
         self._call("release", trial, claim)
 
     def apply(self, trial: str, claim: str, operations: Sequence[Operation]) -> None:
-        """See `DriverFiles.apply`."""
+        """Applies file operations to a trial's directory, by a remote call of `DriverFiles.apply`."""
         self._call("apply", trial, claim, operations)
 
     def contents(self, trial: str) -> list[tuple[str, int]]:
-        """See `DriverFiles.contents`."""
+        """Lists the files required to resume a trial, by a remote call of `DriverFiles.contents`."""
         files: list[tuple[str, int]] = self._call("contents", trial)
         return files
 
     def checkpoint(self, path: str) -> list[tuple[str, int]]:
-        """See `DriverFiles.checkpoint`."""
+        """Lists the files of a checkpoint, by a remote call of `DriverFiles.checkpoint`."""
         files: list[tuple[str, int]] = self._call("checkpoint", path)
         return files
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """See `DriverFiles.read`."""
+        """Reads a chunk of a file, by a remote call of `DriverFiles.read`."""
         data: bytes = self._call("read", path, offset, size)
         return data
 
@@ -221,11 +221,11 @@ class RemoteFiles:
 
 
 RunFiles = DriverFiles | RemoteFiles
-"""Access to a run's directory: local in this process, or remote through the actor."""
+"""Type of the access to a run's directory: local in this process, or remote through the actor."""
 
 
 def start_driver_files(run: Path) -> tuple[str, Any]:
-    """Starts the `DriverFiles` actor on this process's node; it ends with its handle, or with this process.
+    """Starts the `DriverFiles` actor on this process's node; the actor ends with this process.
 
     Args:
         run: The run's directory.
@@ -234,7 +234,7 @@ def start_driver_files(run: Path) -> tuple[str, Any]:
         Name of the actor, by which trials find it, and Ray's handle.
 
     Raises:
-        UsageError: If the cluster cannot start the actor, as a cluster without a token, whose calls are rejected here.
+        UsageError: If the cluster cannot start the actor, for example for lack of a valid token.
     """
     import ray
     from ray.exceptions import RayError

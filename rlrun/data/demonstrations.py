@@ -103,7 +103,7 @@ def load_demonstrations(path: str) -> Demonstrations:
             loaded spec, and along the rest of the import path.
 
     Raises:
-        UsageError: There is no such file, or it does not hold demonstrations.
+        UsageError: The file does not exist, or does not hold demonstrations.
     """
     places = [Path(), *map(Path, sys.path)]
     found = next((place / path for place in places if (place / path).is_file()), None)

@@ -18,12 +18,12 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
     """Reshapes a batch [T, B] to learner rows [S, L, ...]: single steps, sequences or whole fragments.
 
     Args:
-        batch: Its columns, with closing rows.
+        batch: Batch with closing rows.
         seq_len: Steps in a row of a recurrent policy, no more than T; None for rows of single steps.
         whole_fragments: Whether a row is a whole fragment with its closing observation, L = T + 1.
 
     Raises:
-        UsageError: There is recurrent state, and rows are single steps.
+        UsageError: The batch has recurrent state, but `seq_len` is None.
     """
     if whole_fragments:
         return whole_fragment_rows(batch)
@@ -41,8 +41,8 @@ def learning_rows(batch: SampleBatch, *, seq_len: int | None, whole_fragments: b
 def has_empty_rows(batch: SampleBatch) -> bool:
     """Whether a batch [T, B] has rows with neither a step nor an episode's final observation.
 
-    Row 0 without a step may hold the final observation of an episode in the fragment before. That is assumed where a
-    step follows.
+    Row 0 without a step may hold the final observation of an episode of the previous fragment. This is assumed if a
+    step follows row 0 in the slot.
     """
     filled = filled_rows(batch["valid"], batch["terminateds"] | batch["truncateds"])[:-1]
     filled[0] |= filled[min(1, len(filled) - 1)]

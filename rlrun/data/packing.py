@@ -135,7 +135,7 @@ class Packing:
         return kept
 
     def unpack(self, leaf: NDArray[Any]) -> NDArray[Any]:
-        """Moves the rows of a packed column [T, B, ...] back to their places; rows that are not taken are zeros."""
+        """Inverse of `pack`: moves the rows of a packed column [T, B, ...] back; rows that were empty are zeros."""
         if self._order is None or self._filled is None:
             return leaf
         order = self._order[:-1]

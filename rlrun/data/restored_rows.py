@@ -13,10 +13,10 @@ from rlrun.errors import CheckpointError
 class RestoredRows:
     """Rows restored from a checkpoint, whose layout is validated once the first new rows arrive.
 
-    Only then does their owner know the expected columns. They are checked, since a checkpoint may come from anybody.
+    The expected columns are known only then. Rows are validated, since a checkpoint may come from an untrusted source.
 
     Args:
-        free_axis: The axis of the concatenation, which may have any length.
+        free_axis: Axis of concatenation, whose length is not validated.
     """
 
     def __init__(self, free_axis: int = 0) -> None:

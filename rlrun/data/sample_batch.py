@@ -11,7 +11,7 @@ from rlrun.data.packing import zeroed
 from rlrun.data.tree import map_tree
 
 WORLD_STATE = "world_state"
-"""Column of a fragment with the state of the whole world, the same for all its agents, [T + 1, B, D]."""
+"""Column of a fragment with the global state of the multi-agent world, equal for all agents, [T + 1, B, D]."""
 
 ACTS = "acts"
 """Column of a fragment: whether an agent acts in a row, with the closing row, [T + 1, B]."""
@@ -69,7 +69,7 @@ OWN_COLUMNS = frozenset(
         "weights_version",
     }
 )
-"""Columns that rlrun itself writes; a number of an env's info cannot have such a name."""
+"""Names of the standard columns of rlrun, which numbers of an env's info cannot have."""
 
 
 class SampleBatch(dict[str, Any]):
@@ -77,8 +77,8 @@ class SampleBatch(dict[str, Any]):
 
     From a worker the leading dimensions are [T, B] (time, env slots), and `CLOSING_COLUMNS` such as `obs` have one row
     more. In the learner they are [S, L] (rows of L consecutive steps). The columns are Gymnasium's `obs`, `actions`,
-    `rewards`, `terminateds`, `truncateds`, then `valid` (1 where the entry holds a step) and those that a policy or
-    operator adds (`logp`, `values`, `advantages`, ...).
+    `rewards`, `terminateds` and `truncateds`, and `valid` (1 where the entry holds a step). Policies and operators add
+    further columns (`logp`, `values`, `advantages`, ...).
     """
 
     @property

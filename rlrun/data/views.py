@@ -1,7 +1,7 @@
 """History views: network inputs with stacked observations, past actions and past rewards (NumPy).
 
-A fragment holds each observation, action and reward once. The network's input is gathered when it is read: `viewed`
-replaces `obs` by a dict with the parts
+A fragment holds each observation, action and reward once. Network inputs are gathered when needed: `viewed` replaces
+`obs` by a dict with the parts
 
 - `view:obs`, the present observation, or `view:frames` [n, ...], the last n of them, the oldest first;
 - `view:prev_actions` [k, ...], the last k actions; `view:prev_rewards` [k], their rewards, as the env returned them;

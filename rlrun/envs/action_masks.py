@@ -1,4 +1,4 @@
-"""Action masks of envs: wrappers that add the mask to the observation, and a check that it allows an action."""
+"""Action masks of envs: wrappers that add the mask to observations, and validation that it allows some action."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, An
     """Env wrapper that adds the mask of `action_masks()` to observations: {observation: ..., action_mask: ...}.
 
     Raises:
-        UsageError: If actions of the env's kind cannot be masked.
+        UsageError: If the action space has no discrete choices that a mask can restrict.
     """
 
     def __init__(self, env: Env) -> None:
@@ -44,7 +44,7 @@ class ActionMaskObservation(gymnasium.ObservationWrapper[dict[str, Any], Any, An
         self._action_masks = env.get_wrapper_attr(METHOD)
 
     def observation(self, observation: Any) -> dict[str, Any]:
-        """Returns both."""
+        """Returns a Dict observation: the env's observation, and the action mask of the current state."""
         return {"observation": observation, ACTION_MASK: np.asarray(self._action_masks(), np.int8)}
 
 
@@ -52,7 +52,7 @@ def with_action_masks(env: Env) -> Env:
     """Wraps an env that has a method `action_masks` in `ActionMaskObservation`; returns other envs unchanged.
 
     Raises:
-        UsageError: If the env has the method, and actions of its kind cannot be masked.
+        UsageError: If the env has the method, but its action space cannot be masked.
     """
     if has_action_mask(env.observation_space) or not env.has_wrapper_attr(METHOD):
         return env
@@ -63,7 +63,7 @@ class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  #
     """Vector env wrapper that adds the masks of `action_masks()` to observations; see `ActionMaskObservation`.
 
     Raises:
-        UsageError: If actions of the env's kind cannot be masked.
+        UsageError: If the action space has no discrete choices that a mask can restrict.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any], masks: OffersActionMasks) -> None:
@@ -76,7 +76,7 @@ class VectorActionMaskObservation(gymnasium.vector.VectorObservationWrapper):  #
         self._masks = masks
 
     def observations(self, observations: Any) -> dict[str, Any]:
-        """Returns both."""
+        """Returns Dict observations [B, ...]: the envs' observations, and the action masks of the current states."""
         return {"observation": observations, ACTION_MASK: np.asarray(self._masks.action_masks(), np.int8)}
 
 
@@ -84,7 +84,7 @@ def with_vector_action_masks(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> 
     """Wraps a vector env that has a method `action_masks`; returns other vector envs unchanged.
 
     Raises:
-        UsageError: If the vector env has the method, and actions of its kind cannot be masked.
+        UsageError: If the vector env has the method, but its action space cannot be masked.
     """
     own = env.unwrapped
     if has_action_mask(env.single_observation_space) or not isinstance(own, OffersActionMasks):

@@ -23,60 +23,60 @@ _FRAMES_PER_S = 60
 
 
 class AtariSettings(ConfigModel):
-    """What may stand under `kwargs` of an Atari env; the defaults are DeepMind's, sticky actions are the id's own."""
+    """Keyword arguments (`kwargs`) of an Atari env; by default, DeepMind's preprocessing with sticky actions."""
 
     repeat_action_probability: Fraction = 0.25
-    """Probability that the game sees the previous action again (sticky actions); 0 for results of before 2018."""
+    """Probability that the previous action is repeated instead of the chosen one (sticky actions); 0 for none."""
 
     frameskip: PositiveInt = 4
-    """Frames that an action is held for."""
+    """Number of frames for which each action is repeated."""
 
     stack_num: PositiveInt = 4
-    """Latest frames in an observation."""
+    """Number of latest frames stacked in an observation."""
 
     img_height: PositiveInt = 84
-    """Height of a frame after shrinking, in pixels."""
+    """Height of a resized frame in pixels."""
 
     img_width: PositiveInt = 84
-    """Width of a frame after shrinking, in pixels."""
+    """Width of a resized frame in pixels."""
 
     grayscale: bool = True
-    """Whether frames are gray; else they have a last dimension of three colours."""
+    """Whether frames are grayscale; otherwise their last axis holds three color channels."""
 
     maxpool: bool = True
-    """Whether a frame is the brighter of the last two, because some games draw objects in every other one."""
+    """Whether a frame is the pixelwise maximum of the last two, since some games draw objects in every other frame."""
 
     noop_max: NonNegativeInt = 30
-    """An episode begins with up to so many frames without action."""
+    """Maximum of the random number of no-op frames at the start of an episode."""
 
     use_fire_reset: bool = True
-    """Whether an episode begins with the fire button where a game waits for it."""
+    """Whether episodes begin with the fire action in games that wait for it."""
 
     episodic_life: bool = False
-    """Whether losing a life ends an episode while the game goes on in the next. Such episodes cannot be replayed, so
-    that a resumed run begins new games."""
+    """Whether the loss of a life ends an episode; the game then continues in the next episode. Such episodes cannot be
+    replayed, so a resumed run starts new games."""
 
     full_action_space: bool = False
-    """Whether all 18 actions are offered, or only those that a game uses."""
+    """Whether the action space has all 18 actions, or only those that the game uses."""
 
     continuous: bool = False
-    """Whether actions are three numbers: how far and where to the joystick is moved, and fire."""
+    """Whether actions are continuous (radius and angle of the joystick, and fire) instead of discrete."""
 
     continuous_action_threshold: Fraction = 0.5
-    """How far the joystick must be moved to count, with continuous actions."""
+    """Threshold above which a continuous joystick position counts as a movement."""
 
     max_num_frames_per_episode: PositiveInt = 108_000
-    """Frames after which an episode is truncated: half an hour of play."""
+    """Number of frames after which an episode is truncated; the default is half an hour of play."""
 
     num_threads: PositiveInt = 1
-    """Threads that step the env slots; the results do not depend on it."""
+    """Number of threads that step the env slots; results do not depend on this number."""
 
 
 def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
-    """Returns the settings of a registered game with the config's on top.
+    """Returns a registered game's settings, overridden by the keyword arguments in the config.
 
     Raises:
-        SpecError: There is no such setting, or its value is out of range.
+        SpecError: A keyword argument does not exist, or its value is out of range.
     """
     registered = {name: value for name, value in spec.kwargs.items() if name != "game"}
     settings = AtariSettings.parse({**registered, **config.kwargs}, path="kwargs")
@@ -88,7 +88,7 @@ def atari_settings(config: EnvConfig, spec: EnvSpec) -> AtariSettings:
 def _open(game: str, num_envs: int, settings: AtariSettings) -> AtariVectorEnv:
     """Creates ALE's vector env of a game with unclipped rewards; reward clipping is left to the learner."""
     own = settings.model_dump(exclude={"episodic_life"})
-    # ALE's own episodic_life begins a new game with every life lost; its life_loss_info goes on with the game.
+    # ALE's own episodic_life begins a new game with every life lost; with its life_loss_info the game continues.
     return AtariVectorEnv(game, num_envs, reward_clipping=False, life_loss_info=settings.episodic_life, **own)
 
 
@@ -109,7 +109,7 @@ class SeededAtari:
         seeds: EpisodeSeeds,
         first_episodes: Sequence[int] | None = None,
     ) -> None:
-        """Opens a game by its ROM name, such as "ms_pacman"."""
+        """Creates ALE's vector env of the game with a ROM name such as "ms_pacman"."""
         self.num_envs = num_envs
         self.seeds_episodes = not settings.episodic_life
         self.columns = NO_COLUMNS
@@ -143,7 +143,7 @@ class SeededAtari:
         began = np.flatnonzero(self._awaiting)
         if began.size:
             actions = actions.copy()
-            actions[began] = 0  # what a game that goes on after a lost life is given
+            actions[began] = 0  # no-op of a game that continues after a lost life
         observations, rewards, terminateds, truncateds, infos = self._env.step(actions)
         rewards = rewards.astype(np.float64)
         self._lengths += 1
@@ -166,7 +166,7 @@ class SeededAtari:
     def begin(self, slots: Sequence[int], seeds: Sequence[int]) -> Tree:
         """Starts episodes with given seeds in some env slots; see `VectorEnv.begin`."""
         if not self.seeds_episodes:
-            raise cannot_begin(self._game, "with episodic_life a game goes on from episode to episode")
+            raise cannot_begin(self._game, "with episodic_life a game continues across episodes")
         chosen = zip(slots, seeds, strict=True)
         return self.start_at({slot: self._ledger.chosen(slot, seed) for slot, seed in chosen})
 
@@ -233,7 +233,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012  # Gymnasium reads it on the class
 
     def __init__(self, game: str, settings: AtariSettings, render_mode: str | None = None) -> None:
-        """Opens a game by its ROM name; render_mode is "rgb_array" or None."""
+        """Creates the env of the game with a ROM name such as "ms_pacman"; render_mode is "rgb_array" or None."""
         self.render_mode = render_mode
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, _FRAMES_PER_S // settings.frameskip)}
         drawn = settings.replace(stack_num=1, img_height=210, img_width=160, grayscale=False)
@@ -245,7 +245,7 @@ class AtariEnv(gymnasium.Env[NDArray[np.uint8], Any]):  # type: ignore[misc]  # 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Begins an episode."""
+        """Resets the game and the rendering copy to the start of an episode."""
         super().reset(seed=seed)
         seeds = np.array([int(self.np_random.integers(2**31)) if seed is None else seed])
         frames = [game.reset(seed=seeds)[0][0] for game in self._games]

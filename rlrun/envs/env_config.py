@@ -42,10 +42,10 @@ def _id_alone(data: Any) -> Any:
 
 
 class WrapperConfig(ConfigModel):
-    """A wrapper around a single environment; a bare string in YAML is its id."""
+    """Config of an env wrapper: id and keyword arguments; a bare string in YAML is the wrapper's id."""
 
     id: str
-    """A name in gymnasium.wrappers, such as TimeAwareObservation, or package.module:Class."""
+    """Name of a class in gymnasium.wrappers, such as TimeAwareObservation, or import path package.module:Class."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the wrapper."""
@@ -57,13 +57,13 @@ class WrapperConfig(ConfigModel):
 
 
 class TaskConfig(ConfigModel):
-    """What the episodes of one task are given."""
+    """Config of one task: keyword arguments and reset options of the env in the task's episodes."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of the environment, on top of its own; it is made anew where they differ."""
+    """Keyword arguments of the env, merged over the env's own; an env is created again if a new task changes them."""
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
-    """Handed to the environment's `reset(options=...)`, on top of its own."""
+    """Options for the env's `reset(options=...)`, merged over the env's own `reset_options`."""
 
 
 def check_columns(columns: Sequence[str]) -> None:
@@ -87,10 +87,10 @@ def lacking_column(columns: Sequence[str], learned_from: Iterable[str]) -> str:
 
 
 def check_tasks(tasks: tuple[TaskConfig, ...] | str | None, *, is_shown: bool) -> None:
-    """Validates that tasks are configured where other settings refer to them.
+    """Validates the setting `tasks`: not empty, and present if observations include the task.
 
     Raises:
-        ValueError: No tasks are configured.
+        ValueError: The list of tasks is empty, or missing although observations include the task.
     """
     if is_shown and tasks is None:
         raise ValueError("task_in_observation: there are no tasks to show; say which in tasks")
@@ -105,71 +105,74 @@ def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str 
 
 
 class EnvConfig(ConfigModel):
-    """An environment of one agent, or a world of many, and how it is stepped; a bare string in YAML is its id.
+    """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
 
-    `world` and `pettingzoo` name a world of many agents, `id` an env with one.
+    `world` or `pettingzoo` selects a multi-agent world, `id` a single-agent env.
     """
 
     id: str = ""
-    """A Gymnasium id such as CartPole-v1 or ALE/Pong-v5, package.module:Id-v0 for a package that registers ids when it
-    is imported, or package.module:factory for an env of one's own. Of a world it is what names it."""
+    """Gymnasium id such as CartPole-v1 or ALE/Pong-v5; package.module:Id-v0 for a package that registers ids on import;
+    or package.module:factory for a custom env. In a world, this is the value of `world` or `pettingzoo`."""
 
     world: str | None = None
-    """package.module:factory of what makes the world: a World of rlrun, a ParallelEnv or an AECEnv of PettingZoo; or,
-    where its first parameter is `num_worlds`, an ArrayWorld of so many worlds."""
+    """Import path of a multi-agent world's factory, package.module:factory. The factory returns a World of rlrun, or a
+    ParallelEnv or AECEnv of PettingZoo. With the first parameter `num_worlds` it returns an ArrayWorld of that size."""
 
     pettingzoo: str | None = None
-    """A module that holds a PettingZoo env, such as mpe2.simple_spread_v3. Its `parallel_env` is made, or its `env`,
-    in which agents take turns, where it has no other."""
+    """Module of a PettingZoo env, such as mpe2.simple_spread_v3. The env is created by the module's `parallel_env`, or
+    by `env` (turn-based) if there is no parallel form."""
 
     preset: Preset | None = None
-    """What is usual for a family of envs, under what is written: `atari` stands for settings of the algorithm and for
-    `evaluation_kwargs`. A resolved spec spells them out."""
+    """Preset of a family of envs: default settings, which explicit settings override. `atari` sets `evaluation_kwargs`
+    and settings of the algorithm. A resolved spec lists them all."""
 
     kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of the environment."""
+    """Keyword arguments of the env or world."""
 
     evaluation_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments that are others where policies are judged or recorded; they stand on top of `kwargs`."""
+    """Keyword arguments merged over `kwargs` for evaluations and recordings."""
 
     wrappers: tuple[WrapperConfig, ...] = ()
-    """Wrappers around each single environment, the innermost first; they need the loop backend. One around a world is
-    package.module:Class, which is given a World and is one."""
+    """Wrappers around each single env, innermost first; they require the loop backend. A wrapper of a world is
+    package.module:Class, which takes a World and is a World."""
 
     reset_options: dict[str, Any] = Field(default_factory=dict)
-    """What each episode begins with: handed to the environment's `reset(options=...)`. It needs the loop backend."""
+    """Options for the env's `reset(options=...)` at the start of each episode; they require the loop backend."""
 
     columns: tuple[NonEmptyText, ...] = ()
-    """Numbers in the info of every step that are recorded as columns of the batch, such as `cost`; their sums over an
-    episode are reported as `episode_columns/<name>_mean`. They need the loop backend. In a world the infos of those who
-    act hold them; with the clock `per_agent` those until an agent's next decision add up, as rewards do."""
+    """Names of numbers in every step's info, such as `cost`, that are recorded as columns of the batch. Their sums over
+    an episode are reported as `episode_columns/<name>_mean`. They require the loop backend. In a world they are read
+    from the infos of agents that act. With the clock `per_agent`, values until an agent's next decision are summed, as
+    rewards are."""
 
     tasks: tuple[TaskConfig, ...] | str | None = None
-    """Tasks of which each episode has one, drawn by its seed: a list, or module:function of the seed that returns one.
-    Infos tell it. It needs the loop backend. A world has `kwargs` of a task, and no `reset_options`."""
+    """Task distribution: a list of tasks with equal probability, or module:function from a seed to a task. Each
+    episode's task is sampled by the episode's seed, and reported in infos. Tasks require the loop backend; tasks of a
+    world have `kwargs` but no `reset_options`."""
 
     task_in_observation: bool = False
-    """Whether observations hold the task: `{observation: ..., task: ...}`, its number in the list, or the numbers of
-    one that a function returned."""
+    """Whether observations include the task, `{observation: ..., task: ...}`: the index in the list, or the numbers of
+    a task that a function returned."""
 
     curriculum: str | None = None
-    """module:function that is given an iteration's metrics and returns keyword arguments, on top of the environment's
-    own, for episodes that begin from then on. It needs the loop backend."""
+    """Curriculum as module:function, from an iteration's metrics to keyword arguments for episodes that start
+    afterwards, merged over the env's own. A curriculum requires the loop backend."""
 
     backend: Backend = "auto"
-    """How envs are stepped: loop (one by one), vector (the env's own vector form), envpool, or auto (vector if it
-    has one and nothing forbids it, else loop)."""
+    """Vectorization backend: loop (single envs in sequence), vector (the env's native vector form), envpool, or auto.
+    Auto chooses vector if the env has a vector form and no other setting forbids it, else loop."""
 
     clock: WorldClock | None = None
-    """What a row of experience is: a step of the world, in which all living agents act (parallel), or an agent's own
-    decision (per_agent), where agents take turns or act at different speeds; null keeps the world's own."""
+    """Time axis of experience in a world: one row per world step, in which all living agents act (parallel); or one row
+    per decision of an agent (per_agent), for agents that take turns or act at different rates. Null for the world's own
+    clock."""
 
     max_episode_steps: PositiveInt | None = None
-    """Steps after which an episode is truncated, in a world those of all its agents; null keeps the environment's own
+    """Time limit: steps after which an episode is truncated, in a world for all agents; null for the env's own
     limit."""
 
     max_replay_s: PositiveFloat = 60.0
-    """Seconds that a resume may spend on bringing the episodes of one worker back by replaying their actions."""
+    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -240,12 +243,12 @@ class EnvConfig(ConfigModel):
 
     @property
     def has_many_agents(self) -> bool:
-        """Whether this config is of a multi-agent world."""
+        """Whether this config describes a multi-agent world."""
         return self.world is not None or self.pettingzoo is not None
 
     @property
     def varies(self) -> bool:
-        """Whether episodes differ in more than their seeds."""
+        """Whether episodes differ by task or curriculum, and not only by seed."""
         return self.tasks is not None or self.curriculum is not None
 
     def in_evaluation(self) -> Self:
@@ -254,7 +257,7 @@ class EnvConfig(ConfigModel):
 
 
 def names_world(data: Any) -> bool:
-    """Whether the raw config data, or a collection of its keys, is of a multi-agent world."""
+    """Whether raw config data, or a set of its keys, describes a multi-agent world."""
     return isinstance(data, Mapping | set) and ("world" in data or "pettingzoo" in data)
 
 

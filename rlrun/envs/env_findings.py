@@ -60,7 +60,7 @@ class EnvFinding:
 
 def refusal_finding(refusal: str) -> EnvFinding:
     """Finding that an env or world returned an invalid value."""
-    reason = "training ends there with exit code 4; what else is told is of the steps before"
+    reason = "training ends there with exit code 4; other findings are of the steps before"
     return EnvFinding("returns", "wrong", refusal, reason, "mend what it returns")
 
 
@@ -93,7 +93,7 @@ def _note_types(found: dict[str, str], space: gymnasium.Space[Any], observation:
     for path, leaf in named_leaves(observation):
         own, dtype = _leaf_space(space, path), np.asarray(leaf).dtype
         if isinstance(own, Box) and dtype != own.dtype:
-            found.setdefault(path, f"{dtype}, and its space says {own.dtype}")
+            found.setdefault(path, f"{dtype}, and its space has {own.dtype}")
 
 
 def space_findings(spaces: Spaces) -> Iterator[EnvFinding]:
@@ -116,7 +116,7 @@ def observation_findings(
         space: Observation space.
         rows: Observations, leaves [T, B, ...].
         steps: Number of env steps that the observations are from.
-        where: Describes the place of the entry (t, b) in words.
+        where: Returns a description of the entry (t, b) in words, for messages.
     """
     bad = first_bad_row(space, rows)
     if bad is not None:
@@ -141,7 +141,7 @@ def observation_findings(
     still = [path for path, leaf in named_leaves(rows) if (leaf == leaf[:1]).all()]
     constant = [path or "all of it" for path in still if path != ACTION_MASK]
     if constant:
-        reason = "what never changes under random actions tells a policy nothing"
+        reason = "what never changes under random actions has no information for a policy"
         yield EnvFinding("observations", "note", f"constant: {', '.join(constant)}", reason, "leave it out")
 
 
@@ -177,7 +177,7 @@ def reward_findings(rewards: NDArray[np.float64]) -> Iterator[EnvFinding]:
         )
         yield EnvFinding("rewards", "note", found, reason, advice)
     elif size < SMALL_REWARD and max(-least, most) < SMALL_REWARD:
-        yield EnvFinding("rewards", "note", found, "errors of values are tiny beside it", "scale rewards to about 1")
+        yield EnvFinding("rewards", "note", found, "errors of values are then tiny", "scale rewards to about 1")
     else:
         yield EnvFinding("rewards", "ok", found)
 

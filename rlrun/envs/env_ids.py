@@ -39,8 +39,8 @@ def find_spec(env_id: str) -> EnvSpec:
     their envs on import.
 
     Raises:
-        UsageError: There is no such id; the message names the nearest.
-        EnvironmentUnusable: The package that provides it is not installed; the message names the pip command.
+        UsageError: No env is registered under the id; the message names the nearest id.
+        EnvironmentUnusable: The env's package is not installed; the message names the pip command.
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
@@ -60,7 +60,7 @@ def check_installed(spec: EnvSpec) -> None:
     """Checks that the packages an env needs are installed.
 
     Raises:
-        EnvironmentUnusable: One is not; the message names the pip command.
+        EnvironmentUnusable: A package is not installed; the message names the pip command.
     """
     package = _package_of(spec)
     if package and not _is_installed(_PACKAGES[package][0]):
@@ -89,9 +89,9 @@ def is_usable_kind(spec: EnvSpec) -> bool:
 
 
 def nearest_id(wrong: str, ids: Iterable[str]) -> str:
-    """Returns "; did you mean 'x'?" for the id nearest to a wrong one, "" if none is near.
+    """Suggestion "; did you mean 'x'?" with the known id nearest to a wrong id; "" if none is near.
 
-    Wrong capitals, a wrong or missing version and a missing namespace count as nearer than other letters.
+    Differences in case, version or namespace count less than other differences in spelling.
 
     Examples:
         >>> nearest_id("cartpole", ["CartPole-v0", "CartPole-v1", "phys2d/CartPole-v1"])
@@ -136,7 +136,7 @@ def _other(env_id: str) -> str:
 
 
 def _parts(env_id: str) -> tuple[str, int]:
-    """Splits an id into its name in small letters, namespace included, and its version, -1 if it has none."""
+    """Splits an env id into its lower-case name, namespace included, and its version (-1 without one)."""
     name, version = re.fullmatch(r"(.*?)(?:-v(\d+))?", env_id, re.DOTALL).groups()  # type: ignore[union-attr]
     return name.lower(), int(version or -1)
 

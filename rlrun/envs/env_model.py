@@ -42,7 +42,7 @@ def finite_mdp(config: EnvConfig) -> FiniteMDP:
     where = f"env {config.id}: no exact values"
     changed = [name for name in ("wrappers", "reset_options", "tasks", "curriculum") if getattr(config, name)]
     if changed:
-        raise UsageError(f"{where}, as {changed[0]} may change what its model says")
+        raise UsageError(f"{where}, as {changed[0]} may change its transition probabilities")
     env = make_single_env(config)
     try:
         model, limit = env.unwrapped, env.spec.max_episode_steps if env.spec is not None else None

@@ -50,7 +50,7 @@ class StepTimeout(TrainingFailed):
 
 @contextmanager
 def hangs_fail_after(seconds: float) -> Iterator[None]:
-    """Context manager that sets the timeout of watched env code; without it there is no timeout.
+    """Context manager that sets the timeout of watched env code; outside of the context there is no timeout.
 
     Args:
         seconds: `worker_timeout_s`.
@@ -91,7 +91,7 @@ class Watched:
         self._timeout_s = _limit_s.get()
         self._begin()
         _keep_looking()
-        _under_way.setdefault(self._thread, []).append(self)  # last: an interrupt before it leaves nothing behind
+        _under_way.setdefault(self._thread, []).append(self)  # last: an interrupt before this line has no effect
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -127,7 +127,7 @@ class Watched:
         """Ends hung code after an interrupt by the user or after the timeout."""
         is_wanted = interrupt_wanted.is_set()
         if overdue_s >= GRACE_S:
-            text = f"{self._name}: it hangs and cannot be ended, so the process ends; `rlrun resume` goes on"
+            text = f"{self._name}: it hangs and cannot be ended, so the process ends; `rlrun resume` continues"
             print(text, file=sys.stderr, flush=True)
             end_process(Interrupted(text) if is_wanted else TrainingFailed(text))
         if is_wanted:
@@ -162,7 +162,7 @@ _hung: list[Watched] = []
 """Watches whose code the pending SIGALRM shall end."""
 
 _lookers: list[threading.Thread] = []
-"""The watchdog thread, once it is started."""
+"""Running watchdog thread, if any."""
 
 _starting = threading.Lock()
 

@@ -66,11 +66,11 @@ def envpool_spaces(config: EnvConfig) -> tuple[gymnasium.Space[Any], gymnasium.S
 
 
 def check_envpool(config: EnvConfig) -> None:
-    """Checks that EnvPool is installed and has the task with these keyword arguments.
+    """Validates that EnvPool is installed, and has the task with the given keyword arguments.
 
     Raises:
-        UsageError: It has no such task or keyword argument.
-        EnvironmentUnusable: It is not installed.
+        UsageError: EnvPool has no such task or keyword argument.
+        EnvironmentUnusable: EnvPool is not installed.
     """
     if importlib.util.find_spec("envpool") is None:
         raise EnvironmentUnusable(

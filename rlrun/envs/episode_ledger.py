@@ -17,7 +17,7 @@ class EpisodeLedger:
     """Episode counters and seeds of B env slots.
 
     Args:
-        seeds: Where the seeds come from.
+        seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots, B.
         first_episodes: Number of each env slot's first episode; 0 for all unless given.
 
@@ -52,7 +52,7 @@ class EpisodeLedger:
         return seed
 
     def chosen(self, slot: int, seed: int) -> EpisodePlace:
-        """Returns the place of an env slot at the start of its next episode, with a given seed."""
+        """Returns the place of an env slot (next episode number, given seed, length 0) after a reset with the seed."""
         return EpisodePlace(self._episodes[slot] + 1, seed, 0)
 
     def return_to(self, slot: int, place: EpisodePlace) -> None:

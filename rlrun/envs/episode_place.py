@@ -50,7 +50,7 @@ class EpisodeSeeds:
     stream: int = 0
 
     def seed(self, env_index: int, episode: int) -> int:
-        """Returns the seed of an env slot's episode, below 2**31 because some simulators take no more."""
+        """Returns the seed of an env slot's episode, below 2**31 because some simulators accept no larger seeds."""
         key = (self.run_seed, self.worker_index, self.stream, env_index, episode)
         return int(np.random.SeedSequence(key).generate_state(1)[0]) >> 1
 

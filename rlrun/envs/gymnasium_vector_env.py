@@ -49,7 +49,7 @@ class GymnasiumVectorEnv:
         env_id: Name of the env in messages.
         start: Creates and resets the vector env with one seed per env slot; returns it and the first observations.
         spaces: Observation and action space of one env slot.
-        seeds: Where the seeds come from.
+        seeds: Episode seeds, a function of env slot and episode number.
         num_envs: Number of env slots.
         first_episodes: Number of each env slot's first episode.
         made: The vector env, if it was created before `start`.
@@ -82,7 +82,7 @@ class GymnasiumVectorEnv:
         self._unchecked = True
 
     def reset(self) -> Tree:
-        """Starts the first episode of every env slot, the whole from their seeds."""
+        """Starts the first episode of every env slot; the vector env is seeded as a whole."""
         return self._start_all(self._ledger.start_over())
 
     @telling_place(lambda own: own["self"]._where())
@@ -147,7 +147,7 @@ class GymnasiumVectorEnv:
 
     @cached_property
     def _marks(self) -> StepMarks:
-        """Made with the first episode: envs that are only asked for their spaces leave the notes of others alone."""
+        """Step marks, created with the first episode, so that an env created only for its spaces writes none."""
         return StepMarks(self._env_id, self._seeds, self.num_envs)
 
     @telling_place(lambda own: own["self"]._where())
@@ -165,7 +165,7 @@ class GymnasiumVectorEnv:
         return self._arrays("reset()", observations)
 
     def _arrays(self, doing: str, observations: Any) -> Tree:
-        """Returns a batch of observations as a tree of arrays of the space's types.
+        """Converts a batch of observations to a tree of arrays with the space's dtypes.
 
         Bounds are not validated: EnvPool declares wrong ones for some tasks, which users cannot correct.
         """
@@ -198,8 +198,8 @@ def make_gymnasium(
     """Creates the vector env that is registered with Gymnasium under an env id.
 
     Raises:
-        EnvironmentUnusable: A package is not installed, or it autoresets otherwise than on the next step.
-        EnvError: Its own code raised.
+        EnvironmentUnusable: A package is not installed, or the env's autoreset mode is not NEXT_STEP.
+        EnvError: The env's own code raised.
     """
     spec = find_spec(config.id)
     check_installed(spec)
@@ -244,10 +244,10 @@ def slot_info(infos: Mapping[str, Any], slot: int) -> dict[str, Any]:
 
 
 def _arrays(space: gymnasium.Space[Any], observations: Any, num_envs: int, path: str = "") -> Tree:
-    """Returns a batch of observations as a tree of arrays of the space's types.
+    """Converts a batch of observations to a tree of arrays with the space's dtypes.
 
     Raises:
-        ValueError: They have another form or shape, or hold fractions where the space has whole numbers.
+        ValueError: Observations differ from the space in structure or shape, or have fractions in an integer space.
     """
     at = f" at '{path[1:]}'" if path else ""
     if isinstance(space, Dict):
@@ -262,7 +262,7 @@ def _arrays(space: gymnasium.Space[Any], observations: Any, num_envs: int, path:
     shape, dtype = known_kind(space).form(space)
     array, expected = np.asarray(observations), (num_envs, *shape)
     if array.shape != expected:
-        raise ValueError(f"the observations{at} have shape {array.shape}, but their space says {expected}")
+        raise ValueError(f"the observations{at} have shape {array.shape}, but their space has {expected}")
     if array.dtype.kind not in "biu" and np.issubdtype(dtype, np.integer):
-        raise ValueError(f"the observations{at} have dtype {array.dtype}, but their space says {dtype}")
+        raise ValueError(f"the observations{at} have dtype {array.dtype}, but their space has {dtype}")
     return array.astype(dtype, copy=False)

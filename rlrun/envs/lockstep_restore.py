@@ -1,4 +1,4 @@
-"""Restore of places within episodes, by replay, for vector envs that step all env slots in lockstep."""
+"""Restore of running episodes by seeded resets and action replay, for vector envs that step all slots in lockstep."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class LockstepEnv(Protocol):
     action_space: Any
 
     def step(self, actions: Tree) -> tuple[Tree, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Infos]:
-        """As in `VectorEnv`."""
+        """Steps all env slots; see `VectorEnv.step`."""
         ...
 
     def start_at(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts env slots at the first observation of their places' episodes, at once; returns all observations."""
+        """Resets env slots to the first step of the places' episodes; returns the observations of all env slots."""
         ...
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Puts env slots at the first observation of the episodes after these, at once; returns all observations."""
+        """Resets env slots to the episodes after the given places; returns the observations of all env slots."""
         ...
 
 

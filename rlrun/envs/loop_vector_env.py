@@ -34,16 +34,15 @@ _FLAG = (bool, np.bool_)
 class LoopVectorEnv:
     """Vector env that steps single envs in a loop, with observations in one preallocated batch.
 
-    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
-    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
-    shape or dtype.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
+    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
 
     Args:
         env_id: Name of the env in messages.
         envs: Single environments with equal spaces, one for each env slot.
-        seeds: Where the seeds come from.
+        seeds: Episode seeds, a function of env slot and episode number.
         first_episodes: Number of each env slot's first episode.
-        columns: Names of the numbers in each step's info that are kept.
+        columns: Names of the numbers in each step's info that are recorded as columns.
     """
 
     name = "loop"
@@ -113,7 +112,7 @@ class LoopVectorEnv:
                 rewards[slot] = reward
                 if terminated or truncated:
                     if not (isinstance(terminated, _FLAG) and isinstance(truncated, _FLAG)):
-                        raise TypeError("an end is told by True or False")
+                        raise TypeError("terminated and truncated must be True or False")
                     terminateds[slot] = terminated
                     truncateds[slot] = truncated
                     awaiting[slot] = True

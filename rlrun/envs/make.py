@@ -62,11 +62,11 @@ class EnvListing:
 def backend_of(config: EnvConfig) -> str:
     """Returns the name of the backend that steps an env: cartpole, atari, gymnasium, envpool or loop.
 
-    Under ``backend: auto`` an env's own vector form is taken where it has one that autoresets on the next step, unless
-    wrappers, reset options, columns or arguments of the single env are asked for.
+    Under ``backend: auto`` an env's native vector form is used if its autoreset mode is NEXT_STEP. Wrappers, reset
+    options, columns or arguments of the single env require the loop backend.
 
     Raises:
-        UsageError: There is no such id, or it has no vector form and one is asked for.
+        UsageError: No env has the id, or a vector form is requested and the env has none.
         EnvironmentUnusable: The id belongs to a package that is not installed.
     """
     if config.backend in ("loop", "envpool"):
@@ -174,7 +174,7 @@ def make_env(config: EnvConfig, *, render_mode: str | None = None, seed: int = 0
     Args:
         config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
-        seed: Given to a factory that has this parameter; reset with it for an episode that can be repeated.
+        seed: Passed to a factory with this parameter; reset the env with the same seed for a reproducible episode.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -222,7 +222,7 @@ def check_same_spaces(whose: str, spaces: Spaces, trained: Spaces) -> None:
         trained: Spaces that the policy was trained with.
 
     Raises:
-        UsageError: Observations or actions are of another form.
+        UsageError: Observation or action spaces differ in structure, kind or shape.
     """
     kinds = zip(("observations", "actions"), spaces, trained, strict=True)
     for what, space, expected in kinds:

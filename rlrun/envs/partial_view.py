@@ -67,10 +67,10 @@ class PartialView(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[Any]])
 
     Args:
         env: The env.
-        numbers: Which ones, counted from 0 or by the names of `number_names`.
+        numbers: Entries to keep, by index from 0 or by the names of `number_names`.
 
     Raises:
-        ValueError: If its observations are no vectors, or have no such number.
+        ValueError: If the env's observations are not vectors, or lack one of the entries.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], numbers: Sequence[int | str]) -> None:
@@ -145,14 +145,14 @@ class Flicker(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any]):  # type:
         self._generator = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode."""
+        """Resets the env, and seeds the random stream of the flicker by the episode's seed."""
         if seed is not None:
             self._generator = np.random.default_rng([seed, FLICKERS])
         observation, info = self.env.reset(seed=seed, options=options)
         return self._shown(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes a step."""
+        """Steps the env; the observation is replaced by zeros with probability `probability`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         return self._shown(observation), reward, terminated, truncated, info
 

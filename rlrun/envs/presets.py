@@ -15,15 +15,15 @@ ATARI_EVALUATION: Mapping[str, Any] = {"episodic_life": False}
 
 
 def with_preset(env: Any, config: Any, config_class: type[ConfigModel]) -> tuple[Any, Any]:
-    """Merges the settings of an env's preset under the explicit settings.
+    """Adds the default settings of an env's preset; explicit settings override them.
 
     Args:
-        env: The env as it is written; without a preset nothing changes.
-        config: The algorithm's settings as they are written; search spaces may stand for values.
-        config_class: The class of these settings, which says what the algorithm has.
+        env: Env settings of a spec; without a preset, all settings are returned unchanged.
+        config: Algorithm settings of a spec; values may be search spaces.
+        config_class: Config class of the algorithm, which defines the available settings.
 
     Returns:
-        Both, with everything that the preset stands for written out. Doing it again changes nothing.
+        Env and algorithm settings with the preset's settings written out (idempotent).
 
     Examples:
         >>> from rlrun.algorithm_config import AlgorithmConfig
@@ -48,8 +48,8 @@ def preset_text(env: Any, config: Mapping[str, Any]) -> str:
     """Summary of an env's preset and its resolved settings in words, "" without a preset.
 
     Args:
-        env: The env of a resolved spec.
-        config: Its settings; search spaces may stand for values.
+        env: Env settings of a resolved spec.
+        config: Algorithm settings of the spec; values may be search spaces.
     """
     if not isinstance(env, Mapping) or env.get("preset") is None:
         return ""

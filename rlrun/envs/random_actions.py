@@ -27,10 +27,10 @@ class RandomActions:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def draw(self, observations: Tree) -> Tree:
-        """Returns actions for the env, leaves [B, ...], for observations [B, ...]."""
+        """Samples env actions, leaves [B, ...], for observations [B, ...]."""
         slots = len(leaves(observations)[0])
         return self._sampler(self._generator.random((slots, self._sampler.num_draws)), mask_of(observations))
 
     def draw_one(self, observation: Tree) -> Any:
-        """Returns an action for one observation [...], in the env's own terms."""
+        """Samples one env action for a single observation [...]."""
         return map_tree(lambda leaf: leaf[0], self.draw(map_tree(lambda leaf: np.asarray(leaf)[None], observation)))

@@ -63,7 +63,7 @@ def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
 
     Args:
         entropy: The words of the keys, an array [N] for each position.
-        num_words: Number of 32-bit words wanted of each key.
+        num_words: Number of 32-bit words per key.
 
     Returns:
         Words [N, num_words].
@@ -74,7 +74,7 @@ def hash_keys(entropy: Sequence[Words], num_words: int) -> Words:
 
 
 def split_words(number: int) -> list[int]:
-    """Returns the 32-bit words of a non-negative integer, the lowest first, as SeedSequence reads it."""
+    """Splits a non-negative integer into 32-bit words, lowest first, as SeedSequence does."""
     words = [number & _MASK]
     while number := number >> 32:
         words.append(number & _MASK)
@@ -89,10 +89,10 @@ class _HashedSeed(ISeedSequence):
 
     @override
     def generate_state(self, n_words: int, dtype: object = np.uint32) -> NDArray[np.uint64]:
-        """Returns the words as PCG64 asks for them, which is always four of 64 bits."""
+        """Returns the precomputed words in the form that PCG64 requests, always four of 64 bits."""
         return self._words.view(np.uint64)
 
 
 def generator_of(words: Words) -> np.random.Generator:
-    """Returns ``Generator(PCG64(SeedSequence(key)))`` from the eight words [8] that `hash_keys` made of the key."""
+    """Returns ``Generator(PCG64(SeedSequence(key)))`` from the key's eight words [8] of `hash_keys`."""
     return np.random.Generator(np.random.PCG64(_HashedSeed(words)))  # type: ignore[arg-type]  # not in NumPy's stubs

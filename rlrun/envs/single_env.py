@@ -42,15 +42,15 @@ def make_single_env(
     Args:
         config: Config of the env.
         render_mode: Gymnasium's render mode, or None.
-        worker_index: Which rollout worker it is for; a factory that has this parameter is given it.
-        env_index: Which of the worker's env slots it is for; a factory that has this parameter is given it.
-        seed: The seed of its first episode; a factory that has this parameter is given it.
-        lessons: What a curriculum gives the env slots; None for none.
+        worker_index: Index of the rollout worker, passed to a factory with this parameter.
+        env_index: Index of the worker's env slot, passed to a factory with this parameter.
+        seed: Seed of the first episode, passed to a factory with this parameter.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
 
     Raises:
         UsageError: The id, a wrapper or a keyword argument does not exist.
-        EnvironmentUnusable: It lacks a package, or is no env with spaces that rlrun knows.
-        EnvError: Its own code raised.
+        EnvironmentUnusable: A package is missing, or the object is no env, or has unsupported spaces.
+        EnvError: The env's own code raised.
     """
     offered: dict[str, Any] = {"worker_index": worker_index, "env_index": env_index, "seed": seed}
     kwargs = dict(config.kwargs) if render_mode is None else {**config.kwargs, "render_mode": render_mode}
@@ -82,7 +82,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any], offered: Mapping[str
 
 
 def check_single_env(config: EnvConfig) -> None:
-    """Checks what can be checked without building: the id or factory, the wrappers, packages, keyword arguments.
+    """Validates an env config without creating the env: id or factory, wrappers, packages, keyword arguments.
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
@@ -203,7 +203,7 @@ def _wrapper_class(wrapper: WrapperConfig) -> Callable[..., Any]:
 
 
 def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> None:
-    """Checks that a call fits its signature, so that a TypeError from the call itself is known to be its own."""
+    """Validates arguments against a callable's signature, so that a later TypeError is known to come from its code."""
     parameters = _parameters(called)
     if not parameters:
         return
@@ -218,7 +218,7 @@ def check_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
 
 
 def _parameters(called: Callable[..., Any]) -> list[str]:
-    """Returns the names of a callable's parameters; none where it does not tell, as some built in C."""
+    """Returns the names of a callable's parameters; empty if unknown, as for some functions in C."""
     try:
         return list(inspect.signature(called).parameters)
     except (TypeError, ValueError):
@@ -226,7 +226,7 @@ def _parameters(called: Callable[..., Any]) -> list[str]:
 
 
 def _any_keyword(called: Callable[..., Any]) -> str:
-    """Returns the name of the parameter that takes all other keyword arguments, "" if there is none."""
+    """Returns the name of a callable's `**kwargs` parameter, "" if there is none."""
     parameters = inspect.signature(called).parameters.values()
     return next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), "")
 
@@ -247,7 +247,7 @@ def _check_model_file(spec: EnvSpec, kwargs: Mapping[str, Any]) -> None:
     """Validates that the model file in the arguments of a Gymnasium MuJoCo env exists.
 
     Raises:
-        UsageError: It does not, by the rule by which Gymnasium looks for it.
+        UsageError: The file does not exist by Gymnasium's rule of lookup.
     """
     file = kwargs.get("xml_file")
     if not isinstance(file, str) or not _is_mujoco(spec):
@@ -267,10 +267,10 @@ def _is_mujoco(spec: EnvSpec) -> bool:
 
 @contextlib.contextmanager
 def _without_model_warnings(spec: EnvSpec) -> Iterator[None]:
-    """Keeps back MuJoCo's remark on a deprecated attribute in Gymnasium's own HalfCheetah.
+    """Suppresses MuJoCo's message on a deprecated attribute in Gymnasium's own HalfCheetah.
 
-    MuJoCo would print it for each env and leave a MUJOCO_LOG.TXT in the working directory. Its other remarks on a model
-    become Python warnings.
+    MuJoCo would print the message for each env, and leave a MUJOCO_LOG.TXT in the working directory. Other messages of
+    MuJoCo about a model become Python warnings.
     """
     if not _is_mujoco(spec):
         yield

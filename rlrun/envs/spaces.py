@@ -34,7 +34,7 @@ def check_spaces(env_id: str, observation_space: Any, action_space: Any) -> None
     """Validates that both spaces of an env are declared and of supported kinds.
 
     Raises:
-        EnvironmentUnusable: One of them is missing, holds nothing, or is of another kind.
+        EnvironmentUnusable: A space is missing, empty, or of an unsupported kind.
     """
     for name, space in (("observation_space", observation_space), ("action_space", action_space)):
         for path, part in _parts(space, name):
@@ -66,13 +66,13 @@ class Misfit(ValueError):
 def row_writer(space: Space[Any], batch: Tree, path: str = "") -> Callable[[int, Any], None]:
     """Returns a function that writes an env slot's observation into its row of a batch, in the space's dtypes.
 
-    It raises `Misfit` where parts are missing or too many, and where NumPy alone would broadcast a wrong shape, or cut
-    a fraction off.
+    The function raises `Misfit` for missing or superfluous parts, and where NumPy alone would broadcast a wrong shape
+    or truncate a fraction.
 
     Args:
         space: The space.
-        batch: A batch of its observations.
-        path: Where in the observation they stand.
+        batch: Batch of the space's observations, which the function fills.
+        path: Path of the space's part in the observation, for messages.
     """
     if isinstance(space, Dict):
         writers = [(key, row_writer(part, batch[key], _join(path, key))) for key, part in space.items()]
@@ -133,10 +133,10 @@ def _leaf_writer(space: Space[Any], rows: NDArray[Any], path: str) -> Callable[[
 
 
 def row_splitter(space: Space[Any]) -> Callable[[Tree], Iterator[Any]]:
-    """Returns a function that walks through a batch of actions, row by row.
+    """Returns a function that iterates over the rows of a batch of actions.
 
-    The batch, leaves [B, ...], is copied, because an env may keep its action and the caller may write the next ones
-    over it.
+    The batch, leaves [B, ...], is copied, because an env may keep its action and the caller may overwrite the batch
+    with the next actions.
     """
     if isinstance(space, Dict | Tuple):
 
@@ -153,7 +153,7 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
     """Reason why an observation is outside of a space, None if it is inside.
 
     A float is accepted for any float dtype, since it is cast; Gymnasium's own `Space.contains` is stricter there and
-    does not say what is wrong.
+    gives no reason.
     """
     at = f" at '{path}'" if path else ""
     if isinstance(space, Dict):
@@ -171,10 +171,10 @@ def misfit(space: Space[Any], observation: Any, path: str = "") -> str | None:
 
 
 def _element(space: Space[Any], kind: SpaceKind, observation: Any, at: str) -> NDArray[Any]:
-    """Returns the array that holds an observation of a space that is neither Dict nor Tuple.
+    """Converts an observation of a leaf space (neither Dict nor Tuple) to an array.
 
     Raises:
-        Misfit: It is none of the space's.
+        Misfit: The observation is outside of the space.
     """
     if _is_plain(space, observation):
         plain: NDArray[Any] = observation
@@ -206,13 +206,13 @@ def _form_misfit(space: Space[Any], kind: SpaceKind, array: NDArray[Any], at: st
     """Reason why an observation's shape or dtype differs from a leaf space, None if they match."""
     shape, dtype = kind.form(space)
     if array.shape != shape:
-        return f"the observation{at} has shape {array.shape}, but its space says {shape}"
+        return f"the observation{at} has shape {array.shape}, but its space has {shape}"
     if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
         return None
     if kind.meaning != "numbers":
         return f"the observation{at} has dtype {array.dtype}, but {space} holds whole numbers"
     if np.issubdtype(dtype, np.integer):
-        return f"the observation{at} has dtype {array.dtype}, but its space says {dtype}"
+        return f"the observation{at} has dtype {array.dtype}, but its space has {dtype}"
     return None
 
 
@@ -230,7 +230,7 @@ def _dict_misfit(space: Dict, observation: Any, path: str, at: str) -> str | Non
 def _value_misfit(space: Space[Any], values: NDArray[Any], at: str) -> str | None:
     """Reason why values [..., *shape] of the right dtype are invalid for learning, such as NaN; None if valid.
 
-    Bounds of real numbers are not demanded: nothing is computed from them, and many environments leave theirs by a
+    Bounds of real numbers are not checked: nothing is computed from them, and many envs exceed their bounds by a
     rounding error or in a rare state.
     """
     kind = known_kind(space)
@@ -256,10 +256,10 @@ def first_bad_row(space: Space[Any], rows: Tree, path: str = "") -> tuple[tuple[
     Args:
         space: The space.
         rows: Leaves [T, B, ...].
-        path: Where in the observation they stand.
+        path: Path of the space's part in the observation, for messages.
 
     Returns:
-        The first (t, slot) with one, and why it is one; None if there is none.
+        Index (t, slot) of the first invalid observation, and the reason; None if all are valid.
     """
     if isinstance(space, Dict | Tuple):
         keys = space.spaces.keys() if isinstance(space, Dict) else range(len(space.spaces))
@@ -300,7 +300,7 @@ def action_misfit(space: Space[Any], actions: Tree, num_envs: int) -> str | None
 
 
 def _parts(space: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yields a space or, if it is a Dict or Tuple that holds something, the spaces inside."""
+    """Yields the paths and leaf spaces of a (nested) space; an empty Dict or Tuple counts as a leaf."""
     inner = space.items() if isinstance(space, Dict) else enumerate(space) if isinstance(space, Tuple) else ()
     parts = [part for key, value in inner for part in _parts(value, f"{path}['{key}']")]
     yield from parts or [(path, space)]

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from rlrun.envs.spaces import Misfit
 
 Step = Callable[[Any], Any]
-"""An env's method `step`."""
+"""Type of an env's method `step`."""
 
 
 def reading_columns(env_step: Step, columns: Mapping[str, NDArray[np.float64]], slot: int) -> Step:
     """Wraps an env slot's step function to record numbers of each info as columns.
 
     Args:
-        env_step: The env's own.
-        columns: Where they are kept, by their names in the info, each [B].
+        env_step: The env's method `step`.
+        columns: Arrays [B] to record in, by name of the info entry.
         slot: The env slot.
 
     Raises:
-        Misfit: By the function returned, if an info lacks one of them, or it is no finite number.
+        Misfit: By the returned function, if an info entry is missing or is not a finite number.
     """
     kept = list(columns.items())
 
@@ -42,7 +42,7 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
     """Returns the number of a column in a step's info.
 
     Raises:
-        Misfit: There is none, or it is no finite number.
+        Misfit: The info entry is missing or is not a finite number.
     """
     number = finite_number(info.get(name))
     if number is None:
@@ -52,7 +52,7 @@ def column_number(info: Mapping[str, Any], name: str) -> float:
 
 
 def finite_number(value: Any) -> float | None:
-    """Returns a value as a finite number of float64, None if it is none.
+    """Converts a value to a finite float64 number, None if it is not a finite number.
 
     Examples:
         >>> finite_number(True), finite_number(10**400), finite_number("1")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
 
 _FILES = ".env-steps-{}-{}"
-"""By worker and stream."""
+"""File name of a process's step mark, by worker index and seed stream."""
 
 _HEAD = struct.Struct("=qqq")
 _EPISODE = struct.Struct("=qq")
@@ -31,11 +31,11 @@ ALL_SLOTS = -2
 _LARGEST_BYTES = 1_000_000
 
 _kept_in: list[Path] = []
-"""Stack with the directory of the trial that this process runs or works for."""
+"""Stack of trial directories; the last one is that of the trial of this process."""
 
 
 class MarksPlace(NamedTuple):
-    """Location of the step marks of a trial's processes.
+    """Location of the step marks (files that name the env slot being stepped) of a trial's processes.
 
     Attributes:
         host: Name of the machine; processes on other machines write no marks.
@@ -57,7 +57,7 @@ def told_in_part(slots: Sequence[str]) -> str:
 
 
 class SteppedSlot(NamedTuple):
-    """Env slot or world that was being stepped at the end of a process.
+    """Env slot or world that was being stepped when a process ended.
 
     Attributes:
         slot: The env slot, or the number of the world.
@@ -72,7 +72,7 @@ class SteppedSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SteppedEnv:
-    """Env and its env slots that were being stepped at the end of a process.
+    """Env, and those of its env slots that were being stepped when a process ended.
 
     Attributes:
         env_id: The env's id or factory.
@@ -94,7 +94,7 @@ class SteppedEnv:
 
 
 class StepMarks:
-    """Writer of the mark of the env slot being stepped; the mark is lost if the process belongs to no trial.
+    """Writer of a step mark, which names the env slot being stepped; kept only in processes of a trial.
 
     Args:
         env_id: The env's id or factory.
@@ -169,7 +169,7 @@ def stepped_env(directory: Path, worker: int = 0) -> SteppedEnv | None:
             if slots:
                 each, _, env_id = data[_HEAD.size + num_envs * _EPISODE.size :].decode().partition(" ")
                 return SteppedEnv(env_id, slots, in_training=stream == 0, each=each)
-        except (OSError, ValueError, struct.error):  # what is damaged tells nothing
+        except (OSError, ValueError, struct.error):  # a damaged file has no usable mark
             continue
     return None
 

@@ -1,8 +1,8 @@
 """LTL tasks: product of an env with a limit-deterministic Büchi automaton that defines the reward.
 
-A formula of linear temporal logic such as "visit a, then b, and never c" is given as a limit-deterministic Büchi
-automaton, which tools such as Rabinizer or Owl make of it: states, transitions over labels, and sets of accepting
-states. An infinite run satisfies the formula if it visits each of these sets again and again.
+A formula of linear temporal logic is, for example, "visit a, then b, and never c". Tools such as Rabinizer or Owl
+convert it to a limit-deterministic Büchi automaton: states, transitions over labels, and sets of accepting states. An
+infinite run satisfies the formula if it visits each of these sets infinitely often.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from rlrun.config import ConfigModel, NonEmptyText, PositiveInt
 from rlrun.errors import UsageError
 
 LABELS, SATISFIED, AUTOMATON = "labels", "satisfied", "automaton"
-"""Keys of the labels in the env's info, of the outcome in the wrapper's, and of the state in its observations."""
+"""Keys of the labels in the env's info, the outcome in the wrapper's info, and the automaton's state in
+observations."""
 
 
 class Transition(ConfigModel):
-    """Where an automaton goes."""
+    """Transition of the automaton, taken by labels, or by an additional action (epsilon transition)."""
 
     source: NonEmptyText
-    """The state that it leaves."""
+    """State before the transition."""
     target: NonEmptyText
-    """The state that it enters."""
+    """State after the transition."""
     when: tuple[NonEmptyText, ...] = ()
-    """Labels that have to be true, and with `!` in front those that must not be; none for any."""
+    """Labels that must be true, or must be false with the prefix `!`; empty for an unconditional transition."""
     epsilon: bool = False
-    """Whether it is an action of its own, with which the automaton goes there and the env stands still."""
+    """Whether the transition is an additional action, which changes the automaton's state without a step of the env."""
 
     def allows(self, labels: frozenset[str]) -> bool:
-        """Whether it is taken where these labels are true."""
+        """Whether the true labels satisfy the transition's condition `when`."""
         return all((label[1:] not in labels) if label[0] == "!" else (label in labels) for label in self.when)
 
 
 class AutomatonConfig(ConfigModel):
-    """A limit-deterministic Büchi automaton."""
+    """Limit-deterministic Büchi automaton: states, transitions and accepting sets."""
 
     states: tuple[NonEmptyText, ...]
-    """Its states; it begins in the first one."""
+    """Names of the states; the first one is the initial state."""
     transitions: tuple[Transition, ...]
-    """Where it goes: by the first one from its state whose labels fit; it stays where none does."""
+    """Transitions: the first one from the current state whose labels match is taken; without any, the state is
+    unchanged."""
     accepting: tuple[tuple[NonEmptyText, ...], ...]
-    """Sets of states, each of which has to be visited again and again."""
+    """Accepting sets of states, each of which must be visited infinitely often."""
 
     @model_validator(mode="after")
     def _known_states(self) -> AutomatonConfig:
@@ -63,7 +65,7 @@ class AutomatonConfig(ConfigModel):
         return self
 
     def hopeless(self) -> frozenset[str]:
-        """Returns the states from which one of the accepting sets cannot be visited any more."""
+        """Returns the states from which some accepting set is unreachable."""
         reached = {state: {state} for state in self.states}
         for _ in self.states:
             for each in self.transitions:
@@ -74,25 +76,26 @@ class AutomatonConfig(ConfigModel):
 
 
 class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """The product of an env and an automaton, whose accepting transitions are all that is paid for.
+    """Env wrapper: product of an env with a Büchi automaton, with rewards for visits of accepting sets only.
 
-    The env's info says in `labels` what is true in the state that a step led to, a list of texts. The automaton's state
-    joins the observation as `automaton`, a Discrete. A step pays 1 if it visits an accepting set that was not visited
-    yet in this round; a round is over when all were. After `rounds` of them the task counts as satisfied and the
-    episode ends; it also ends, not satisfied, in a state from which a set cannot be visited any more. The info says in
-    `satisfied` whether it was, 1 or 0, so that results report the probability of that as `info/satisfied`.
+    The env's info lists in `labels` the labels (texts) that are true in the state after a step. The automaton's state
+    is added to observations under the key `automaton`, a Discrete. The env's own rewards are dropped: a step's reward
+    is 1 if it visits an accepting set for the first time in this round, else 0. A round ends once all accepting sets
+    were visited. After `rounds` rounds the task counts as satisfied, and the episode terminates. It also terminates,
+    unsatisfied, in a state from which some accepting set is unreachable. The info entry `satisfied` is 1 or 0, so its
+    mean in results, `info/satisfied`, is the probability of satisfaction.
 
-    Transitions with `epsilon` are further actions of an env with Discrete actions, in their order after its own. One
-    that does not leave the present state does nothing.
+    Transitions with `epsilon` are additional actions, numbered after the Discrete actions of the env. Such an action
+    has no effect unless its transition starts in the current state.
 
     Args:
         env: The env.
-        automaton: The settings of `AutomatonConfig`.
-        rounds: Visits of all accepting sets that count as forever.
+        automaton: Settings of the automaton, as in `AutomatonConfig`.
+        rounds: Number of rounds after which the task counts as satisfied.
 
     Raises:
-        SpecError: If the automaton is none.
-        UsageError: If actions of the env's kind cannot be joined by further ones.
+        SpecError: If the settings are not a valid automaton.
+        UsageError: If there are epsilon transitions, but the env's actions are not Discrete.
 
     Source:
         Hasanbeig, Kroening, Abate, "LCRL: certified policy synthesis via logically-constrained reinforcement learning",
@@ -120,7 +123,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         self._shown: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode in the automaton's first state."""
+        """Resets the env, and the automaton to its initial state."""
         self._shown, info = self.env.reset(seed=seed, options=options)
         self._state = self._automaton.states[0]
         self._frontier = list(self._automaton.accepting)
@@ -128,7 +131,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         return self._observation(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Takes a step in the env, or a jump of the automaton, and pays for visits of accepting sets."""
+        """Takes an env step or an epsilon transition; the reward is 1 for a newly visited accepting set, else 0."""
         jump = int(action) - self.env.action_space.start - self.env.action_space.n if self._jumps else -1
         terminated, truncated, info = False, False, {}
         if jump >= 0:
@@ -148,7 +151,7 @@ class TaskAutomaton(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc
         return next((each.target for each in own if each.allows(labels)), self._state)
 
     def _visit(self) -> float:
-        """Removes the accepting sets of the current state from the frontier; returns the reward."""
+        """Removes the accepting sets with the current state from those unvisited in this round; returns the reward."""
         left = [each for each in self._frontier if self._state not in each]
         reward = float(len(left) < len(self._frontier))
         self._frontier = left

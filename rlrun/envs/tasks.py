@@ -30,10 +30,10 @@ class Task:
     """Task of an episode: env arguments, and numbers for infos and observations.
 
     Attributes:
-        config: What the env is given.
-        index: Its number in a list; None for one that a function returned.
-        values: Its numbers by name, for infos and observations.
-        number: How many tasks the list has; None for one that a function returned.
+        config: Keyword arguments and reset options of the env.
+        index: Index in the list of tasks; None for a task that a function returned.
+        values: Numbers of the task by name, for infos and observations.
+        number: Number of tasks in the list; None for a task that a function returned.
     """
 
     config: TaskConfig
@@ -49,13 +49,13 @@ class Task:
         return {f"{TASK}/{name}": value for name, value in self.values.items()}
 
     def space_with(self, inner: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
-        """Returns the space of observations that hold the task, `{observation: ..., task: ...}`.
+        """Returns the observation space with the task added, `{observation: ..., task: ...}`.
 
         Args:
-            inner: The space of the others; a Dict gets one key more.
+            inner: Observation space without the task; a Dict gets an additional key.
 
         Raises:
-            UsageError: The task cannot be shown.
+            UsageError: The task has no numbers, or observations already have its key.
         """
         if self.number is not None:
             own: gymnasium.Space[Any] = Discrete(self.number)
@@ -70,7 +70,7 @@ class Task:
         return Dict({**inner.spaces, TASK: own})
 
     def shown_with(self, observation: Any, inner: gymnasium.Space[Any]) -> dict[str, Any]:
-        """Returns an observation of the space `inner` with the task: its number in the list, or all its numbers."""
+        """Adds the task to an observation of the space `inner`: the index in the list, or all numbers of the task."""
         own = np.int64(self.index) if self.index is not None else np.array([*self.values.values()], np.float32)
         return {**(observation if isinstance(inner, Dict) else {"observation": observation}), TASK: own}
 
@@ -79,10 +79,10 @@ class Tasks:
     """Task distribution: a deterministic function from an episode's seed to a task.
 
     Args:
-        source: The tasks, each as likely as any other, or `module:function` of the seed that returns one.
+        source: List of tasks with equal probability, or `module:function` from a seed to a task.
 
     Raises:
-        UsageError: There is no such function.
+        UsageError: The function does not exist.
     """
 
     def __init__(self, source: Sequence[TaskConfig] | str) -> None:
@@ -91,10 +91,10 @@ class Tasks:
         self._function: Callable[[int], Any] | None = load_object(source, "tasks") if isinstance(source, str) else None
 
     def of(self, seed: int) -> Task:
-        """Returns the task that is sampled with an episode's seed.
+        """Samples the task of the episode with a given seed.
 
         Raises:
-            UsageError: The function returned none.
+            UsageError: The function returned no valid task.
         """
         if self._function is None:
             index = int(np.random.default_rng([seed, TASK_DRAWS]).integers(len(self._listed)))
@@ -108,7 +108,7 @@ class Tasks:
 
 
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the numbers among values by name, those of lists one by one, in the order of the names."""
+    """Extracts the numbers among values by name, lists element by element, sorted by name."""
     found: dict[str, float] = {}
     for name in sorted(values):
         column = np.asarray(values[name])
@@ -122,7 +122,7 @@ class Lessons:
     """Curriculum state of a worker: each env slot adopts the latest keyword arguments at its next episode.
 
     Args:
-        slots: Env slots.
+        slots: Number of env slots.
 
     Attributes:
         latest: Arguments for episodes that begin from now on.
@@ -142,11 +142,11 @@ class Lessons:
         return self._present[slot]
 
     def state(self) -> dict[str, Any]:
-        """Returns the latest arguments, and those of each env slot's episode."""
+        """Returns the latest curriculum arguments, and the arguments of each env slot's current episode."""
         return {"latest": self.latest, "present": list(self._present)}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`; the next `begin` of each env slot resumes the episode that was in progress."""
+        """Restores the curriculum from `state()`; the next `begin` of each env slot resumes its interrupted episode."""
         self.latest = dict(state["latest"])
         self._present = [dict(own) for own in state["present"]]
         self._returns = set(range(len(self._present)))
@@ -156,15 +156,15 @@ class EpisodeTasks:
     """Tasks of one env slot's episodes: sampled by seeds and merged over the curriculum's arguments.
 
     Args:
-        tasks: The tasks, as `Tasks` takes them; None for one task.
-        lessons: What a curriculum gives; None without one.
-        slot: The env slot, for `lessons`.
+        tasks: Source of the tasks, as in `Tasks`; None for a single task.
+        lessons: Curriculum arguments of the env slots; None without a curriculum.
+        slot: Index of the env slot.
 
     Attributes:
-        task: The present episode's, before the first one that of seed 0; None without tasks.
+        task: Task of the current episode (before the first episode, that of seed 0); None without tasks.
 
     Raises:
-        UsageError: There is no such function, or it returned no task.
+        UsageError: The function does not exist, or returned no valid task.
     """
 
     def __init__(self, tasks: Sequence[TaskConfig] | str | None, lessons: Lessons | None, slot: int) -> None:
@@ -187,10 +187,10 @@ class EpisodeTasks:
 
 
 def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | None) -> None:
-    """Checks that the functions that an env names exist.
+    """Validates that the task and curriculum functions of an env config exist.
 
     Raises:
-        UsageError: One does not; the message names the nearest.
+        UsageError: A function does not exist; the message names the nearest.
     """
     if isinstance(tasks, str):
         load_object(tasks, "tasks")
@@ -201,17 +201,17 @@ def check_functions(tasks: Sequence[TaskConfig] | str | None, curriculum: str | 
 class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Multi-task env, created again when the next episode's task has other keyword arguments.
 
-    Infos say the task: `task` is its number in a list, `task/NAME` each number of one that a function returned.
+    Infos report the task: `task` is the index in a list, `task/NAME` a number of a task that a function returned.
 
     Args:
         env_id: Name of the env in messages.
         make: Creates the env with additional keyword arguments.
         episodes: Tasks of the episodes.
-        shows_task: Whether observations hold the task, `{observation: ..., task: ...}`: its number in a list, or all
-            numbers of one that a function returned.
+        shows_task: Whether observations include the task, `{observation: ..., task: ...}`: the index in a list, or all
+            numbers of a task that a function returned.
 
     Raises:
-        UsageError: A task cannot be shown.
+        UsageError: A task has no numbers for observations.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         self.observation_space = self._space() if shows_task else self.env.observation_space
 
     def _space(self) -> gymnasium.Space[Any]:
-        """Returns the space of observations with a task."""
+        """Returns the observation space with the task added."""
         task = self._episodes.task
         assert task is not None  # a config that shows tasks has some
         return task.space_with(self.env.observation_space)
@@ -273,7 +273,7 @@ class TaskEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is no
         return info if task is None else {**info, **task.info}
 
     def render(self) -> Any:
-        """Draws the env."""
+        """Renders the env."""
         return self.env.render()
 
     def close(self) -> None:

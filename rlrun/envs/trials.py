@@ -13,18 +13,18 @@ TRIAL_DRAWS = 0x77A1
 
 
 class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Env wrapper that joins several episodes of one task to one episode, a trial.
+    """Env wrapper for RL^2 meta-learning: joins several consecutive episodes of one task to one episode, a trial.
 
-    All of them begin with the reset options of the trial, which are its task; their seeds follow from the trial's. The
-    step that ends an episode shows the first observation of the next one, with `done` 1. The last one ends the trial.
-    Recurrent state then persists across the trial's episodes. The last action and reward are observed with
-    `model.views: {prev_actions: 1, prev_rewards: 1}`.
+    All episodes of a trial start with the trial's reset options, which define the task; their seeds are derived from
+    the trial's seed. The step that ends an episode returns the first observation of the next episode, with `done` 1.
+    The end of the last episode ends the trial. Recurrent state then persists across the trial's episodes. The last
+    action and reward are observed with `model.views: {prev_actions: 1, prev_rewards: 1}`.
 
-    Numbers in the infos of ends are added up over the trial, such as a regret.
+    Numbers in the infos at episode ends, such as a regret, are summed over the trial.
 
     Args:
         env: The env.
-        episodes: How many make a trial.
+        episodes: Number of episodes in a trial.
 
     Source:
         Duan et al., arXiv:1611.02779, section 2.2.
@@ -42,7 +42,7 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
         self._sums: dict[str, float] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begins a trial."""
+        """Resets the env to the first episode of a new trial."""
         if seed is not None:
             self._seeds = np.random.default_rng([seed, TRIAL_DRAWS])
         self._options, self._left, self._sums = options, self._episodes, {}
@@ -50,7 +50,7 @@ class Trials(gymnasium.Wrapper[Any, Any, Any, Any]):  # type: ignore[misc]  # gy
         return self._shown(observation, 0), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Takes a step; begins the trial's next episode where it ended one."""
+        """Takes a step; if it ends an episode, resets the env to the trial's next episode."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if not (terminated or truncated):
             return self._shown(observation, 0), reward, False, False, info

@@ -1,9 +1,9 @@
 """Interface of all vector env backends: B env slots with NEXT_STEP autoreset, episode seeds, and restore by replay.
 
-A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP:
-an episode's last observation is returned as it is. In the step after it the env slot's action is ignored, its reward
-is 0, its flags are False and its observation is the first one of its next episode. The stream of observations is
-complete that way, and the row in between is masked.
+A vector env steps a batch of B single environments; each of them is an env slot. Autoreset is Gymnasium's NEXT_STEP: an
+episode's final observation is returned by its last step. In the next step the env slot is reset: the action is ignored,
+the reward is 0, both flags are False, and the observation is the first one of the next episode. The stream of
+observations is complete that way, and the row in between is masked.
 
 Each episode has a seed of its own, a function of (run seed, worker, stream, env slot, episode). A place inside an
 episode is therefore known by that seed and the actions taken since, and `VectorEnv.restore` returns to it by replaying
@@ -35,11 +35,11 @@ Tree = Any
 """An array or a dict or tuple of trees, as in `rlrun.data.tree`."""
 
 Infos = dict[int, dict[str, Any]]
-"""The info of an episode's last step by env slot, for env slots whose episode ended at this step and said something."""
+"""Infos of episodes that ended in a step, by env slot; slots with an empty info are left out."""
 
 
 NO_COLUMNS: Mapping[str, NDArray[np.float64]] = MappingProxyType({})
-"""The columns of an env of whose infos nothing is recorded."""
+"""Empty mapping of columns, for envs without recorded info entries."""
 
 
 class EnvError(TrainingFailed):
@@ -62,10 +62,10 @@ class VectorEnv(Protocol):
         observation_space: Space of one env slot's observation.
         action_space: Space of one env slot's action.
         name: Name of the backend, such as "loop" or "cartpole".
-        seeds_episodes: Whether single env slots can be reset with a seed of their own; without it `restore` can only
-            begin new episodes, and `begin` none.
-        columns: Numbers of the latest steps' infos by name, each [B], which the next step overwrites; of an env slot
-            that has only begun an episode they mean nothing. Empty unless the env's config names some.
+        seeds_episodes: Whether single env slots can be reset with their own seeds. Otherwise `restore` starts new
+            episodes, and `begin` is not supported.
+        columns: Numbers of the latest steps' infos by name, each [B], which the next step overwrites; they are
+            undefined in env slots that were just reset. Empty unless the env's config names some.
     """
 
     num_envs: int
@@ -79,8 +79,8 @@ class VectorEnv(Protocol):
         """Starts the first episode of every env slot with its own seed.
 
         Returns:
-            Observations, leaves [B, ...]. As with `step`, the arrays are the env's own: the next call may overwrite
-            them, so whoever keeps them copies them.
+            Observations, leaves [B, ...]. As with `step`, the env owns these arrays, and may overwrite them in the next
+            call.
         """
         ...
 
@@ -88,13 +88,14 @@ class VectorEnv(Protocol):
         """Steps all env slots; a slot whose episode ended is reset instead (NEXT_STEP autoreset).
 
         Args:
-            actions: Leaves [B, ...], in the env's own terms: a Discrete space that starts at 5 is given 5 and more.
+            actions: Leaves [B, ...], in the env's action space, whose Discrete actions may start at another number than
+                0.
 
         Returns:
             Observations [B, ...], raw rewards [B], terminateds [B], truncateds [B], and infos by env slot.
 
         Raises:
-            EnvError: A single environment raised, or returned something outside its spaces.
+            EnvError: A single environment raised, or returned a value outside its spaces.
         """
         ...
 
@@ -105,15 +106,15 @@ class VectorEnv(Protocol):
         Other env slots are unchanged.
 
         Args:
-            slots: The env slots, at least one and each once.
-            seeds: For each of them the seed that its episode is reset with, below 2**31.
+            slots: Env slots, at least one, without duplicates.
+            seeds: Seed of each slot's new episode, below 2**31.
 
         Returns:
             Observations of all env slots, leaves [B, ...].
 
         Raises:
-            UsageError: Single env slots cannot be seeded here.
-            EnvError: As in `step`.
+            UsageError: The backend cannot seed single env slots.
+            EnvError: A single environment raised, or returned a value outside its spaces.
         """
         ...
 
@@ -137,12 +138,12 @@ class VectorEnv(Protocol):
             no time left) the env slot is at the first observation of its next episode.
 
         Raises:
-            EnvError: As in `step`.
+            EnvError: A single environment raised, or returned a value outside its spaces.
         """
         ...
 
     def close(self) -> None:
-        """Frees what the environments hold."""
+        """Closes the environments and frees their resources."""
         ...
 
 
@@ -173,7 +174,7 @@ def cannot_begin(env_id: str, reason: str) -> UsageError:
 
 
 _CALLERS_OF_WORLDS = ("rlrun.worlds.make", "rlrun.worlds.pettingzoo_worlds", "rlrun.worlds.running_world")
-"""Modules of `rlrun.worlds` that call a world's code; the other modules of the package are worlds themselves."""
+"""Modules of `rlrun.worlds` that call users' env code; other modules of the package define worlds."""
 
 
 def env_error(env_id: str, doing: str, where: str, error: BaseException, *, starts: bool = False) -> EnvError:
@@ -198,8 +199,8 @@ def places_in_words(each: str, places: Sequence[EpisodePlace]) -> str:
     """Describes the places of lockstep env slots for messages, truncated after the first ones.
 
     Args:
-        each: What a slot holds: `env` or `world`.
-        places: Where they are.
+        each: Kind of a slot: `env` or `world`.
+        places: Places of the env slots.
     """
     return told_in_part([f"{each} {slot}, {place}" for slot, place in enumerate(places)])
 
@@ -208,12 +209,12 @@ def refuse_bad_observations(env: VectorEnv, observations: Tree, name: str) -> No
     """Validates observations: no NaN, no infinite numbers, no integers outside of the space.
 
     Args:
-        env: The envs, at the step that showed them.
-        observations: They, leaves [B, ...].
-        name: What the message calls the envs.
+        env: Vector env after the step that returned the observations.
+        observations: Observations, leaves [B, ...].
+        name: Name of the envs in messages.
 
     Raises:
-        EnvError: There are some.
+        EnvError: An observation is invalid.
     """
     if bad := first_bad_row(env.observation_space, map_tree(lambda leaf: leaf[None], observations)):
         (_, slot), reason = bad
@@ -224,9 +225,9 @@ def close_or_warn(close: Callable[[], object], env_id: str, where: str) -> None:
     """Closes an env, and turns an exception of its `close` into a warning, since no results are lost.
 
     Args:
-        close: Its `close`.
+        close: The env's method `close`.
         env_id: The env's id or factory.
-        where: Which worker, env slot and episode, or what it was made for.
+        where: Worker, env slot and episode in words, or the env's purpose.
     """
     try:
         with Watched(f"env {env_id}: closing it ({where})"):
@@ -240,9 +241,9 @@ def _is_ours(module: str) -> bool:
 
 
 def _old_interface(error: BaseException) -> str:
-    """Explains the commonest mistake: an env written for Gym before 0.26, of which other code of ours or theirs trips.
+    """Hint for the commonest error, an env with the interface of Gym before 0.26; "" for other errors.
 
-    The texts are Python's own for a tuple that is too short or a keyword that is not there.
+    Such errors are recognised by Python's messages on a tuple that is too short, or on an unknown keyword argument.
     """
     text = str(error)
     if "to unpack (expected 5" in text:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlrun.learner.learner import Learner
 
 ClockUnit = Literal["env_steps", "sgd_steps"]
-"""Unit of a clock: env steps, or SGD steps where experience is not collected but given."""
+"""Unit of a clock: env steps, or SGD steps for training on given data."""
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
     Args:
         schedules: Schedules by setting; learning rates among them.
         counts: Counter of env steps.
-        start_learner: Returns the learner, whose SGD steps count.
+        start_learner: Returns the learner, whose SGD steps are counted.
         unit: The counter that schedules and iterations follow.
         fixed: Constant settings that other trainings schedule, by name.
 
@@ -68,7 +68,7 @@ class Clock:
 
     @property
     def env_steps(self) -> int:
-        """Env steps so far."""
+        """Number of env steps taken so far."""
         return self._counts.env_steps
 
     def value(self, name: str) -> float:

@@ -77,8 +77,9 @@ class Concurrently(Node):
     def poll(self) -> Polled:
         """Returns the next item of an output branch, after the turns of other branches.
 
-        It returns `Pending` after a round of turns without such an item, so that the caller can poll other branches. An
-        output branch may wait for one of those, while a branch next to it always has items.
+        It returns `Pending` after a round of turns without such an item, so that the caller can poll other branches.
+        Otherwise a branch that always has items could be polled for ever, while an output branch waits for one of those
+        other branches.
         """
         missing: list[Pending] = []
         went_on, turns = False, 0

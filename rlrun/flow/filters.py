@@ -28,5 +28,5 @@ class Filters:
         return {name: moments.state() for name, moments in self.moments.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the running moments from `state()`."""
         self.moments = {name: Moments.from_state(moments) for name, moments in state.items()}

@@ -83,7 +83,7 @@ class Operator(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run does not resume exactly from a checkpoint made now; "", the default, if it does."""
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" (the default) if exact."""
         return ""
 
     def pending(self) -> Pending | None:
@@ -104,7 +104,7 @@ class StatefulOperator(Operator):
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the operator from `state()`."""
 
 
 class WorkerOperator(Operator):
@@ -222,7 +222,7 @@ class Flow(Iterator[T_co]):
         return Flow(ZipWithWorker(self.node))
 
     def followed_by(self, other: Flow[Any]) -> Flow[T_co]:
-        """Delivers these items, each after the other flow has processed everything that is ready.
+        """Delivers this flow's items, each after another flow has processed all of its ready items.
 
         The other flow's items are dropped.
 
@@ -238,14 +238,14 @@ class Flow(Iterator[T_co]):
     def with_step_after(self, kind: type[Operator], operator: Callable[[Any], Any]) -> Flow[T_co] | None:
         """Inserts an operator after the flow's only operator of a class; returns the extended flow.
 
-        With it the assembly of a training extends the dataflow of an algorithm.
+        The assembly of a training extends an algorithm's dataflow by this method.
 
         Args:
-            kind: Class of the operator before it.
+            kind: Class of the operator after which to insert.
             operator: The operator to insert.
 
         Returns:
-            The flow; None if it has no operator of that kind, or several.
+            The extended flow; None if no operator, or more than one, has that class.
         """
         found = [node for node in self._places() if isinstance(_operator(node), kind)]
         if len(found) != 1:
@@ -295,10 +295,10 @@ class Flow(Iterator[T_co]):
         }
 
     def load_state(self, state: Mapping[str, Any], *, without: Sequence[Flow[Any]] = ()) -> None:
-        """Restores `state()` of the same plan, with the same flows left out.
+        """Restores the flow from the `state()` of a flow with the same plan and the same omitted flows.
 
         Raises:
-            CheckpointError: It was saved by another plan.
+            CheckpointError: The state is from a flow with another plan.
         """
         places = self._places(without)
         saved, own = list(state["plan"]), list(places.values())
@@ -348,7 +348,7 @@ class Flow(Iterator[T_co]):
     def keep_spans(self) -> None:
         """Enables recording of trace spans: start and end of each operator call and of each wait.
 
-        Not for long runs: each span takes about 120 bytes.
+        Long runs should not record spans: each takes about 120 bytes.
         """
         for node in self._places():
             node.spans = []

@@ -71,7 +71,7 @@ class Memory(Protocol):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run does not resume exactly from a checkpoint made now; "" if it does."""
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Memory(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the operator from `state()`."""
         ...
 
 
@@ -136,11 +136,11 @@ class Node(ABC):
 
     @property
     def unsaved(self) -> str:
-        """Reason why a run does not resume exactly from a checkpoint made now; "" if it does."""
+        """Reason why a resume from a checkpoint of the current state would not be exact; "" if exact."""
         return ""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`; does nothing by default."""
+        """Restores the node from `state()`; no-op by default."""
         return
 
     def close(self) -> None:
@@ -290,12 +290,12 @@ class Combine(OperatorNode):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: the items that wait are part of its state."""
+        """Always true: checkpoints hold the queued items."""
         return True
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the operator's state and the items that wait."""
+        """Returns the operator's state and the queued outputs."""
         return {**super().state(), "ready": saved_items(self._ready)}
 
     @override
@@ -379,7 +379,7 @@ class Duplicate(Node):
     @property
     @override
     def stateful(self) -> bool:
-        """Always: the items that wait are part of its state."""
+        """Always true: checkpoints hold the queued items."""
         return True
 
     @override

@@ -62,7 +62,7 @@ def plan_mermaid(plan: Plan) -> str:
 
 
 def _lines(plan: Plan, duplicates: dict[str, str]) -> Iterator[str]:
-    """Yields the lines of a chain; a duplicated stream is printed once, and by its number after that."""
+    """Yields the lines of a chain of operators; a duplicated stream is printed once, then referred to by its number."""
     met = max((step for step, info in enumerate(plan) if info.path in duplicates), default=None)
     first = 0
     if met is not None:

@@ -26,7 +26,7 @@ class PolicyWorkers:
 
     Args:
         workers: The worker set.
-        policy: The name of the policy whose batches are delivered and whose weights are sent.
+        policy: Name of the policy whose batches are delivered and whose weights are sent.
 
     Attributes:
         learns_on_workers: Whether an operator on the workers learns, and needs all of the learner's parameters.
@@ -64,10 +64,10 @@ class PolicyWorkers:
         """Flow of the policy's fragments [T, B] from all workers, with their `weights_version`.
 
         With `sync`, one fragment is requested of every worker, and all are delivered in the order of the workers once
-        the last one is ready. The next round is requested when it is pulled, after downstream operators such as a
-        broadcast. A lost worker is restarted from its last state and collects the same fragment again, unless it
-        learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is requested when
-        the next item is pulled.
+        the last one is ready. The next round is requested when its first item is pulled, after downstream operators
+        such as a broadcast. A lost worker is restarted from its last state and collects the same fragment again, unless
+        it learns. With `async`, fragments are delivered as they are ready, and the next one of a worker is requested
+        when the next item is pulled.
 
         Aggregators are actors that join whole batches, each from the fragments of its share of the workers. For
         operators such as `SendWeights` the aggregator is the worker of such a batch: it passes weights to all of its
@@ -115,7 +115,7 @@ class PolicyWorkers:
 
         Args:
             others: The views of the other policies on the same workers.
-            on_worker: Operators on the workers for each policy, this one's first.
+            on_worker: Operators on the workers for each policy, starting with this view's policy.
             mode: Whether fragments are delivered in synchronous rounds, as in `rollouts`.
         """
         views = [self, *others]

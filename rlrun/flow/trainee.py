@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlrun.flow.policy_workers import PolicyWorkers
     from rlrun.learner.learner import Learner, LearnerFactory
     from rlrun.policy.policy import Policy
+    from rlrun.replay.replay import ReplayFactory
     from rlrun.worlds.world_view import WorldView
 
 
@@ -23,28 +24,27 @@ if TYPE_CHECKING:
 class Trainee:
     """Policy in training: learner, rollout workers, filter statistics and step clock.
 
-    `learner`, `policy` and `spaces` are made when they are first read. So that a dataflow can be printed without them,
-    operators read them when they are pulled.
+    `learner`, `policy` and `spaces` are created on first access. Operators access them only when items are pulled, so
+    that a dataflow can be printed without them.
 
     Attributes:
-        name: Its name, unique in its training.
-        policy_names: Names of its behavior policies in the workers.
+        name: Name of the trainee, unique in the training.
         seed: Root seed of the trial.
         fragment_length: Steps of each env slot in one fragment, T.
-        learner_factory: Picklable learner factory, for processes of their own and for workers that learn.
-        start_learner: Returns the learner, which is started at the first call.
+        learner_factory: Picklable learner factory, for separate processes and for workers that learn.
+        start_learner: Returns the learner, which is started by the first call.
         get_spaces: Returns observation and action space.
-        workers: The workers that collect its experience.
-        clock: Its counters and schedules.
-        filters: Its running statistics, of observations and returns.
-        lag: Policy lag of the steps that it learned from.
-        is_sparse: Whether its fragments may have many empty rows, in slots that no agent owns; minibatches leave them
+        workers: Workers that collect the trainee's experience.
+        clock: Step counters and schedules.
+        make_replay: Creates an empty replay buffer for the trainee's fragments.
+        filters: Running statistics of observations and returns.
+        lag: Policy lag of the steps used for learning.
+        is_sparse: Whether fragments may have many empty rows, in slots without an agent; minibatches leave these rows
             out.
-        world: View of its world, where there are many agents.
+        world: View of the multi-agent world; None for a single-agent env.
     """
 
     name: str
-    policy_names: tuple[str, ...]
     seed: int
     fragment_length: int
     learner_factory: LearnerFactory
@@ -52,6 +52,7 @@ class Trainee:
     get_spaces: Callable[[], Spaces]
     workers: PolicyWorkers
     clock: Clock
+    make_replay: ReplayFactory
     filters: Filters = field(default_factory=Filters)
     lag: PolicyLag = field(default_factory=PolicyLag)
     is_sparse: bool = False

@@ -1,1 +1,1 @@
-"""Runs experiments and resumes runs, for Python and for the command line."""
+"""Entry points that run experiments and resume runs, for Python and for the command line."""

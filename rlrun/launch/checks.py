@@ -1,4 +1,4 @@
-"""Checks before anything is written or started: experiments that can never run are refused at once."""
+"""Checks of experiments before a run starts: names, packages, envs, resources and compiler."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rlrun.training.learner_factory import demand_compiler
 
 
 def check_name(name: str, experiments: Sequence[Experiment]) -> None:
-    """Refuses a name that cannot be a run's, or that several runs would share.
+    """Raises an error for an invalid run name, or one name for several experiments.
 
     Raises:
-        UsageError: If it is one.
+        UsageError: If the name is invalid, or there are several experiments.
     """
     if len(experiments) > 1:
         raise UsageError(f"the name '{name}' is for one run, and there are {len(experiments)} experiments")
@@ -32,11 +32,11 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
 def choose_executor(
     experiment: Experiment, trials: Sequence[TrialSpec], executor: Executor | None, address: str | None
 ) -> Executor:
-    """Returns the executor of trials: the user's choice, else Ray if they need it, else this process.
+    """Executor of an experiment's trials: the user's choice, else Ray if the trials need Ray, else this process.
 
     Args:
         experiment: The experiment.
-        trials: Its trials.
+        trials: The experiment's trials.
         executor: The user's choice, or None.
         address: The Ray cluster to join, or None.
 
@@ -54,7 +54,7 @@ def choose_executor(
 
 
 def check_packages(experiments: Sequence[Experiment]) -> None:
-    """Refuses experiments whose searcher needs a package that is not installed.
+    """Raises an error for experiments whose searcher needs a package that is not installed.
 
     Raises:
         UsageError: If a searcher's package is missing; the message names the pip command.
@@ -65,12 +65,12 @@ def check_packages(experiments: Sequence[Experiment]) -> None:
 
 
 def check_envs(experiments: Sequence[Experiment]) -> None:
-    """Constructs each env once, and its policies, to find experiments that cannot run.
+    """Validates experiments by instantiating each env and its policies once.
 
     Raises:
-        SpecError: With the problem of each such experiment.
-        EnvironmentUnusable: If there is one problem, an env that cannot be made here.
-        TrainingFailed: If there is one problem, an exception of an env's own code.
+        SpecError: Some experiments cannot run; the error lists a problem for each of them.
+        EnvironmentUnusable: The only problem is an env that cannot be instantiated on this machine.
+        TrainingFailed: The only problem is an exception in an env's own code.
     """
     wrong: list[tuple[Problem, RlrunError]] = []
     for experiment in experiments:
@@ -95,15 +95,15 @@ def check_envs(experiments: Sequence[Experiment]) -> None:
 
 
 def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
-    """Refuses a cluster that certainly cannot be joined, and trials whose resources can never be provided.
+    """Raises an error for an unreachable Ray cluster, and for trials whose resources can never be provided.
 
     Args:
-        trials: The trials.
+        trials: The trials to run.
         address: The Ray cluster to join, or None.
 
     Raises:
-        UsageError: If the address cannot be joined, or a trial needs more than this machine, or the Ray that this
-            process belongs to, has.
+        UsageError: If the cluster cannot be joined, or a trial needs more CPUs or GPUs than this machine or the joined
+            Ray cluster has.
     """
     if address is not None:
         demand_cluster(address)
@@ -116,10 +116,10 @@ def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
     """Refuses to resume trials with compiled updates where there is no compiler.
 
-    It is called before a trial is touched, which would fail otherwise and count as failed.
+    The check comes before any trial starts; such a trial would otherwise fail.
 
     Raises:
-        CompilerMissing: If there is such a trial and no compiler.
+        CompilerMissing: If a trial has compiled updates, and there is no compiler.
     """
     names = {trial.name for trial in trials}
     for trial in directory.results():

@@ -1,4 +1,4 @@
-"""Runs trials in this process, one after the other."""
+"""Local executor: runs trials in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run_locally(run: ActiveRun) -> None:
     """Runs the trials of a run in this process; a failed trial does not stop the others.
 
     Args:
-        run: The run; after an interrupt the trials that have not started stay PENDING.
+        run: The run. After an interrupt, trials that have not started stay PENDING.
     """
     for trial in run.trials:
         if run.interrupts.received:

@@ -1,4 +1,4 @@
-"""Runs the experiments of one call one after the other, each by its executor."""
+"""Sequential execution of the experiments of one `run` or `resume` call, each by its executor."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from rlrun.runs.trial_status import is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
 
 CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
-"""Errors of a trial that cannot start: its spec or env must be corrected, and a new run is deleted."""
+"""Errors of trials that cannot start: the spec or the env must be corrected, and a new run's directory is deleted."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One experiment of a call, with its run's directory.
+    """One experiment of a `run` or `resume` call, with the directory of its run.
 
     Attributes:
-        directory: The run's directory.
+        directory: Directory of the run.
         experiment: The experiment.
         trials: The trials to run; a searcher adds more.
-        executor: Their executor.
-        resumed: Whether they are resumed.
+        executor: Executor of the trials: this process or Ray.
+        resumed: Whether the trials are resumed.
     """
 
     directory: RunDirectory
@@ -52,22 +52,22 @@ class Part:
 
     @property
     def examples(self) -> list[TrialSpec]:
-        """Its trials, or an example of those that a searcher will suggest."""
+        """Trials of the experiment; if a searcher suggests them, one example trial."""
         return self.trials or [self.experiment.first_trial()]
 
     @property
     def uses_ray(self) -> bool:
-        """Whether Ray is needed: to run the trials, or for the workers and learners of one that runs here."""
+        """Whether Ray is needed, to run the trials or for remote workers and learners of a local trial."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
 def run_all(
     parts: Sequence[Part], *, address: str | None, from_checkpoint: Path | None, eager: bool, watch: Watcher
 ) -> list[TrialResult]:
-    """Runs the parts of a call one after the other, with one Ray for all of them.
+    """Runs experiments one after the other, in one Ray session for all of them.
 
     Raises:
-        RlrunError: That of `call_failure`; else the error of a part's first failed trial, if all of its trials failed.
+        RlrunError: The error of `call_failure`; else the first error of an experiment whose trials all failed.
     """
     actives: list[ActiveRun] = []
 
@@ -119,7 +119,7 @@ def _run_parts(
     eager: bool,
     watch: Watcher,
 ) -> None:
-    """Runs the parts of a call until one is stopped; each is appended to `actives` before it starts."""
+    """Runs experiments until one is stopped; each is appended to `actives` before it starts."""
     on_ray = [trial for part in parts if part.uses_ray for trial in part.examples]
     began = time.monotonic()
     ray = RaySession(
@@ -151,8 +151,8 @@ def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None
     """Ends this process after Ray has lost its gcs_server, since the main thread hangs in a call to Ray.
 
     Args:
-        parts: All parts of the call.
-        active: The part that runs.
+        parts: All experiments of the call.
+        active: The experiment that is running.
         began: Start of the call, on the monotonic clock.
     """
     end_processes()
@@ -168,13 +168,13 @@ def _end_process(parts: Sequence[Part], active: ActiveRun, began: float) -> None
 
 
 def is_left(part: Part, trials: Sequence[TrialResult]) -> bool:
-    """Whether a part has trials that are not over, or trials that its searcher has still to suggest."""
+    """Whether an experiment has trials that have not ended, or that its searcher has still to suggest."""
     is_done = all(is_over(trial.status) for trial in trials)
     return not is_done or still_to_suggest(part.experiment, part.directory) > 0
 
 
 def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
-    """Returns the number of trials that an experiment's searcher has still to suggest."""
+    """Number of trials that an experiment's searcher has still to suggest."""
     if not experiment.searches:
         return 0
     configurations = {directory.trial(name).configuration for name in directory.table.trials}
@@ -182,7 +182,7 @@ def still_to_suggest(experiment: Experiment, directory: RunDirectory) -> int:
 
 
 def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
-    """Runs one experiment's trials by its executor, and reports the start and the end to the watcher."""
+    """Runs one experiment's trials by its executor; sends the events of its start and end to the watcher."""
     began = time.monotonic()
     if part.uses_ray:
         active.log.send_to(part.directory.log)
@@ -213,11 +213,11 @@ def _run_part(part: Part, active: ActiveRun, session: RaySession) -> None:
 
 
 def _start_ray(session: RaySession, active: ActiveRun) -> None:
-    """Starts or joins Ray, which handles SIGTERM itself meanwhile.
+    """Starts or joins Ray; meanwhile SIGTERM is handled by Ray.
 
     Raises:
         EnvironmentUnusable: If Ray does not start.
-        KeyboardInterrupt: If SIGTERM was received; no trial has started that could save.
+        KeyboardInterrupt: If SIGTERM was received; no trial has started yet.
     """
     interrupts = active.interrupts
 

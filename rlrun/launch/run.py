@@ -1,4 +1,4 @@
-"""Runs experiments and resumes interrupted runs: the entry point for Python and for the command line.
+"""Entry points `run` and `resume` for experiments, used by Python and by the command line.
 
 A single trial without workers runs in this process, and ray is not imported; everything else runs under Ray Tune. The
 training loop, files, checkpoints and events are the same in both.
@@ -39,7 +39,7 @@ def run(
     from_checkpoint: Path | str | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[TrialResult]:
-    """Runs experiments, one after the other, to their ends.
+    """Runs experiments one after the other, until all their trials have ended.
 
     A failed trial does not stop the others: look at `status` and `error` of the returned trials. If all trials of an
     experiment failed, the exception of its first one is raised after everything has run.
@@ -113,7 +113,7 @@ def resume(
 
     Args:
         directory: The run's directory.
-        executor: As in `run`, for the trials that are left.
+        executor: Executor of the remaining trials, as in `run`.
         address: As in `run`.
         retry_failed: Whether failed trials are resumed too, from their newest checkpoint.
         extend: New, larger values of stop criteria; trials that ended by the former ones are resumed.
@@ -125,7 +125,8 @@ def resume(
         All trials of the run, in order, including those that were finished before.
 
     Raises:
-        UsageError: If it is not a run, another process is running it, or a trial needs more than there is.
+        UsageError: If the directory is not a run, another process runs it, or a trial needs more CPUs or GPUs than
+            there are.
         RunDamaged: If run.json or a trial.json cannot be read.
         CheckpointRefused: If the run names code, files or services, and `trust` is False.
         CheckpointError: If a trial has checkpoints but none that can be used, and no other trial succeeded.
@@ -166,7 +167,7 @@ def _new_directory(
     executor: Executor,
     start: Path | None,
 ) -> RunDirectory:
-    """Creates the directory of a new run, under a name that is free in its storage as well.
+    """Creates the directory of a new run, under a name that is unused in the run's storage as well.
 
     Raises:
         UsageError: If the storage cannot be reached.

@@ -116,7 +116,7 @@ class League:
         return behavior
 
     def _saved_members(self) -> dict[str, Member]:
-        """Returns the opponents from checkpoints by path."""
+        """Returns the opponents loaded from checkpoints, by path."""
         return {path: Member(path, path, own.weights) for path, own in self._saved.items()}
 
     def lineups(self) -> dict[str, Weights]:
@@ -175,7 +175,7 @@ class League:
         return self._payoffs.elo(self.pool.members[0].name)
 
     def state(self) -> dict[str, Any]:
-        """Returns pool and payoffs for checkpoints; the ratings are informative only."""
+        """Returns the pool and the payoff matrix for checkpoints; saved ratings are informative only."""
         return {
             "pool": self.pool.state(),
             "payoffs": self._payoffs.state(),
@@ -184,7 +184,7 @@ class League:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`.
+        """Restores the pool and the payoff matrix from `state()`.
 
         Raises:
             ValueError: A past self has weights of another network.

@@ -72,7 +72,7 @@ class Matches:
         sides: Sequence[str] = SIDES,
         explore: bool = True,
     ) -> dict[str, Outcomes]:
-        """Plays games between two players; outcomes for the first one, by the side that it played.
+        """Plays games between two players; returns the first player's outcomes, by the side that it played.
 
         Games on the second side have the seeds of those on the first. The side with the higher return wins.
 
@@ -123,7 +123,7 @@ class Matches:
 
 
 def other_side(side: str) -> str:
-    """The opposing side."""
+    """Returns the side opposite to a side."""
     return SECOND if side == FIRST else FIRST
 
 

@@ -64,7 +64,7 @@ class Pool:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the pool's members from `state()`."""
         self._added = {str(policy): as_count(number) for policy, number in state["added"].items()}
         self.members = [
             Member(str(own["name"]), str(own["policy"]), loaded_weights(own["weights"])) for own in state["members"]

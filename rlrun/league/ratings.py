@@ -44,7 +44,7 @@ class Outcomes:
 
     @property
     def games(self) -> int:
-        """Number of games."""
+        """Number of games played: wins, draws and losses."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -61,7 +61,7 @@ class Outcomes:
 
 
 def total(outcomes: Iterable[Outcomes]) -> Outcomes:
-    """Sums several outcomes."""
+    """Sums win, draw and loss counts of several outcomes."""
     return sum(outcomes, Outcomes(0, 0, 0))
 
 
@@ -112,7 +112,7 @@ class Payoffs:
         ]
 
     def load_state(self, state: Sequence[Any]) -> None:
-        """Restores `state()`; scripted players of earlier versions get their present import paths."""
+        """Restores the payoff matrix from `state()`, with current import paths of scripted players."""
         self._outcomes, self.names = {}, []
         for first, second, *counts in with_present_paths(list(map(list, state))):
             self.record(str(first), str(second), Outcomes(*(as_count(count) for count in counts)))

@@ -154,7 +154,7 @@ def _check(found: Callable[..., Any], settings: Mapping[str, Any], path: str) ->
     """Validates settings against the signature of the opponent's class.
 
     Raises:
-        UsageError: A setting is not valid.
+        UsageError: A setting does not match the constructor's parameters.
     """
     known = list(inspect.signature(found).parameters)[1:] if isinstance(found, type) else []
     for setting in settings:

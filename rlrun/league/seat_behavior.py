@@ -27,15 +27,15 @@ CHOICE, SCRIPT, OWN = 0, 1, 2
 class SeatBehavior:
     """Behavior policy of a seat: samples frozen opponents from the lineup, one per slot and episode.
 
-    When an agent's episode begins in a slot, an opponent is drawn there by the lineup's probabilities. It stays until
-    the episode ends, with unchanged weights, even if the pool changes. It is drawn by a number of the fragment's noise,
-    so that scheduling has no effect. Agents of one world draw independently.
+    When an agent's episode begins in a slot, an opponent is sampled there with the lineup's probabilities. The opponent
+    stays until the episode ends, with unchanged weights, even if the pool changes. Samples are determined by the
+    fragment's noise, so that scheduling has no effect. Agents of one world get independent opponents.
 
     Fragments are not learned from; only actions are recorded, so that a resume can replay them.
 
     Args:
         policies: Behavior policies (weights not loaded) of the policies whose selves play in the seat.
-        action_space: The policies' own actions over those of the world.
+        action_space: Conversion between the policies' own actions and the world's actions.
 
     Attributes:
         weights_version: Version of the lineup, -1 before the first.
@@ -82,7 +82,7 @@ class SeatBehavior:
             self._holds = [name if name in known else "" for name in self._holds]
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
-        """Assigns the range of env slots."""
+        """Passes this worker's range of env slots to the opponents' behavior policies."""
         for behavior in self._policies.values():
             behavior.assign_envs(first_slot, num_slots)
 
@@ -145,7 +145,7 @@ class SeatBehavior:
         return actions
 
     def _player(self, name: str) -> _PolicyPlayer:
-        """The player of a past or present self, created at its first action."""
+        """Returns the player for a past or present self, which is created at its first action."""
         if name not in self._players:
             self._players[name] = self._made(self._members[name])
         return self._players[name]
@@ -191,12 +191,12 @@ class SeatBehavior:
         return {}
 
     def state(self) -> dict[str, Any]:
-        """The opponent in each slot, with weights, since the pool may have dropped it."""
+        """Opponent in each slot with its weights, since the pool may have dropped the opponent."""
         held = {name: self._players[name] for name in dict.fromkeys(self._holds) if name in self._players}
         return {"holds": list(self._holds), "players": {name: player.state() for name, player in held.items()}}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`, before or after a lineup is loaded.
+        """Restores the slots' opponents from `state()`, before or after a lineup is loaded.
 
         Only a lineup defines scripts: a slot whose script is not in it gets another opponent.
         """
@@ -264,11 +264,11 @@ class _PolicyPlayer:
 
 
 class _ScriptPlayer:
-    """A scripted opponent.
+    """Opponent that acts by a script.
 
     Args:
         path: The opponent, see `ScriptedOpponent`.
-        space: The policies' own actions over those of the world.
+        space: Conversion between the policies' own actions and the world's actions.
     """
 
     def __init__(self, path: str, space: ActionSpace) -> None:

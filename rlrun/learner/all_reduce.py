@@ -17,7 +17,7 @@ Backend = Literal["gloo", "nccl"]
 
 
 class PeerLost(TrainingFailed):
-    """Raised when a peer process has died, or timed out in a rendezvous or collective."""
+    """Error: a peer process died, or timed out in a rendezvous or collective operation."""
 
 
 class AllReduce:

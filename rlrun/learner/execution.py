@@ -119,7 +119,7 @@ class Execution:
             totals.add(computation.statistics, measured[: len(computation.statistics)])
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
-        """Cache key of a computation besides shapes; None if only tracing determines the computation."""
+        """Cache key of a computation, in addition to shapes; None if custom code takes part."""
         if self._identity is None:
             return None
         moved = [(each.parameters, each.lr, each.max_grad_norm, each.optimizer) for each in computation.objectives]

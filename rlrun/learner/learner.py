@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 EvaluatedFunction = Callable[[Any, SampleBatch], Any]
-"""Function from a policy's outputs and rows of experience [S, L] to a tree of tensors."""
+"""Type of a function from a policy's outputs and rows of experience [S, L] to a tree of tensors."""
 
 
 class Learner(Protocol):

@@ -16,9 +16,9 @@ from rlrun.actors.actor_place import Call
 from rlrun.actors.supervised_actors import SupervisedActors
 from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.learner.all_reduce import AllReduce, PeerLost
-from rlrun.learner.evaluation import demand_named
 from rlrun.learner.learner import EvaluatedFunction, LearnerFactory
 from rlrun.learner.objective import Objective
+from rlrun.learner.output_functions import demand_named
 from rlrun.learner.parameter_server import ParameterShard, ShardConfig, shard_configs, whole_optimizer_state
 from rlrun.learner.replica import Replica, ReplicaConfig
 from rlrun.policy.policy import Policy

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch, network_columns
 from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.learner.evaluation import demand_named, evaluated
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
 from rlrun.learner.learner import EvaluatedFunction
@@ -21,6 +20,7 @@ from rlrun.learner.minibatches import Passes, Selection, minibatches, selections
 from rlrun.learner.objective import Objective, check_objectives
 from rlrun.learner.objective_counts import ObjectiveCounts
 from rlrun.learner.optimizers import OptimizerState
+from rlrun.learner.output_functions import demand_named, evaluated
 from rlrun.learner.reducer import Reducer
 from rlrun.learner.staging import Staging, over_memory
 from rlrun.learner.statistic_totals import StatisticTotals

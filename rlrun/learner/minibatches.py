@@ -53,7 +53,12 @@ class Passes:
         return -self.rows % self.size
 
     def order(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Shuffles the row indices of this learner's share for one epoch; padding rows have the index `rows`."""
+        """Shuffles the row indices of this learner's share for one epoch; padding rows have the index `rows`.
+
+        Args:
+            generator: The learner's own. Its seed is derived from the trial's, equal for all learners of a policy, and
+                checkpoints keep its state.
+        """
         order = generator.permutation(self.rows)
         if self.spare:
             order = np.concatenate([order, np.full(self.spare, self.rows)])

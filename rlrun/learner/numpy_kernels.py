@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class Emit(Protocol):
-    """Callback that appends a NumPy call with bound arguments to an update."""
+    """Interface of the callback that appends a NumPy call with bound arguments to an update's call list."""
 
     def __call__(self, function: Callable[..., object], *arguments: object, out: Array | None = None) -> None:
         """Appends a function call, which writes to `out` if given."""
@@ -51,18 +51,18 @@ def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
 
 
 def relu(emit: Emit, out: Array, x: Array) -> None:
-    """Emits max(x, 0)."""
+    """Emits the ReLU, max(x, 0)."""
     emit(np.maximum, x, np.zeros((), x.dtype), out=out)
 
 
 def reciprocal_root(emit: Emit, out: Array, x: Array) -> None:
-    """Emits 1 / sqrt(x)."""
+    """Emits the reciprocal square root, 1 / sqrt(x)."""
     emit(np.sqrt, x, out)
     emit(np.divide, np.ones((), out.dtype), out, out)
 
 
 def clamp(emit: Emit, out: Array, x: Array, low: Any = None, high: Any = None) -> None:
-    """Emits min(max(x, low), high); either bound may be missing."""
+    """Emits a clamp, min(max(x, low), high); either bound may be missing."""
     if low is not None:
         emit(np.maximum, x, constant(low, [x], out), out=out)
         x = out
@@ -71,7 +71,7 @@ def clamp(emit: Emit, out: Array, x: Array, low: Any = None, high: Any = None) -
 
 
 def power(emit: Emit, out: Array, x: Array, exponent: float) -> None:
-    """Emits x to a constant power."""
+    """Emits the power of x with a constant exponent."""
     if exponent == 1:
         emit(np.copyto, out, x)
     elif exponent == 2:
@@ -81,20 +81,20 @@ def power(emit: Emit, out: Array, x: Array, exponent: float) -> None:
 
 
 def layer_outputs(emit: Emit, out: Array, bias: Array, inputs: Array, weight: Array) -> None:
-    """Emits inputs @ weight + bias."""
+    """Emits a linear layer, inputs @ weight + bias."""
     emit(np.matmul, inputs, weight, out)
     emit(np.add, out, bias, out)
 
 
 def tanh_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits gradient * (1 - y^2)."""
+    """Emits the gradient of tanh, gradient * (1 - y^2)."""
     emit(np.multiply, y, y, out)
     emit(np.subtract, np.ones((), out.dtype), out, out)
     emit(np.multiply, out, gradient, out)
 
 
 def sigmoid(emit: Emit, out: Array, x: Array) -> None:
-    """Emits 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
+    """Emits the sigmoid, 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
     one = np.ones((), out.dtype)
     emit(np.negative, x, out)
     emit(np.exp, out, out)
@@ -103,20 +103,20 @@ def sigmoid(emit: Emit, out: Array, x: Array) -> None:
 
 
 def sigmoid_backward(emit: Emit, out: Array, gradient: Array, y: Array) -> None:
-    """Emits gradient * (1 - y) * y."""
+    """Emits the gradient of the sigmoid, gradient * (1 - y) * y."""
     emit(np.subtract, np.ones((), out.dtype), y, out)
     emit(np.multiply, out, y, out)
     emit(np.multiply, out, gradient, out)
 
 
 def threshold_backward(emit: Emit, out: Array, gradient: Array, x: Array, threshold: float) -> None:
-    """Emits the gradient where x is above a threshold, 0 elsewhere."""
+    """Emits the gradient of a threshold (ReLU): the output gradient where x is above it, 0 elsewhere."""
     emit(np.greater, x, constant(threshold, [x], out), out)
     emit(np.multiply, out, gradient, out)
 
 
 def softplus(emit: Emit, out: Array, x: Array) -> None:
-    """Emits log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|))."""
+    """Emits the softplus, log(1 + exp(x)), computed as max(x, 0) + log(1 + exp(-|x|))."""
     positive = np.empty_like(out)
     emit(np.maximum, x, np.zeros((), x.dtype), out=positive)
     emit(np.abs, x, out)
@@ -127,14 +127,14 @@ def softplus(emit: Emit, out: Array, x: Array) -> None:
 
 
 def softplus_backward(emit: Emit, out: Array, gradient: Array, x: Array, beta: float, threshold: float) -> None:
-    """Emits gradient * sigmoid(x); above torch's threshold, sigmoid(x) differs from 1 by less than rounding."""
+    """Emits the gradient of the softplus, gradient * sigmoid(x), exact to rounding above torch's threshold too."""
     demand(beta == 1 and threshold >= 20)
     sigmoid(emit, out, x)
     emit(np.multiply, out, gradient, out)
 
 
 def elu(emit: Emit, out: Array, x: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> None:
-    """Emits x where it is positive and exp(x) - 1 elsewhere, as max(x, 0) + exp(min(x, 0)) - 1."""
+    """Emits the ELU (x if positive, else exp(x) - 1), computed as max(x, 0) + exp(min(x, 0)) - 1."""
     demand(alpha == scale == input_scale == 1)
     positive, zero = np.empty_like(out), np.zeros((), x.dtype)
     emit(np.maximum, x, zero, out=positive)
@@ -153,7 +153,7 @@ def elu_backward(
     is_result: bool,
     x: Array,
 ) -> None:
-    """Emits gradient * exp(min(x, 0))."""
+    """Emits the gradient of the ELU, gradient * exp(min(x, 0))."""
     demand(alpha == scale == input_scale == 1 and not is_result)
     emit(np.minimum, x, np.zeros((), x.dtype), out=out)
     emit(np.exp, out, out)
@@ -161,13 +161,13 @@ def elu_backward(
 
 
 def silu(emit: Emit, out: Array, x: Array) -> None:
-    """Emits x * sigmoid(x)."""
+    """Emits the SiLU, x * sigmoid(x)."""
     sigmoid(emit, out, x)
     emit(np.multiply, out, x, out)
 
 
 def silu_backward(emit: Emit, out: Array, gradient: Array, x: Array) -> None:
-    """Emits gradient * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    """Emits the gradient of the SiLU, gradient * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     one, inner = np.ones((), out.dtype), np.empty_like(out)
     sigmoid(emit, out, x)
     emit(np.subtract, one, out, inner)
@@ -178,14 +178,14 @@ def silu_backward(emit: Emit, out: Array, gradient: Array, x: Array) -> None:
 
 
 FEW = 4
-"""Largest length of a dimension that is reduced by one ufunc call per element."""
+"""Maximum length of a dimension that is reduced by one ufunc call per element."""
 
 
 def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> None:
-    """Emits a ufunc reduction along one axis, which is kept in `out`.
+    """Emits a ufunc reduction along one axis; `out` keeps the axis with length 1.
 
-    A loop over rows of two or three numbers, such as the logits of two or three actions, costs several times as much as
-    a loop over the rows for each number.
+    A short axis, such as the logits of two or three actions, is reduced by one call per element. That is several times
+    faster than a loop over short rows.
     """
     numbers = x.shape[dim]
     if not 1 < numbers <= FEW or x.dtype != out.dtype:
@@ -198,7 +198,7 @@ def combine(emit: Emit, function: np.ufunc, out: Array, x: Array, dim: int) -> N
 
 
 def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
-    """Emits x - log(sum(exp(x))) along an axis."""
+    """Emits the log-softmax, x - log(sum(exp(x))), along an axis."""
     demand(not half_to_float)
     most, powers = np.empty_like(x.max(dim, keepdims=True)), np.empty_like(out)
     combine(emit, np.maximum, most, x, dim)
@@ -210,7 +210,7 @@ def log_softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool)
 
 
 def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits gradient - exp(y) * sum(gradient) along an axis."""
+    """Emits the gradient of the log-softmax, gradient - exp(y) * sum(gradient), along an axis."""
     demand(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     combine(emit, np.add, sums, gradient, dim)
@@ -220,7 +220,7 @@ def log_softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim:
 
 
 def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> None:
-    """Emits exp(x) / sum(exp(x)) along an axis."""
+    """Emits the softmax, exp(x) / sum(exp(x)), along an axis."""
     demand(not half_to_float)
     most = np.empty_like(x.max(dim, keepdims=True))
     combine(emit, np.maximum, most, x, dim)
@@ -231,7 +231,7 @@ def softmax(emit: Emit, out: Array, x: Array, dim: int, half_to_float: bool) -> 
 
 
 def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int, dtype: torch.dtype) -> None:
-    """Emits y * (gradient - sum(gradient * y)) along an axis."""
+    """Emits the gradient of the softmax, y * (gradient - sum(gradient * y)), along an axis."""
     demand(dtype == torch.float32)
     sums = np.empty_like(y.max(dim, keepdims=True))
     emit(np.multiply, gradient, y, out)
@@ -241,12 +241,12 @@ def softmax_backward(emit: Emit, out: Array, gradient: Array, y: Array, dim: int
 
 
 def product(emit: Emit, out: Array, first: Array, second: Array) -> None:
-    """Emits first @ second; a column times a row is done number by number, in half the time."""
+    """Emits a matrix product; the outer product of a column and a row is computed number by number."""
     emit(np.multiply if first.shape[-1] == 1 else np.matmul, first, second, out)
 
 
 def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
-    """Emits the sum over given axes, or over all.
+    """Emits the sum over given axes, or over all axes.
 
     The sums of a matrix's columns, such as a bias's gradient, are a product with ones, in a quarter of the time.
     """
@@ -257,7 +257,7 @@ def total(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, k
 
 
 def of_reduction(function: np.ufunc) -> Kernel:
-    """Creates the kernel of a ufunc reduction over given axes, or over all."""
+    """Creates the kernel of a ufunc reduction over given axes, or over all axes."""
 
     def kernel(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
         axes = None if dims is None or not len(dims) else tuple(dims)
@@ -272,13 +272,13 @@ def of_reduction(function: np.ufunc) -> Kernel:
 
 
 def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, keepdim: bool = False) -> None:
-    """Emits the mean over given axes, or over all."""
+    """Emits the mean over given axes, or over all axes."""
     of_reduction(np.add)(emit, out, x, dims, keepdim)
     emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
 
 
 def norm(emit: Emit, out: Array, x: Array) -> None:
-    """Emits the Euclidean norm."""
+    """Emits the Euclidean norm of an array."""
     demand(x.ndim == 1)
     emit(np.matmul, x, x, out)
     emit(np.sqrt, out, out)
@@ -301,12 +301,12 @@ def stack(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
 
 
 def cast(emit: Emit, out: Array, x: Array, dtype: object = None, memory_format: object = None) -> None:
-    """Emits a copy with the dtype and strides of the output."""
+    """Emits a type conversion: a copy with the dtype and strides of the output."""
     emit(np.copyto, out, x, "unsafe")
 
 
 def choice(emit: Emit, out: Array, condition: Array, first: Any, second: Any) -> None:
-    """Emits where(condition, first, second)."""
+    """Emits a selection by condition, where(condition, first, second)."""
     emit(np.copyto, out, second)
     emit(np.copyto, out, first, "same_kind", condition)
 
@@ -396,7 +396,7 @@ def demand(is_supported: bool) -> None:
     """Raises `NoKernel` for a variant of an operation that the kernel does not support.
 
     Raises:
-        NoKernel: The form is not supported.
+        NoKernel: The variant is not supported.
     """
     if not is_supported:
         raise NoKernel("the operation's form")
@@ -442,14 +442,14 @@ UFUNCS: dict[Any, Kernel] = {
     }.items()
     for operation in operations
 }
-"""Operations that are one ufunc."""
+"""Kernels of operations that are a single NumPy ufunc."""
 
 IN_ITS_PLACE: dict[Any, Kernel] = {
     **UFUNCS,
     _ATEN.rsub.Scalar: reversed_subtract,
     _ATEN.relu.default: relu,
 }
-"""Elementwise operations of one loop, whose result may overwrite an operand."""
+"""Kernels of elementwise operations whose result may overwrite an operand."""
 
 KERNELS: dict[Any, Kernel] = {
     **IN_ITS_PLACE,
@@ -494,7 +494,7 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN.slice_backward.default: slice_backward,
     _ATEN.select_backward.default: select_backward,
 }
-"""Operations that write a new tensor."""
+"""Kernels of operations that write a new tensor."""
 
 KERNELS_IN_PLACE: dict[Any, Kernel] = {
     _ATEN.add_.Tensor: in_place(np.add),
@@ -506,7 +506,7 @@ KERNELS_IN_PLACE: dict[Any, Kernel] = {
     _ATEN.lerp_.Scalar: move_towards,
     _ATEN.addcmul_.default: add_product,
 }
-"""Operations that change their first argument in place."""
+"""Kernels of operations that modify their first argument in place."""
 
 CONSTANTS = frozenset(
     {
@@ -522,4 +522,4 @@ CONSTANTS = frozenset(
         _ATEN.scalar_tensor.default,
     }
 )
-"""Operations whose result does not depend on values."""
+"""Operations whose result does not depend on tensor values."""

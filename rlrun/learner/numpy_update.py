@@ -33,7 +33,7 @@ from rlrun.learner.numpy_kernels import (
 )
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
-"""Dtypes whose arithmetic is equal in NumPy and torch."""
+"""Dtypes with equal arithmetic in NumPy and torch."""
 
 
 def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> NumpyUpdate:

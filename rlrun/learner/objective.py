@@ -36,7 +36,7 @@ class Loss:
 
 
 LossFunction = Callable[[Any, SampleBatch, Mapping[str, "Tensor"]], Loss]
-"""Loss as a function of the policy's outputs, rows of experience [S, L] and scheduled settings (each []).
+"""Type of a loss function of the policy's outputs, rows of experience [S, L] and scheduled settings (each []).
 
 For an objective without gradients (`parameters` None), the first argument is a dict of the parameters instead.
 """

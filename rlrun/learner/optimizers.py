@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEPS = "steps"
-"""Name of the update counter [] in an optimizer state; all other tensors have the parameters' shape."""
+"""Name of the update counter [] in an optimizer state; all other state tensors have the parameters' shape."""
 
 OptimizerState = dict[str, "Tensor"]
 """Optimizer state of one objective: tensors by part name, changed in place."""

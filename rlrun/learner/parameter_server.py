@@ -35,7 +35,7 @@ vector."""
 
 Floats = NDArray[np.float32]
 Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], dict[int, Any]]
-"""Function that calls a method on several shards in parallel, with arguments and results by shard."""
+"""Type of a function that calls a method on several shards in parallel, with arguments and results by shard."""
 
 
 @dataclass(frozen=True)

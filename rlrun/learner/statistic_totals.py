@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Totals = dict[tuple[str, ...], tuple[Tensor, int]]
-"""Statistic sums and minibatch counts, keyed by the tuple of names computed together."""
+"""Type of statistic sums and minibatch counts, keyed by the tuple of names computed together."""
 
 
 class StatisticTotals:

@@ -21,10 +21,11 @@ from rlrun.learner.optimizers import STEPS, Optimizer, OptimizerState, computed_
 from rlrun.policy.policy import Policy
 
 GRAD_NORM = "grad_norm"
-"""Name of the statistic for the gradient norm before clipping."""
+"""Name of the statistic for the gradient norm before clipping, in results."""
 
 Precision = Literal["float32", "bfloat16"]
-"""Precision of the networks' forward and backward passes; parameters, losses and optimizers are always float32."""
+"""Type of the floating-point precision of the networks' forward and backward passes; parameters, losses and optimizers
+are always float32."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
-from rlrun.policy.reward_streams import RewardStream, weighted_advantages
+from rlrun.reward_streams.streams import RewardStream, weighted_advantages
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,7 @@ def summed_value_losses(
         outputs: Network outputs for the rows.
         batch: Columns [S, L], including `<stream>_value_targets` of each additional reward stream.
         own_errors: Squared (optionally clipped) value errors of the env reward, [S, L].
-        valid: 1 for valid steps and 0 elsewhere, [S, L].
+        valid: Mask of the valid steps as 0 or 1, [S, L].
     """
     losses = {"value_loss": masked_mean(own_errors, valid)}
     for name, values in outputs.further_values.items():

@@ -23,8 +23,8 @@ INVISIBLE = -1e9
 class GatedTransformer(nn.Module):
     """GTrXL core: stacked gated attention layers, each with a memory of the episode's last M steps.
 
-    The recurrent state [S, N * M * H + 1] holds the inputs of the N layers in the last M steps, oldest first, and the
-    number of valid steps among these. No gradient flows into the state (stop-gradient).
+    The recurrent state [S, N * M * H + 1] holds the inputs of the N layers in the last M steps, oldest first. Its last
+    entry is the number of valid steps among these. No gradient flows into the state (stop-gradient).
 
     Args:
         inputs: Number of input features, D.

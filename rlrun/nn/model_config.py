@@ -20,22 +20,22 @@ Pooling = Literal["attention", "mean", "max"]
 
 
 class ObservationConfig(ConfigModel):
-    """Encoding of one part of an observation; defaults follow from the space."""
+    """Settings of the network's encoding of one part of an observation; defaults depend on the space."""
 
     encode_as: Encoding | None = None
-    """Flat numbers (`vector`); a one-hot vector for each integer (`one_hot`), or a learned one, shared by all positions
-    (`embedding`); convolutions (`image`); a set whose order does not matter (`entities`, a Box [entities, features]).
-    null chooses by shape, type and bounds."""
+    """Encoding by flat numbers (`vector`), a CNN (`image`), or pooling of an unordered set (`entities`, a Box
+    [entities, features]). Integers have one-hot vectors (`one_hot`), or learned vectors shared by all positions
+    (`embedding`). null chooses by shape, type and bounds."""
     pooling: Pooling = "attention"
     """Pooling of entities to one vector of fixed width: attention of four heads, or the mean or maximum of their
     features."""
     mask: NonEmptyText | None = None
-    """Key in the same Dict as the entities of their mask [entities]: 1 for each that is present, 0 for the others,
-    which are ignored. null if all are present."""
+    """Key of the entity mask [entities] in the same Dict: 1 for present entities, 0 for absent entities, which are
+    ignored. null if all entities are present."""
     bounds: tuple[float, float] | None = None
-    """The least and the greatest number that occurs, where the space's bounds are not the true ones. They are scaled to
-    0 and 1, or are the first and the last of the one-hot values. [0, 1] leaves numbers as they are; null takes the
-    space's bounds."""
+    """Lowest and highest value, if the space's bounds are not the true ones. Numbers are scaled from these bounds to
+    0..1; one-hot vectors cover the integers between them. [0, 1] leaves numbers unscaled; null takes the space's
+    bounds."""
 
     @model_validator(mode="after")
     def _bounds_ascend(self) -> ObservationConfig:
@@ -51,110 +51,111 @@ class ObservationConfig(ConfigModel):
 
 
 class GTrXLConfig(ConfigModel):
-    """The core `gtrxl`: a gated transformer over the last steps (Parisotto et al., arXiv:1910.06764)."""
+    """Settings of the core `gtrxl`: a gated transformer over the last steps (Parisotto et al., arXiv:1910.06764)."""
 
     layers: PositiveInt = 1
-    """Layers of attention, each followed by a dense layer."""
+    """Number of attention layers, each followed by a dense layer."""
     heads: PositiveInt = 4
-    """Attention heads of each layer; their number must divide `core_width`."""
+    """Number of attention heads per layer, a divisor of `core_width`."""
     memory_len: PositiveInt = 32
-    """Steps that each layer attends back to, in addition to the present one. The recurrent state, which is recorded at
-    each step, grows with it."""
+    """Memory length: past steps that each layer attends to. The recurrent state, which is recorded at each step, grows
+    with this length."""
 
 
 class ViewsConfig(ConfigModel):
-    """History in a network's inputs: stacked observations, last actions, last rewards; zeros before the start."""
+    """Settings of history in a network's inputs: stacked observations, last actions and rewards, zero-padded."""
 
     prev_actions: NonNegativeInt = 0
-    """Number of last actions; discrete ones as one-hot vectors."""
+    """Number of last actions in the input; discrete actions are one-hot encoded."""
     prev_rewards: NonNegativeInt = 0
-    """Number of last rewards, unscaled, as the env returned them."""
+    """Number of last rewards in the input, unscaled, as returned by the env."""
     obs: PositiveInt = 1
-    """Number of stacked observations, the present one included, the oldest first. Images become channels."""
+    """Number of stacked observations, including the current one, oldest first. Images are stacked along the
+    channels."""
 
     @property
     def any(self) -> bool:
-        """Whether there is more than the present observation."""
+        """Whether the network's input has more than the current observation."""
         return bool(self.prev_actions or self.prev_rewards or self.obs > 1)
 
 
 class ModelConfig(ConfigModel):
-    """The network from observations to a policy's outputs.
+    """Settings of a policy's network: encoders, dense layers, recurrent core and heads.
 
     Attributes:
-        convolves_images: Whether the policy has convolutions of its own, which `conv` does not choose.
+        convolves_images: Whether the policy defines its own convolutions, so that `conv` has no effect.
     """
 
     convolves_images: ClassVar[bool] = False
 
     hiddens: tuple[PositiveInt, ...] | None = None
-    """Widths of the dense layers after the observation encoders, first to last. null for [64, 64]; for none where
-    images are all that is observed, whose encoders end in a dense layer."""
+    """Widths of the dense layers after the observation encoders, first to last. null for [64, 64], or for none if all
+    observations are images, whose encoders end in a dense layer."""
     activation: Activation = "tanh"
     """Activation after each dense layer."""
     core: CoreKind | None = None
-    """The recurrent layer after the dense layers: an LSTM; a GRU, which has three gates instead of four and half the
-    recurrent state; `gtrxl`, which attends to the last steps; null for none. A value net with layers of its own has
-    one of its own."""
+    """Recurrent core after the dense layers: an LSTM; a GRU, with three gates instead of four and half the recurrent
+    state; `gtrxl`, which attends to the last steps; null for none. A separate value network has a separate core."""
     core_width: PositiveInt = 64
-    """Width of the core's hidden state, which it outputs; an LSTM has as many memory cells."""
+    """Width of the core's output, the hidden state; an LSTM has the same number of memory cells."""
     gtrxl: GTrXLConfig = GTrXLConfig()
     """Settings of the core `gtrxl`."""
     observations: dict[str, ObservationConfig] = Field(default_factory=dict)
-    """Encodings of parts of an observation where the default is not right, by key: `image`, or `inner/0` in a nested
-    one, or "" for an observation that is no dict or tuple. `rlrun plan -f FILE` prints the encoding of each part."""
+    """Encodings of single parts of an observation, if the default does not fit, by key: `image`, `inner/0` in a nested
+    observation, or "" for an observation that is no Dict or Tuple. `rlrun plan -f FILE` prints the encoding of each
+    part."""
     views: ViewsConfig = ViewsConfig()
     """History in the network's inputs: `{prev_actions: 1, prev_rewards: 1, obs: 4}` for the last action, its reward,
-    and the last four observations. Of action masks there is the present one alone."""
+    and the last four observations. Action masks have no history."""
     encoders: dict[str, str] = Field(default_factory=dict)
-    """Custom encoders for parts of an observation, by key as in `observations`, each as `package.module:Class`:
-    an nn.Module made from the part's space that returns features [N, D] of float32 for observations [N, ...]."""
+    """Custom encoders of parts of an observation as `package.module:Class`, by key as in `observations`. A custom
+    encoder is an nn.Module, instantiated with the part's space, that maps observations [N, ...] to float32 features [N,
+    D]."""
     conv: Conv | None = None
     """Encoder of image observations: `nature` (Mnih et al. 2015) or `impala` (the residual net of arXiv:1802.01561).
-    null takes `impala` for images of less than 36 pixels along a side, else `nature`."""
+    null chooses `impala` for images of less than 36 pixels along a side, else `nature`."""
     shared_value: bool | None = None
-    """Whether the value net shares the policy's layers up to its own head; null shares them where an image is observed,
-    or there is a custom encoder."""
+    """Whether the value network shares the policy's layers except the head; null shares layers if an observation part
+    is an image or has a custom encoder."""
     orthogonal_init: bool = True
     """Whether initial weights are orthogonal (gain sqrt 2, policy head 0.01, value head 1) instead of torch's
     default."""
     log_std_init: float = 0.0
-    """Initial log standard deviation of continuous actions, in units of half the range between the bounds:
-    0 is a standard deviation of 8 where actions lie between -8 and 8. One in the env's own units is
-    log(std / half_range); without bounds both are the same. With use_sde it is that of the entries of the noise
-    matrix."""
+    """Initial log standard deviation of continuous actions, in units of half the action range: 0 is a standard
+    deviation of 8 for actions between -8 and 8. A standard deviation in the env's units needs log(std / half_range);
+    without bounds, the units are those of the env. With use_sde, this is the initial log standard deviation of the
+    noise matrix's entries."""
     use_sde: bool = False
-    """Whether continuous actions are explored with noise that is a function of the observation and stays the same for
-    some steps (gSDE, arXiv:2005.05719), by policies that draw their actions."""
+    """Whether stochastic policies explore by generalized state-dependent exploration (gSDE, arXiv:2005.05719): the
+    noise of continuous actions is a function of the observation, which is held for several steps."""
     sde_sample_freq: PositiveInt | None = None
-    """Steps of each env after which that function is drawn again, whatever the length of fragments; null for once per
-    fragment, or per 32 steps where fragments are shorter."""
+    """Steps of each env between two samples of the gSDE noise matrix, for any fragment length; null for once per
+    fragment, or per 32 steps if fragments are shorter."""
     autoregressive: bool = False
-    """Whether the parts of a MultiDiscrete, Tuple or Dict action are drawn one after the other, each by a head that
-    reads what was drawn before it; otherwise they are drawn independently of each other. For policies that draw their
-    actions."""
+    """Whether stochastic policies sample the parts of a MultiDiscrete, Tuple or Dict action autoregressively, each
+    given the previous parts; otherwise the parts are sampled independently."""
     action_embeddings: NonEmptyText | None = None
-    """Key of the observation's part with features of the actions that can be taken, a Box [K, F] for Discrete(K)
-    actions: the logit or value of an action is the scaled dot product of its embedding with that of the observation's
-    other parts. null for a head with an output for each action."""
+    """Key of the observation part with the available actions' features, a Box [K, F] for Discrete(K) actions. An
+    action's logit or value is then the scaled dot product of its embedding and the embedding of the other observation
+    parts. null for a head with one output per action."""
     module: str | None = None
-    """A custom network as `package.module:Class`: an nn.Module made from (observation_space, num_outputs, model)
-    that returns outputs [N, num_outputs] and values [N] for observations [N, ...]; for Q policies outputs alone, action
-    after action (num_atoms numbers for each with c51 and quantile)."""
+    """Custom network as `package.module:Class`: an nn.Module created from (observation_space, num_outputs, model). It
+    maps observations [N, ...] to outputs [N, num_outputs] and values [N]. For Q policies it returns outputs alone,
+    ordered by action (num_atoms numbers per action with c51 and quantile)."""
 
     @property
     def dense_widths(self) -> tuple[int, ...]:
-        """`hiddens`, or [64, 64] where it is null."""
+        """Widths of the dense layers: `hiddens`, or [64, 64] if `hiddens` is null."""
         return (64, 64) if self.hiddens is None else self.hiddens
 
     @property
     def widths_behind_images(self) -> tuple[int, ...]:
-        """`hiddens` where images are all that is observed: none unless they are set, as the encoders end in a layer."""
+        """Widths of the dense layers for image-only observations: `hiddens`, or none if `hiddens` is null."""
         return self.hiddens or ()
 
     @property
     def decoder_width(self) -> int:
-        """Width of embeddings of actions, and of the layers between an action's parts: that of the last dense layer."""
+        """Width of action embeddings, and of an autoregressive decoder's hidden layers: the last of `dense_widths`."""
         return self.dense_widths[-1] if self.dense_widths else 64
 
     @model_validator(mode="after")
@@ -216,12 +217,12 @@ WHO_IS_RECURRENT = (
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class FeedForwardModelConfig(ModelConfig):
-    """The network from observations to a policy's outputs, without a recurrent core."""
+    """Settings of a policy's network without a recurrent core."""
 
 
 @fixed("steps of adaptation are about present observations alone", views={})
 class AdaptableModelConfig(FeedForwardModelConfig):
-    """The network of a meta-learned policy, which adapts to tasks by gradient steps."""
+    """Settings of the network of a meta-learned policy, which adapts to tasks by gradient steps."""
 
 
 @fixed("a position is all that a search is shown", views={})
@@ -229,7 +230,7 @@ class AdaptableModelConfig(FeedForwardModelConfig):
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class SearchModelConfig(FeedForwardModelConfig):
-    """The network from positions of a game to the priors and values of a tree search."""
+    """Settings of the network for tree search: prior probabilities of actions, and value, of a game position."""
 
 
 NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
@@ -239,7 +240,7 @@ NO_VIEWS = "views are of a policy's own observations, of which this one does not
 @fixed("the value network has inputs of its own", shared_value=False)
 @fixed("networks whose values are normalised are built by rlrun", module=None, use_sde=False, sde_sample_freq=None)
 class StateValueModelConfig(ModelConfig):
-    """The networks of a policy and of a centralised value function, which may have more inputs than the policy.
+    """Settings of the networks of a policy and a centralised value function, which may have additional inputs.
 
     Only the policy has a core: the value network is feed-forward.
     """
@@ -247,14 +248,14 @@ class StateValueModelConfig(ModelConfig):
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class NormalizedValueModelConfig(StateValueModelConfig):
-    """The networks of a policy and of a value function with the same inputs, without a recurrent core."""
+    """Settings of separate networks of a policy and a value function with equal inputs, without a recurrent core."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed("there is no value network", shared_value=False)
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 class QModelConfig(FeedForwardModelConfig):
-    """The Q network from observations to the values of all actions."""
+    """Settings of a Q network, from observations to the values of all actions."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -264,7 +265,7 @@ class QModelConfig(FeedForwardModelConfig):
 @fixed("networks of teams are built by rlrun", module=None)
 @fixed(NO_VIEWS, views={})
 class TeamQModelConfig(ModelConfig):
-    """The Q network that the members of a team share."""
+    """Settings of the Q network shared by the members of a team."""
 
 
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
@@ -273,15 +274,15 @@ class TeamQModelConfig(ModelConfig):
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks that take actions are built by rlrun", module=None)
 class ActorQModelConfig(ModelConfig):
-    """The networks of a deterministic actor and of its Q functions.
+    """Settings of the networks of a deterministic actor and its Q functions.
 
-    With a core, the Q functions take actions after it, followed by dense layers of the same widths.
+    With a core, actions enter a Q function after the core, followed by dense layers of the same widths.
     """
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 class ActionValueModelConfig(ActorQModelConfig):
-    """The networks of a deterministic actor and of its Q functions, without a recurrent core."""
+    """Settings of the networks of a deterministic actor and its Q functions, without a recurrent core."""
 
 
 @fixed("candidates are not shown what their actions gave", views={})
@@ -291,12 +292,12 @@ class ActionValueModelConfig(ActorQModelConfig):
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("networks of candidates are built by rlrun", module=None)
 class ActorModelConfig(ModelConfig):
-    """The network of a deterministic policy, whose parameters evolve."""
+    """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimisers."""
 
 
 @fixed(NO_VIEWS, views={})
 class TeamActorQModelConfig(ActionValueModelConfig):
-    """The networks of a team's actors and critics, without a recurrent core."""
+    """Settings of the actor and critic networks of a team, without a recurrent core."""
 
 
 @defaults(log_std_init=-3.0)
@@ -305,9 +306,9 @@ class TeamActorQModelConfig(ActionValueModelConfig):
 @fixed("there is no value network", shared_value=False)
 @fixed("networks that take actions are built by rlrun", module=None)
 class SoftModelConfig(ModelConfig):
-    """The networks of a stochastic actor and of its Q functions; for a core see `ActorQModelConfig`.
+    """Settings of the networks of a stochastic actor and its Q functions; for a core see `ActorQModelConfig`.
 
-    `log_std_init` has an effect with use_sde alone, since otherwise standard deviations are outputs of the network.
+    `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
     Entries of 1 would shift the mean by the norm of all features, which saturates every action at first.
     """
 
@@ -315,4 +316,4 @@ class SoftModelConfig(ModelConfig):
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
 @fixed("a learned model predicts single observations", views={})
 class ModelBasedModelConfig(SoftModelConfig):
-    """The networks of a stochastic actor and of its Q functions, without a recurrent core."""
+    """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""

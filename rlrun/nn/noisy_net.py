@@ -17,12 +17,12 @@ class NoisyLayer:
     """Parameter names and sizes of a noisy dense layer.
 
     Attributes:
-        weight: Name of its weights [outputs, inputs] in the module.
-        bias: Name of its biases [outputs], "" if it has none.
+        weight: Name of the weights [outputs, inputs] in the module.
+        bias: Name of the biases [outputs], "" without biases.
         weight_sigma: Name of the weights' standard deviations.
         bias_sigma: Name of the biases' standard deviations.
-        inputs: Its input features.
-        outputs: Its output features.
+        inputs: Number of input features.
+        outputs: Number of output features.
     """
 
     weight: str
@@ -39,12 +39,12 @@ class NoisyNet(nn.Module):
     The network's own parameters are the means, and `sigmas` the standard deviations. Convolutions have no noise.
 
     Attributes:
-        net: The network.
-        layers: Its dense layers.
-        num_noise: Noise variables of one draw: for each layer those of its inputs, then those of its outputs.
+        net: Network whose dense layers have noise.
+        layers: Dense layers of the network.
+        num_noise: Number of noise variables per sample: for each layer one per input, then one per output.
 
     Args:
-        net: The network.
+        net: Network whose dense layers have noise.
         sigma: Initial standard deviation of parameters, times the square root of their layer's number of inputs.
 
     Source:

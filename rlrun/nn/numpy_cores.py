@@ -11,10 +11,10 @@ Floats = NDArray[np.float32]
 class Lstm:
     """LSTM cell with gates in torch's order: input, forget, candidate, output.
 
-    Its recurrent state is one array [B, 2 H]: the hidden state, and the memory cells.
+    The recurrent state [B, 2 H] concatenates hidden state and memory cells.
 
     Args:
-        width: H.
+        width: Number of features, H.
     """
 
     def __init__(self, width: int) -> None:
@@ -50,10 +50,10 @@ class Lstm:
 
 
 class Gru:
-    """GRU cell with gates in torch's order: reset, update, candidate. Its recurrent state is the hidden state [B, H].
+    """GRU cell with gates in torch's order: reset, update, candidate. The recurrent state is the hidden state [B, H].
 
     Args:
-        width: H.
+        width: Number of features, H.
     """
 
     def __init__(self, width: int) -> None:

@@ -27,8 +27,8 @@ class NumpyNetwork:
     The network is pickled without parameters, and needs no torch in rollout workers.
 
     Args:
-        spec: The description, a dense one.
-        slots: Offsets and shapes of its parameters in the flat vector, by their names in the network.
+        spec: Architecture of the network, which must be dense.
+        slots: Offsets and shapes of the parameters in the flat vector, by their names in the network.
 
     Attributes:
         state_size: Size of the recurrent state.
@@ -127,7 +127,7 @@ class _Tower:
     """NumPy layers of one tower.
 
     Attributes:
-        state: Its slice of the recurrent state.
+        state: Slice of the tower's core in the recurrent state.
     """
 
     def __init__(self, spec: NetworkSpec, i: int) -> None:
@@ -200,7 +200,7 @@ class _Head:
 
 
 def beside(means: Floats, log_stds: Floats) -> Floats:
-    """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all, to [B, D + S]."""
+    """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all rows, to [B, D + S]."""
     size = means.shape[1]
     both = np.empty((len(means), size + log_stds.shape[-1]), np.float32)
     both[:, :size], both[:, size:] = means, log_stds

@@ -34,9 +34,9 @@ class OwnEncoder:
     """Custom encoder of a part of an observation, by import path.
 
     Attributes:
-        path: Its class as `package.module:Class`.
-        space: The space of that part, from which the encoder is made.
-        width: D, its output features.
+        path: Import path of the encoder, `package.module:Class`.
+        space: Space of the observation part, passed to the encoder's constructor.
+        width: Number of output features, D.
     """
 
     path: str
@@ -49,21 +49,20 @@ class ObservationLeaf:
     """Leaf of an observation space with the leaf's network encoding.
 
     Attributes:
-        kind: `vector` for numbers, `choices` for the one-hot encoded integers of a Discrete or MultiDiscrete space,
-            `one_hot` for those of a Box, `embedding` for integers of either with a learned vector for each value,
-            `image` for convolutions, `entities` for a set, `own` for a custom encoder, `entity_mask` for the mask of
-            present entities, `mask` for the action mask, `actions` for features of the available actions, which are
-            embedded on their own.
-        shape: Its shape in the env's observation.
+        kind: Kind of encoding. `vector`: numbers. `choices`: one-hot encoded integers of a Discrete or MultiDiscrete
+            space. `one_hot`: one-hot encoded integers of a Box. `embedding`: learned vectors of integers. `image`:
+            convolutions. `entities`: pooling over a set. `own`: a custom encoder. `entity_mask`: the mask of present
+            entities. `mask`: the action mask. `actions`: features of the available actions, embedded separately.
+        shape: Shape of the leaf in the env's observation.
         sizes: Number of values of each integer: one for each choice, or one for all integers, (n,).
-        starts: Each integer's smallest value; as `sizes`.
-        is_normalized: Whether its numbers are normalised by running moments.
+        starts: Smallest value of each integer, in the layout of `sizes`.
+        is_normalized: Whether the leaf's numbers are normalised by running moments.
         scale: Factor that scales the numbers of a vector, an image or entities to 0..1.
-        low: Their lower bound, subtracted before scaling.
-        conv: The convolutions of an image; None where the policy brings its own.
+        low: Lower bound of these numbers, subtracted before scaling.
+        conv: Convolutions of an image; None if the policy defines its own.
         pooling: Pooling of entities.
-        mask: Key, in the same Dict, of the mask of present entities; "" if all are.
-        own: The custom encoder.
+        mask: Key of the entity mask in the same Dict; "" if all entities are present.
+        own: Custom encoder of the leaf; None without one.
     """
 
     kind: Literal[
@@ -117,7 +116,7 @@ class ObservationLeaf:
 
     @property
     def channels_height_width(self) -> tuple[int, int, int]:
-        """An image's shape in convolutions: the images of a stack are channels."""
+        """Image shape [channels, height, width] for convolutions; stacked images are channels."""
         *stack, first, second, third = self.shape if len(self.shape) > 2 else (1, *self.shape)
         channels, height, width = (third, first, second) if self.channels_last else (first, second, third)
         return math.prod(stack) * channels, height, width

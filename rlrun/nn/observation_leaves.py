@@ -21,20 +21,21 @@ from rlrun.nn.model_config import Conv, Encoding, ObservationConfig
 from rlrun.nn.observation_leaf import APART, MASKS, ObservationLeaf, OwnEncoder
 
 IMAGE_MIN_PIXELS = 20
-"""Least side of a Box that is taken for an image: a smaller one is more likely a grid or a table."""
+"""Minimum side length of a Box that is encoded as an image: a smaller Box is more likely a grid or a table."""
 
 NATURE_MIN_PIXELS = 36
-"""Side of the smallest image that the `nature` convolutions take as they are."""
+"""Minimum side length of an image for the `nature` convolutions with their original kernels."""
 
 MOST_ONE_HOT_VALUES = 16
-"""Greatest number of values of integers that are taken for categories, such as the kinds of things in a grid; two
-values are encoded as 0 and 1."""
+"""Maximum number of values of integers that are encoded as categories, such as kinds of objects in a grid. Integers
+with two values are encoded as 0 and 1."""
 
 MOST_SCALED_VALUES = 2**16
-"""Integers with more values are taken for unbounded: scaled to 0..1 they would hardly differ."""
+"""Maximum number of values of integers that are scaled to 0..1; others count as unbounded, since they would hardly
+differ."""
 
 ObservationTree = Any
-"""A tree of `ObservationLeaf`: a leaf, or a dict or tuple of trees."""
+"""Tree of `ObservationLeaf`: a leaf, or a dict or tuple of trees."""
 
 DEFAULT = ObservationConfig()
 
@@ -51,11 +52,12 @@ def observation_leaves(
 
     Args:
         space: The space.
-        settings: Encodings of parts where the default is not right, by path.
-        normalize: Whether numbers are normalised by running moments: those of all Boxes encoded as vectors, integers
-            too, for which no bounds are set. They are not scaled by their bounds then.
-        encoders: Import paths of custom encoders, by path of the part. They are made and run once on trial.
-        conv: The convolutions of all images; None to choose by the size of each.
+        settings: Encodings of parts whose default does not fit, by path.
+        normalize: Whether numbers are normalised by running moments instead of scaled: those of all Boxes encoded as
+            vectors, including integers, without bounds in the settings.
+        encoders: Import paths of custom encoders, by path of the part; each encoder is created and run once for
+            validation.
+        conv: Convolutions of all images; None to choose by the size of each image.
 
     Raises:
         UsageError: A part of the space has no encoding, settings name no part, or an encoder does not fit its part.

@@ -44,16 +44,16 @@ def tried_width(path: str, space: gymnasium.Space[Any], part: str) -> int:
     """Instantiates a custom encoder, and validates the outputs for two observations.
 
     Args:
-        path: Its class, made from the space, as `package.module:Class`.
-        space: The space of the part that it encodes.
-        part: Key of that part in the observation, for messages.
+        path: Import path of the encoder's class, `package.module:Class`.
+        space: Space of the encoded observation part, passed to the constructor.
+        part: Key of the observation part, for messages.
 
     Returns:
-        D, its output features.
+        Number of output features, D.
 
     Raises:
-        UsageError: It does not exist or is no nn.Module, its outputs are not features [N, D] of float32, or they depend
-            on more than parameters and observations.
+        UsageError: The encoder does not exist, or is no nn.Module. Or its outputs are not float32 features [N, D], or
+            depend on more than parameters and observations.
     """
     _, returned = tried_module(path, WHAT, lambda make: make(space), _two_of(space), seed=0)
     found = f"{_form(returned)} of {returned.dtype}" if isinstance(returned, Tensor) else type(returned).__name__

@@ -1,8 +1,8 @@
 """Generalised state-dependent exploration, gSDE (torch).
 
-Noise that is the same function of the observation for some steps makes motions smooth, where independent noise would
-shake them. The actor's last features z, times a matrix E of independent normal numbers with standard deviations S,
-shift its means; over E, that is a normal variable with variance z^2 S^2.
+Noise that is a fixed function of the observation for several steps gives smooth motions, unlike independent noise. The
+actor's means are shifted by z E: its last features z times a matrix E of independent normal numbers with standard
+deviations S. Over E, the shift is normally distributed with variance z^2 S^2.
 
 Source:
     Raffin, Kober and Stulp, arXiv:2005.05719, eqs. 6 to 9.

@@ -15,8 +15,8 @@ def core_parts(core: Core, inputs: int) -> list[nn.Module]:
     """Creates a core's layers: input-to-hidden and hidden-to-hidden, or a transformer.
 
     Args:
-        core: The core.
-        inputs: D, input features.
+        core: Architecture of the core.
+        inputs: Number of input features, D.
     """
     if core.kind == "gtrxl":
         return [GatedTransformer(inputs, core.width, core.layers, core.heads, core.memory_len)]
@@ -30,10 +30,10 @@ def run_core(
     """Forward pass of a recurrent core over sequences of consecutive steps.
 
     Args:
-        core: The core.
-        parts: Its layers.
+        core: Architecture of the core.
+        parts: Layers of the core, as created by `core_parts`.
         features: Inputs, [S, L, D].
-        state: Its recurrent state before the first steps, [S, state_size].
+        state: Recurrent state before the first steps, [S, state_size].
         episode_starts: Whether an episode begins with a step, [S, L]: the recurrent state is reset there.
 
     Returns:

@@ -22,8 +22,9 @@ class TorchNetwork:
 
     Args:
         module: A `NetworkModule`, a custom module, or a `NoisyNet` with one of them.
-        custom_heads: Names of a custom module's outputs for flat observations [N, ...]; none for rlrun's own.
-        prefix: Prefix of its parameters' names in the policy.
+        custom_heads: Names of a custom module's outputs, computed for flat observations [N, ...]; empty for other
+            modules.
+        prefix: Prefix of the module's parameter names in the policy.
     """
 
     def __init__(self, module: nn.Module, *, custom_heads: tuple[str, ...] = (), prefix: str = "") -> None:
@@ -75,8 +76,8 @@ class TorchActingNetwork:
     """Inference network in torch on the CPU, for learned encoders and custom modules.
 
     Args:
-        network: The network, of which a copy is made.
-        offset: Index of its first parameter in the flat vector.
+        network: Network to copy.
+        offset: Index of the network's first parameter in the flat vector.
         state_size: Size of the recurrent state.
     """
 

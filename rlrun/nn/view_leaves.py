@@ -25,9 +25,9 @@ def view_leaves(
     """Builds the tree of `ObservationLeaf` of a history view.
 
     Args:
-        observed: The tree of the env's observations.
-        action_space: The env's actions.
-        views: The history that a view adds to them.
+        observed: Tree of `ObservationLeaf` of the env's observations.
+        action_space: Action space of the env.
+        views: Settings of the history.
 
     Raises:
         UsageError: Observations cannot be stacked, or actions of this space have no encoding.
@@ -74,7 +74,7 @@ def _stacked(leaf: ObservationLeaf, number: int) -> ObservationLeaf:
 
 
 def _action_leaf(space: gymnasium.Space[Any], number: int) -> ObservationLeaf:
-    """Encoding of past actions in the policy's form, where choices count from 0."""
+    """Network encoding of past actions in the policy's own representation, where choices count from 0."""
     match space:
         case Discrete():
             return ObservationLeaf("one_hot", (number,), (int(space.n),), (0,))

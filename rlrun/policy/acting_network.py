@@ -34,6 +34,6 @@ def acting_network(
 
 
 def dense_spec(network: TorchNetwork) -> NetworkSpec | None:
-    """Spec of a network that NumPy can run (dense layers only); None for other networks."""
+    """Returns a network's spec if NumPy can run the network (dense layers only); None for other networks."""
     module = network.module.net if isinstance(network.module, NoisyNet) else network.module
     return module.spec if isinstance(module, NetworkModule) and module.spec.is_dense else None

@@ -47,7 +47,7 @@ class ActorCriticPolicy(Policy):
     estimates = "state_values"
 
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
-        model, streams = config.model, config.reward_streams.names
+        model, streams = config.model, config.value_heads
         self.leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
         self.action_space = make_action_space(spaces.action)
         self.normalize_observations = config.normalize_observations
@@ -90,8 +90,8 @@ class ActorCriticPolicy(Policy):
     ) -> ActorCriticOutputs:
         """Action distributions and state values of a batch of observations [S, L, ...].
 
-        A recurrent core starts from `state` [S, state_size], and is reset to zeros where `episode_starts` [S, L] is
-        set.
+        Outputs of actions that the env forbids are masked. A recurrent core starts from `state` [S, state_size], and is
+        reset to zeros where `episode_starts` [S, L] is set.
         """
         state, starts = (batch["state"], batch["episode_starts"]) if self._is_recurrent else (None, None)
         heads, _ = self.network(views, {"obs": batch["obs"]}, state, starts)

@@ -17,7 +17,6 @@ from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
-from rlrun.nn.population_network import PopulationNetwork
 from rlrun.policy.action_masks import MaskedOutputs
 from rlrun.policy.action_spaces.action_space import ActionSpace, Floats
 from rlrun.policy.exploration.exploration import Exploration
@@ -151,17 +150,17 @@ class BehaviorPolicy:
         """
         raise UsageError("it does not search, as those of alphazero do: leave out simulations")
 
-    def with_networks(self, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
-        """Copy of this behavior policy with separate parameters per env slot, and the population of networks.
+    @property
+    def unmasked_network(self) -> ActingNetwork:
+        """The acting network without the action mask."""
+        return self.network.network if isinstance(self.network, MaskedOutputs) else self.network
 
-        Args:
-            size: Number of env slots.
-        """
-        bare = self.network.network if isinstance(self.network, MaskedOutputs) else self.network
-        networks = PopulationNetwork(bare, size)
+    def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
+        """Returns a copy of this behavior policy that acts by another network, with the same action mask."""
         policy = copy.copy(self)
-        policy.network = policy._collecting = networks if bare is self.network else MaskedOutputs(networks)
-        return policy, networks
+        masked = isinstance(self.network, MaskedOutputs)
+        policy.network = policy._collecting = MaskedOutputs(network) if masked else network
+        return policy
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""
@@ -267,7 +266,7 @@ class BehaviorPolicy:
         episode_starts: NDArray[np.bool_],
         acts: NDArray[np.bool_] | None,
     ) -> Heads:
-        """Runs the network, and records its initial recurrent state and the heads for the recorder."""
+        """Runs the network for a step; records the recurrent state before the step, and the outputs of all heads."""
         if self.network.state_size:
             self._reset(episode_starts)
             record["episode_starts"][where] = episode_starts if acts is None else episode_starts[acts]
@@ -410,7 +409,7 @@ class BehaviorPolicy:
         return memory
 
     def load_memory(self, memory: Mapping[str, Any]) -> None:
-        """Restores `memory()`."""
+        """Restores recurrent state and view memory from `memory()`."""
         if self.network.state_size:
             state = np.array(memory["recurrent_state"], np.float32)
             if state.shape[1:] != (self.network.state_size,):
@@ -427,7 +426,7 @@ class BehaviorPolicy:
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores exploration, parameter noise and running episodes from `state()`."""
         self.exploration.load_state(state)
         self.load_memory(state)
         if self.parameter_noise is not None:

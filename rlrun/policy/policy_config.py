@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from rlrun.nn.model_config import ModelConfig
-from rlrun.policy.reward_streams import RewardStreams
 
 
 class PolicyConfig(Protocol):
@@ -20,5 +19,5 @@ class PolicyConfig(Protocol):
         """Whether observations are normalised by running statistics."""
 
     @property
-    def reward_streams(self) -> RewardStreams:
-        """Additional reward streams, each with a value head."""
+    def value_heads(self) -> tuple[str, ...]:
+        """Names of the additional reward streams, each with a value head."""

@@ -75,6 +75,7 @@ class LogProbsAndValues:
         """
         policy.filter_fragment(batch)
         seen = viewed(batch)
+        # Of the outputs by which the actions were drawn: the old log-probability of PPO's ratio.
         batch["logp"] = self.action_space.log_prob(batch.pop("outputs"), batch["actions"])
         if self.value_network is None:
             closing = policy.closing_heads(map_tree(lambda leaf: leaf[-1], seen["obs"]))

@@ -1,1 +1,1 @@
-"""Regression tests of learning: experiments against the targets in their specs, and against a stored run."""
+"""Regression tests of learning: experiments against the targets in their specs, and against a stored baseline run."""

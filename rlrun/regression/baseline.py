@@ -23,74 +23,74 @@ from rlrun.trial.results import read_results
 
 FORMAT = 1
 POINTS = 101
-"""Points of a stored curve."""
+"""Number of points in a stored learning curve."""
 SPEED_TOLERANCE = 0.1
-"""Relative difference in speed between two runs on one machine that needs no cause in the code."""
+"""Relative difference in speed between two runs on one machine that is within normal variation."""
 
 _COMPARED_KEYS = ("algorithm", "env", "policies", "mapping", "train", "seats", "league", "config", "stop")
 
 
 class Machine(ConfigModel):
-    """The machine of a run, on which its speed depends."""
+    """Machine of a regression run, on which its speed depends."""
 
     system: str
     """Operating system and architecture."""
     processor: str
     """Model of the processor."""
     cpus: PositiveInt
-    """Cores that may be used."""
+    """Number of available cores."""
 
 
 class SeedRecord(ConfigModel):
-    """Learning curve and outcome of one seed of one configuration."""
+    """Result of one seed of one configuration: learning curve and outcome."""
 
     seed: NonNegativeInt
     """Root seed."""
     configuration: str
-    """The values that vary between the experiment's configurations, as a text."""
+    """Values of the settings that vary between the experiment's configurations, as text."""
     outcome: str
-    """reached or missed."""
+    """Outcome of the seed: reached or missed."""
     env_steps: tuple[NonNegativeFloat, ...]
-    """Env steps of the curve's points."""
+    """Env steps at the points of the learning curve."""
     returns: tuple[float, ...]
-    """`episode_return_mean` at each point."""
+    """`episode_return_mean` at each point of the learning curve."""
     env_steps_per_s: PositiveFloat | None
-    """Median of the iterations' speeds; null where none was measured."""
+    """Median over iterations of the env steps per second; null if not measured."""
 
 
 class ExperimentRecord(ConfigModel):
-    """Verdict and seeds of one experiment."""
+    """Result of one experiment: verdict and seeds."""
 
     passed: bool
-    """Whether it reached the targets in its spec."""
+    """Whether the experiment reached the targets in its spec."""
     executor: str
-    """Executor of its trials, on which their speed depends."""
+    """Executor of the trials, on which their speed depends."""
     spec: dict[str, Any]
-    """Its resolved spec."""
+    """Resolved spec of the experiment."""
     seeds: tuple[SeedRecord, ...]
-    """The seeds that did not fail."""
+    """Results of the seeds that did not fail."""
 
 
 class Baseline(ConfigModel):
-    """A stored regression run."""
+    """Baseline: a stored regression run."""
 
     format: PositiveInt
-    """Version of this format."""
+    """Version of the baseline format."""
     created: str
-    """Time of creation, ISO 8601 in UTC."""
+    """Time of the baseline's creation, ISO 8601 in UTC."""
     versions: dict[str, str]
-    """Versions of Python and of the packages that matter."""
+    """Versions of Python and of important packages."""
     machine: Machine
-    """The machine it ran on."""
+    """Machine of the regression run."""
     experiments: dict[str, ExperimentRecord]
-    """The experiments by name."""
+    """Results of the experiments by name."""
 
 
 def baseline_of(verdicts: Sequence[Verdict]) -> Baseline:
-    """Returns the baseline of a regression run.
+    """Creates a baseline from a regression run.
 
     Args:
-        verdicts: Its verdicts, whose cases' directories are read.
+        verdicts: Verdicts of the run; results are read from the directories of their cases.
     """
     runs = {verdict.experiment: RunDirectory.open(verdict.cases[0].directory.parent) for verdict in verdicts}
     return Baseline(
@@ -111,15 +111,15 @@ def baseline_of(verdicts: Sequence[Verdict]) -> Baseline:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Writes a baseline as JSON, whole or not at all."""
+    """Writes a baseline as JSON, atomically."""
     write_file(path, json.dumps(baseline.to_data(), indent=1, allow_nan=False).encode() + b"\n")
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Reads a baseline.
+    """Loads a baseline.
 
     Raises:
-        UsageError: If the file is not a baseline, or that of a newer rlrun.
+        UsageError: If the file is not a baseline, or was written by a newer rlrun.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -136,12 +136,12 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: bool) -> list[Verdict]:
-    """Returns the verdicts with comparisons of their curves and speeds with the baseline's.
+    """Adds comparisons with a baseline's learning curves and speeds to verdicts.
 
     Args:
         verdicts: The verdicts of a run that is not a control.
-        baseline: The stored run.
-        holds_speed: Whether an experiment that is slower fails.
+        baseline: The stored regression run.
+        holds_speed: Whether a slower experiment fails.
     """
     now = baseline_of(verdicts)
     return [
@@ -157,22 +157,22 @@ def compare(verdicts: Sequence[Verdict], baseline: Baseline, *, holds_speed: boo
 
 
 def difference_of_machines(now: Machine, before: Machine) -> str:
-    """Returns the differences between two machines in words, "" if speeds on them can be compared."""
+    """Differences between two machines as text, "" if speeds on them are comparable."""
     fields = [name for name in Machine.model_fields if getattr(now, name) != getattr(before, name)]
     return ", ".join(f"{name} {getattr(now, name)}, then {getattr(before, name)}" for name in fields)
 
 
 def this_machine() -> Machine:
-    """Returns the machine that this process runs on."""
+    """Description of the machine of this process."""
     system = f"{platform.system()} {platform.machine()}"
     return Machine(system=system, processor=_processor(), cpus=machine_cpus())
 
 
 def _compare_areas(now: ExperimentRecord, before: ExperimentRecord | None) -> Comparison:
-    """Compares the curves' mean heights over the env steps that both runs cover.
+    """Compares the mean heights of learning curves, over the env steps that both runs cover.
 
-    They begin where all curves have a value, and end at the farthest point that both runs reached. A seed that ended
-    before keeps its last value, since it had reached its stop.
+    The range begins where all curves have a value, and ends at the farthest point that both runs reached. A seed that
+    ended earlier keeps its last value, since it had reached its stop criterion.
     """
     if before is None:
         return Comparison("not judged", note="the baseline does not have it")
@@ -201,7 +201,7 @@ def _compare_speeds(now: Baseline, before: Baseline, name: str) -> Comparison:
 
 
 def _areas(experiment: ExperimentRecord, begin: float, end: float) -> dict[str, list[float]]:
-    """Returns each seed's area under the curve from `begin` to `end`, divided by their distance: its mean height."""
+    """Mean height of each seed's learning curve: the area from `begin` to `end`, divided by the length."""
     grid = np.linspace(begin, end, 2 * POINTS)
     areas: dict[str, list[float]] = {}
     for record in experiment.seeds:
@@ -242,7 +242,7 @@ def _seed_record(case: Case) -> SeedRecord:
 
 
 def _processor() -> str:
-    """Returns the model name of the processor, or its architecture if the system has no name."""
+    """Model name of the processor, or its architecture if the name is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Negative control of a gate: the same experiment with policies that do not learn, which must miss the target."""
+"""Negative control of a regression test: the same experiment with frozen policies, which must miss the targets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import find_spaces
 
 CONTROL_ITERATIONS = 3
-"""Iterations of a control whose targets are metrics of evaluations: enough for the moments of the observation filter,
-while a frozen policy does not change."""
+"""Iterations of a control whose targets are evaluation metrics: enough for the observation filter's moments, while a
+frozen policy does not change."""
 
 
 def frozen(experiment: Experiment) -> Experiment:
-    """Returns an experiment whose policies keep their initial parameters.
+    """Copy of an experiment whose policies keep their initial parameters.
 
-    Its learning rates are 0, even where the spec searches them; it has no scheduler and no loggers. If all targets are
-    metrics of evaluations, it takes `CONTROL_ITERATIONS` iterations. Otherwise it takes as long as the experiment, so
-    that metrics of training have a value.
+    All learning rates are 0, even searched ones; there is no scheduler and no logger. If all targets are evaluation
+    metrics, the copy runs for `CONTROL_ITERATIONS` iterations. Otherwise it runs as long as the experiment, so that
+    training metrics have values.
 
     Args:
         experiment: The experiment, with `expect`.
@@ -56,13 +56,13 @@ def frozen(experiment: Experiment) -> Experiment:
 
 
 def _still(config: AlgorithmConfig) -> dict[str, Any]:
-    """Returns settings with which an algorithm changes no parameters."""
+    """Settings of an algorithm that freeze all parameters."""
     rates = [name for name in type(config).model_fields if name == "lr" or name.endswith("_lr")]
     return {**dict.fromkeys(rates, 0.0), "compile": False}  # not worth it for a few updates
 
 
 def metrics_of(result: EvaluationResult) -> dict[str, float]:
-    """Returns the metrics of an evaluation, each under its name in training and with the prefix ``evaluation/``."""
+    """Metrics of an evaluation, each under its name in training and with the prefix ``evaluation/``."""
     values = {
         "episode_return_mean": result.mean,
         "episode_return_std": result.std,
@@ -78,6 +78,6 @@ def metrics_of(result: EvaluationResult) -> dict[str, float]:
 
 
 def evaluated_metrics(policies: Iterable[str] = ()) -> set[str]:
-    """Returns the names of an evaluation's metrics, including those of each policy of a world."""
+    """Names of an evaluation's metrics, including those of each policy of a multi-agent world."""
     one = EvaluationResult([0.0], [1])
     return set(metrics_of(EvaluationResult([0.0], [1], dict.fromkeys(policies, one))))

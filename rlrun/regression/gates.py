@@ -1,4 +1,4 @@
-"""Gates: experiments as regression runs them, with their seeds and budget, and the targets they must reach."""
+"""Gates: experiments with the seeds, the budget and the targets of a regression run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlrun.spec.experiment import ExpectConfig, Experiment
 
 @dataclass(frozen=True)
 class Gate:
-    """An experiment with the seeds and budget of its targets.
+    """Gate: an experiment with the seeds, the budget and the targets of its `expect`.
 
     Attributes:
-        name: The experiment's own name.
+        name: Name of the experiment.
         experiment: The experiment to run, in a control with frozen policies.
         expect: The targets that its policies must reach.
-        needed: Number of seeds of each configuration that must reach them.
+        needed: Number of seeds of each configuration that must reach the targets.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Gate:
 
 
 def gates_of(experiments: Sequence[Experiment], seeds: int | None, *, control: bool) -> list[Gate]:
-    """Returns the gates of experiments.
+    """Creates the gates of experiments.
 
     Args:
         experiments: The experiments, each with `expect`.
@@ -73,7 +73,7 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
 
 
 def _refuse_search(experiment: Experiment) -> None:
-    """Refuses experiments that search configurations or stop trials early, most of whose trials are meant to miss."""
+    """Raises an error for experiments that search configurations or stop trials early."""
     searcher, scheduler = experiment.searcher, experiment.scheduler
     chooses = searcher.kind if searcher is not None and searcher.settings is not None else ""
     stops = scheduler.kind if scheduler is not None and scheduler.population is None else ""

@@ -1,4 +1,4 @@
-"""Judges two groups of seeds by the confidence interval of their difference: better, same or worse.
+"""Comparison of two groups of seeds by the confidence interval of their difference: better, same or worse.
 
 Seeds are not paired, since a change of the code changes the random numbers of a seed.
 """
@@ -18,23 +18,23 @@ from rlrun.report.statistics import mean_difference
 Judgement = Literal["better", "same", "worse", "not judged"]
 
 Strata = Mapping[str, Sequence[float]]
-"""Numbers of an experiment's seeds, by configuration."""
+"""Type of the values of an experiment's seeds, by configuration."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of a number with the baseline's.
+    """Comparison of a value with the baseline's.
 
     Attributes:
         judgement: "better" or "worse" if the whole interval is on one side, "same" if it is not, "not judged" if
             there is no interval.
-        before: The baseline's number, None if there is none.
-        now: The number now, None if there is none.
-        change: The difference, or with `is_ratio` the quotient.
+        before: Value of the baseline, None without one.
+        now: Value of the new run, None without one.
+        change: Difference of the values, or their quotient if `is_ratio`.
         low: Lower end of the 95 % interval of `change`.
-        high: Upper end of it.
-        is_ratio: Whether now and before are compared by their quotient.
-        note: A remark, such as why there is no judgement; "" for none.
+        high: Upper end of this interval.
+        is_ratio: Whether the values are compared by their quotient.
+        note: A remark, such as the reason for a missing judgement; "" for none.
     """
 
     judgement: Judgement
@@ -56,11 +56,11 @@ class Comparison:
 
 
 def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Comparison:
-    """Compares means by their difference; more is better.
+    """Compares means by their difference; higher is better.
 
     Args:
-        now: The present numbers. Configurations that only one side has are left out.
-        before: The baseline's numbers.
+        now: Values of the new run. Configurations that only one side has are left out.
+        before: Values of the baseline.
         note: A remark for the comparison.
     """
     found = _difference(now, before)
@@ -72,11 +72,11 @@ def compare_differences(now: Strata, before: Strata, *, note: str = "") -> Compa
 
 
 def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparison:
-    """Compares geometric means by their quotient; more is better.
+    """Compares geometric means by their quotient; higher is better.
 
     Args:
-        now: The present numbers, above 0. Configurations that only one side has are left out.
-        before: The baseline's numbers.
+        now: Values of the new run, above 0. Configurations that only one side has are left out.
+        before: Values of the baseline.
         tolerance: Quotients from 1 - `tolerance` to 1 + `tolerance` count as the same.
     """
     found = _difference(_logarithms(now), _logarithms(before))
@@ -88,7 +88,7 @@ def compare_ratios(now: Strata, before: Strata, *, tolerance: float) -> Comparis
 
 
 def _difference(now: Strata, before: Strata) -> tuple[float, float, float, float] | str:
-    """Returns both means and the interval of their difference, or the reason why there is none."""
+    """Means of both sides and the interval of their difference, or the reason for missing ones."""
     common = [name for name in now if now[name] and before.get(name)]
     if not common:
         return "there is nothing to compare"

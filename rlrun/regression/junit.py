@@ -1,4 +1,4 @@
-"""Writes verdicts as JUnit XML, the format in which continuous integration reads test results.
+"""Verdicts of a regression run as JUnit XML, the format of test results in continuous integration.
 
 The schema is that of Apache Ant's reports: a testsuite for each experiment, with a testcase for each seed and one for
 the verdict over all of them. A seed that missed the target is a failure if the experiment missed it, and *skipped* if
@@ -23,7 +23,7 @@ _UNWRITABLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\n\r\x20-\ud7ff\ue000-\ufff
 
 
 def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
-    """Returns the verdicts as a JUnit XML document."""
+    """Serializes verdicts to a JUnit XML document."""
     root = ElementTree.Element("testsuites")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     for number, verdict in enumerate(verdicts):
@@ -81,7 +81,7 @@ def _testcase(verdict: Verdict, name: str, seconds: float) -> ElementTree.Elemen
 
 
 def _finding(testcase: ElementTree.Element, tag: str, kind: str, message: str) -> None:
-    """Adds an outcome to a testcase: the message's last line as an attribute, the whole message as the text."""
+    """Adds an outcome to a testcase: the message's last line as attribute, the whole message as text."""
     text = _writable(message)
     last = text.strip().rpartition("\n")[2]
     attributes = {"message": last} if tag == "skipped" else {"message": last, "type": kind}

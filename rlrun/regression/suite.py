@@ -1,4 +1,4 @@
-"""Runs experiments and judges whether their final policies reach the targets in their specs.
+"""Regression run: trains experiments, and judges whether final policies reach the targets in their specs.
 
 The final checkpoint is evaluated in 20 deterministic episodes that are the same for every trial. A policy that was good
 for a while and got worse has missed the target. A spec may choose the mean over the last evaluations instead, since
@@ -29,10 +29,10 @@ from rlrun.trial.results import read_results
 from rlrun.trial.user_code import exits_as_failures
 
 Member = tuple[TrialResult, TrialSpec]
-"""A trial's result and its spec."""
+"""Type of a trial's result paired with its spec."""
 
 EPISODES = 20
-"""Deterministic episodes in the evaluation of a checkpoint."""
+"""Number of deterministic episodes in the evaluation of a checkpoint."""
 
 
 def regress(
@@ -45,7 +45,7 @@ def regress(
     executor: Executor | None = None,
     watch: Watcher = lambda event: None,
 ) -> list[Verdict]:
-    """Runs experiments and returns for each whether it reaches the targets in its spec.
+    """Runs experiments, and returns a verdict for each: whether it reaches the targets in its spec.
 
     A failed trial is a case with its error; the others run on.
 
@@ -75,7 +75,7 @@ def regress(
 def _run_all(
     gates: Sequence[Gate], runs_dir: Path, executor: Executor | None, watch: Watcher
 ) -> tuple[list[list[Member]], str]:
-    """Runs all experiments in one call, so that Ray starts once.
+    """Runs all experiments in one call, so that Ray starts only once.
 
     Specs are read as soon as a run has ended, since the directory of a run that could not start is deleted. If all
     trials of an experiment failed, nothing is raised: each case holds its error.
@@ -117,14 +117,14 @@ def _verdict(gate: Gate, members: list[Member], cut_short: str, *, control: bool
 
 
 def leaders(members: Sequence[Member], metric: str, mode: Mode) -> list[Member]:
-    """Returns the member by which each population is judged: the best one at the end, by the population's own metric.
+    """Best member of each population, by the population's own metric at the end, as the trial to judge.
 
-    A member that is not complete comes before the best one.
+    If a member is not complete, it is chosen instead of the best one.
 
     Args:
         members: The members of all populations.
-        metric: Metric by which the members were compared in training; its value in their last row counts.
-        mode: Whether more of it is better.
+        metric: Metric by which the members were compared in training, of which the last value is used.
+        mode: Whether higher or lower values of the metric are better.
     """
 
     def rank(member: Member) -> tuple[bool, float]:
@@ -166,7 +166,7 @@ def _case(expect: ExpectConfig, trial: TrialResult, spec: TrialSpec, cut_short: 
 
 
 def _checkpoint(trial: TrialResult, cut_short: str, *, best: bool) -> Path:
-    """Returns the checkpoint that a trial is judged by.
+    """Checkpoint by which a trial is judged.
 
     Raises:
         TrainingFailed: If its training did not finish.
@@ -189,7 +189,7 @@ def _evaluation(checkpoint: Path, spec: TrialSpec) -> dict[str, float]:
 
 
 def _last_evaluations(trial: TrialResult, expect: ExpectConfig) -> dict[str, float | None]:
-    """Returns each metric's mean over a trial's last evaluations; None where there were fewer of them."""
+    """Mean of each metric over a trial's last evaluations; None with fewer evaluations."""
     number = expect.last_evaluations or 1
     means: dict[str, float | None] = {}
     rows = read_results(trial.directory)

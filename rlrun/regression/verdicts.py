@@ -12,7 +12,7 @@ from rlrun.report.plain_json import fields_of
 from rlrun.report.statistics import interquartile_mean
 
 ROOM = 0.1
-"""Fraction of the distance from the target to the floor by which seeds may be below the floor without a warning.
+"""Tolerance below the floor without a warning, as a fraction of the distance from the target to the floor.
 
 If all published seeds reach the largest possible return, their interval has no width and the floor is that return. Any
 worse seed would then cause a warning.
@@ -25,14 +25,14 @@ class Case:
 
     Attributes:
         trial: Name of the trial.
-        seed: Its root seed.
-        configuration: The values that vary between configurations, as a text; "" if there is only one.
+        seed: Root seed of the trial.
+        configuration: Values of the settings that vary between configurations, as text; "" with only one configuration.
         directory: The trial's directory.
-        env_steps: Env steps that its training took.
-        seconds: Seconds that its training took: the trial's own ``time_total_s``.
-        values: Metric -> the value reached, None if there is none.
-        expected: Metric -> the smallest value that passes.
-        error: Why the case cannot be judged, "" if it can.
+        env_steps: Env steps of the training.
+        seconds: Seconds of the training: the trial's ``time_total_s``.
+        values: Reached value by metric, None without a value.
+        expected: Target by metric: the smallest value that passes.
+        error: Reason why the case cannot be judged, "" if it can.
     """
 
     trial: str
@@ -47,18 +47,18 @@ class Case:
 
     @property
     def reached(self) -> bool:
-        """Whether every metric has a value that is high enough."""
+        """Whether every metric has a value that reaches the target."""
         values = [(self.values.get(metric), least) for metric, least in self.expected.items()]
         return not self.error and all(value is not None and value >= least for value, least in values)
 
     @property
     def outcome(self) -> str:
-        """One word: reached, missed or failed."""
+        """Outcome of the case in one word: reached, missed or failed."""
         return "failed" if self.error else "reached" if self.reached else "missed"
 
     @property
     def message(self) -> str:
-        """The reached and expected values in a sentence, or the error."""
+        """Reached and expected values as a sentence, or the error."""
         if self.error:
             return self.error
         found = [
@@ -95,7 +95,7 @@ class Verdict:
 
     @property
     def warning(self) -> str:
-        """A warning in a sentence, which does not fail the experiment; "" for none."""
+        """Warning that does not fail the experiment, as a sentence; "" for none."""
         if self.floor is None or self.control:
             return ""
         means = [iqm_of(cases) for cases in self._by_configuration()]
@@ -119,17 +119,17 @@ class Verdict:
 
     @property
     def failed_cases(self) -> int:
-        """Number of cases that could not be judged."""
+        """Number of cases that could not be judged, because of errors."""
         return sum(bool(case.error) for case in self.cases)
 
     @property
     def passed(self) -> bool:
-        """Whether the experiment passes; `message` holds the reason if it does not."""
+        """Whether the experiment passes; `message` has the reason if not."""
         return not self.message
 
     @property
     def message(self) -> str:
-        """Reason why the experiment does not pass, in a sentence; "" if it does."""
+        """Reason why the experiment does not pass, as a sentence; "" if it does."""
         if self.failed_cases:
             return f"{self.failed_cases} of {len(self.cases)} trials failed"
         if self.is_too_weak:
@@ -144,7 +144,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """Number of seeds that reached the targets and that must, for each configuration, in words."""
+        """Number of seeds that reached the targets, and required number, for each configuration, as text."""
         parts = []
         for cases in self._by_configuration():
             seeds = f"{len(cases)} {'frozen ' if self.control else ''}seed{'s' if len(cases) != 1 else ''}"
@@ -162,14 +162,14 @@ class Verdict:
 
 
 def iqm_of(cases: Sequence[Case]) -> float | None:
-    """Returns the interquartile mean of the values of all cases; None if one has no value."""
+    """Interquartile mean of a metric over all cases; None if a case has no value."""
     values = [value for case in cases for value in case.values.values()]
     known = [value for value in values if value is not None]
     return float(interquartile_mean(known)) if known and len(known) == len(values) else None
 
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
-    """Returns a verdict as data of a JSON document."""
+    """Serializes a verdict to plain data for a JSON document."""
     return {
         **fields_of(verdict, "experiment", "passed", "control", "message", "warning"),
         "cases": [{**asdict(case), "outcome": case.outcome} for case in verdict.cases],

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt, Schedule
+from rlrun.config import (
+    ConfigModel,
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Schedule,
+)
 
 SAVED_UP_TO_BYTES = 500_000_000
 """Largest replay in bytes whose experience `save_in_checkpoints: auto` includes in checkpoints."""
@@ -14,25 +22,37 @@ class ReplayConfig(ConfigModel):
     """Settings of a replay buffer: capacity, prioritization, storage and checkpointing."""
 
     capacity: PositiveInt = 100_000
-    """Steps that it holds, over all workers and envs; the newest overwrite the oldest."""
+    """Capacity in env steps, over all workers and env slots; the newest steps overwrite the oldest."""
     prioritized: bool = False
-    """Whether steps are sampled in proportion to their priorities, which follow from their last TD errors (Schaul et
-    al., arXiv:1511.05952); else uniformly."""
+    """Whether transitions are sampled in proportion to priorities from their last TD errors (prioritized experience
+    replay, Schaul et al., arXiv:1511.05952); otherwise uniformly."""
     priority_alpha: NonNegativeFloat = 0.6
-    """Exponent of the priorities: 0 samples uniformly, 1 in proportion to the TD error."""
+    """Priority exponent alpha: 0 samples uniformly, 1 in proportion to the TD error."""
     priority_beta: Schedule = 0.4
-    """Exponent of the importance weights that correct for sampling by priority; 1 corrects wholly."""
+    """Importance-sampling exponent beta, which corrects the bias of prioritized sampling: 0 for no correction, 1 for
+    full."""
     priority_epsilon: PositiveFloat = 1e-6
-    """Added to every TD error, so that a step without one is sampled now and then too."""
+    """Constant added to absolute TD errors, so that transitions with an error of 0 are still sampled."""
     frame_stack: PositiveInt | None = None
-    """Number of images in a stacked observation, the newest last, such as 4 for Atari: every image is then stored
-    once, not in each stack that it is part of. Null keeps observations as they come."""
+    """Number of images in a stacked observation (newest last), such as 4 for Atari; each image is then stored once
+    instead of in every stack. Null stores observations unchanged."""
     on_disk: NonEmptyText | None = None
-    """Directory for the experience, in unlinked files that vanish with the trial's process; null keeps it in memory."""
+    """Directory for the experience, in memory-mapped files that are freed with the trial's process; null for memory."""
     save_in_checkpoints: Literal["auto"] | bool = "auto"
-    """Whether checkpoints hold the experience, so that a resumed run continues bit for bit; one without collects
-    `learning_starts` steps again before it learns. "auto" saves it up to 500 MB."""
+    """Whether checkpoints include the experience, for bit-exact resumption. Without it, a resumed run collects
+    `learning_starts` steps again before learning. "auto" includes up to 500 MB."""
 
     def saves(self, num_bytes: int) -> bool:
         """Whether checkpoints include the experience of a replay of `num_bytes` bytes."""
         return num_bytes <= SAVED_UP_TO_BYTES if self.save_in_checkpoints == "auto" else self.save_in_checkpoints
+
+
+class SequenceReplayConfig(ReplayConfig):
+    """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
+
+    length: PositiveInt = 20
+    """Sequence length of a recurrent network: steps in the loss, after burn-in."""
+    burn_in: NonNegativeInt = 20
+    """Burn-in of a recurrent network: steps before those in the loss, which only update the recurrent state."""
+    stride: PositiveInt = 10
+    """Distance in steps between possible sequence starts for a recurrent network; below `length`, sequences overlap."""

@@ -87,7 +87,7 @@ class ReplayShard:
         return self._buffer.state()
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores the shards from a `state()` dict."""
+        """Restores the shard's replay buffer from a `state()` dict."""
         self._buffer.load_state(state)
 
     def close(self) -> None:

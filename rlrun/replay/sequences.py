@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.config import NonNegativeInt, PositiveInt
 from rlrun.data.packing import clear
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import CheckpointError, UsageError
@@ -15,22 +14,10 @@ from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.functional.schedules import value_at
 from rlrun.replay.n_step import n_step_transitions
 from rlrun.replay.priorities import Priorities
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 from rlrun.replay.ring import ReplayRing
 from rlrun.replay.stores import Indices
 from rlrun.replay.streams import Inserted
-
-
-class SequenceReplayConfig(ReplayConfig):
-    """Settings of a sequence replay for recurrent networks: sequence length, burn-in and overlap."""
-
-    length: PositiveInt = 20
-    """With a recurrent network: steps of a sequence that are learned from."""
-    burn_in: NonNegativeInt = 20
-    """With a recurrent network: steps before those, over which the networks only bring their recurrent state up."""
-    stride: PositiveInt = 10
-    """With a recurrent network: steps from one possible beginning of a sequence to the next; below `length`, sequences
-    overlap."""
 
 
 class SequenceReplay:

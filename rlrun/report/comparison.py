@@ -1,7 +1,7 @@
-"""Compares groups of trials: last values and areas under the curve with intervals, and tests of the differences.
+"""Comparison of groups of trials: final values and areas under the curve, with intervals and significance tests.
 
-All curves are compared over the same range of x: from where every group has a value to the farthest point that every
-group has reached. A trial that ended before keeps its last value. Measures and their sources are in
+All curves are compared over one range of x: from where every group has a value to the farthest point that every group
+has reached. A trial that ended earlier keeps its last value. Measures and their sources are in
 `rlrun.report.statistics`.
 """
 
@@ -35,16 +35,18 @@ Floats = NDArray[np.float64]
 MEASURES = {"iqm": iqm, "mean": mean, "median": median}
 
 ALL_PAIRS_UP_TO = 4
-"""Number of groups up to which all pairs are compared; of more, the best one with each other one."""
+"""Maximum number of groups for which all pairs are compared; with more, only the best group is compared with each other
+one."""
 
 SIGNIFICANT = 0.05
 
 CLEARLY = 0.98
-"""Ratio of the lengths of two trials above which they count as equal: last batches overshoot the stop a little."""
+"""Ratio of two trials' lengths up to which they are treated as equal, since last batches overshoot the stop
+criterion."""
 
 MOST_NAMED = 3
 MOST_BEATEN = 10
-"""Largest number of significantly worse groups that a verdict names."""
+"""Maximum number of significantly worse groups that a verdict names."""
 
 FEW = 5
 """Number of seeds below which a note warns that bootstrap intervals are too narrow."""
@@ -55,10 +57,10 @@ class Side:
     """One group in a comparison.
 
     Attributes:
-        label: Its name.
-        samples: Number of its trials or populations.
+        label: Name of the group.
+        samples: Number of samples in the group: trials or populations.
         end: Each sample's value at the end of the common range.
-        area: Each sample's mean height over that range: the area under its curve divided by the width.
+        area: Mean height of each sample's curve over the range: the area under the curve divided by the width.
         at_end: "iqm", "mean" and "median" of `end`.
         under_curve: "iqm", "mean" and "median" of `area`.
     """
@@ -76,13 +78,13 @@ class Pair:
     """Comparison of two groups by their last values.
 
     Attributes:
-        ahead: The group that wins more often.
+        ahead: The group with the higher probability of improvement.
         behind: The other group.
         probability: Probability of improvement: that a sample of `ahead` is better than one of `behind`.
         p_value: Two-sided p value of the rank test, adjusted for the number of all pairs (Holm).
-        settled: Whether it is significant.
+        settled: Whether the difference is significant.
         probability_of_area: Probability of improvement in the area under the curve.
-        verdict: The result in a sentence.
+        verdict: Result of the pair as a sentence.
     """
 
     ahead: str
@@ -99,16 +101,16 @@ class Comparison:
     """Result of a comparison of groups.
 
     Attributes:
-        metric: The metric.
+        metric: Name of the compared metric.
         axis: Column of the horizontal axis.
-        mode: Whether more or less of the metric is better.
+        mode: Whether higher or lower values of the metric are better.
         start: Beginning of the common range of the axis.
         stop: End of that range.
         sides: The groups, best interquartile mean at the end first.
         pairs: The pairs of groups that were compared.
-        worst: Of three or more groups, those that are significantly worse than all others taken together.
+        worst: Groups, of three or more, that are significantly worse than all others pooled.
         notes: Remarks on the numbers, a sentence each.
-        verdict: The result in a sentence.
+        verdict: Result of the comparison as a sentence.
     """
 
     metric: str
@@ -124,13 +126,13 @@ class Comparison:
 
 
 def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max") -> Comparison:
-    """Compares groups.
+    """Compares groups by a metric: final values, areas under the curve, and significance tests.
 
     Args:
         groups: The groups, with distinct labels.
-        metric: A column that was read.
+        metric: Name of the metric, one of the columns that were read.
         axis: Column of the horizontal axis.
-        mode: Whether more or less of the metric is better.
+        mode: Whether higher or lower values of the metric are better.
 
     Raises:
         UsageError: If fewer than two have values, or their curves have no range of the axis in common.
@@ -165,19 +167,19 @@ def compare(groups: Sequence[Group], metric: str, axis: str, mode: Mode = "max")
 
 
 def env_notes(runs: Sequence[RunView]) -> list[str]:
-    """Returns a note if runs were trained in different envs, whose returns cannot be compared."""
+    """Note on runs that were trained in different envs, whose returns are not comparable; empty otherwise."""
     envs = sorted({run.env for run in runs})
     return [f"the runs are of different envs ({', '.join(envs)}), whose returns cannot be compared"] * (len(envs) > 1)
 
 
 def _courses(group: Group, metric: str, axis: str, mode: Mode) -> list[list[Points]]:
-    """Returns the samples' curves by stratum, without those that have no value."""
+    """Curves of all samples by stratum, without samples that have no value."""
     strata = [[sample_points(sample, metric, axis, mode) for sample in stratum] for stratum in group.strata]
     return [kept for stratum in strata if (kept := [course for course in stratum if len(course[0])])]
 
 
 def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: float) -> list[str]:
-    """Returns notes on trials that differ from the others, a sentence for each kind of difference."""
+    """Notes on trials that differ from the others, one sentence for each kind of difference."""
     reached = {group.label: max(xs[-1] for xs, _ in points[group.label]) for group in groups}
     shortest = min(reached, key=reached.__getitem__)
     is_cut = bool(max(reached.values()) * CLEARLY > stop)
@@ -196,7 +198,7 @@ def _notes(groups: Sequence[Group], points: Mapping[str, list[Points]], stop: fl
 
 
 def _gathered(sentence: str, labels: Sequence[str]) -> list[str]:
-    """Returns a sentence about some groups, [] if there are none; many groups are counted instead of named."""
+    """Sentence about some groups, [] without groups; many groups are counted instead of named."""
     if not labels:
         return []
     return [sentence.format("; ".join(labels) if len(labels) <= MOST_NAMED else f"{len(labels)} of them")]
@@ -216,7 +218,7 @@ def _side(label: str, courses: list[list[Points]], start: float, stop: float) ->
 
 
 def mean_height(course: Points, start: float, stop: float) -> float:
-    """Returns the area under a curve from start to stop divided by the width; points are joined by straight lines.
+    """Mean height of a piecewise linear curve: the area from start to stop divided by the width.
 
     For a width of 0 it is the height there.
 
@@ -286,12 +288,12 @@ def _pair_verdict(
 
 
 def _enough(tests: int) -> int:
-    """Returns the smallest number of seeds on each side with which one of several rank tests can be significant."""
+    """Smallest number of seeds per side with which one of several rank tests can be significant."""
     return next(n for n in range(1, 40) if tests * smallest_p(n, n) <= SIGNIFICANT)
 
 
 def _worse_than_the_others(sides: Sequence[Side], mode: Mode) -> list[str]:
-    """Returns the groups that are significantly worse than all others taken together (rank tests, adjusted by Holm).
+    """Groups that are significantly worse than all others pooled (rank tests with Holm's correction).
 
     Among many groups with few seeds no pair can be significant, as there are many pairs. A group against the seeds of
     all others is one test per group, with many values on one side.
@@ -309,7 +311,7 @@ def _worse_than_the_others(sides: Sequence[Side], mode: Mode) -> list[str]:
 
 
 def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str]) -> str:
-    """Returns the result in a sentence: the leader, and the groups that are significantly worse."""
+    """Verdict as a sentence: the leader, and the groups that are significantly worse."""
     if len(pairs) == 1:
         return pairs[0].verdict
     if max(side.samples for side in sides) == 1:
@@ -329,6 +331,6 @@ def _verdict(sides: Sequence[Side], pairs: Sequence[Pair], worst: Sequence[str])
 
 
 def _named(labels: Sequence[str]) -> str:
-    """Returns labels as a list in words, of which only the first `MOST_BEATEN` are named."""
+    """List of labels as text, of which only the first `MOST_BEATEN` are named."""
     more = len(labels) - MOST_BEATEN
     return ", ".join(labels) if more <= 0 else f"{', '.join(labels[:MOST_BEATEN])} and {more} more"

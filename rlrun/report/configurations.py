@@ -1,4 +1,4 @@
-"""Groups a run's trials by configuration: trials that differ only by their seed are shown, and judged, as one."""
+"""Grouping of a run's trials by configuration; trials of a group differ only by seed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlrun.report.reading import RunView
 from rlrun.runs.trial_result import TrialResult
 
 Sample = tuple[TrialResult, ...]
-"""A sample of statistics: a trial, or a whole population, of which the best member counts."""
+"""Type of a statistical sample: a trial, or a whole population, of which the best member counts."""
 
 
 class Configured(Protocol):
-    """A trial with parameters, by which it can be grouped."""
+    """Interface of trials that can be grouped by their varying parameters."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -28,13 +28,13 @@ T = TypeVar("T", bound=Configured)
 
 @dataclass(frozen=True)
 class Group:
-    """A configuration with its seeds, or a run's populations, or a whole run.
+    """Group of trials: a configuration over its seeds, the populations of a run, or a whole run.
 
     Attributes:
-        label: Its name, distinct from those of the other groups of a list.
-        run: Name of its run.
-        params: Its values of the parameters that vary; {} for populations and whole runs.
-        strata: Its samples by configuration; each sample counts once.
+        label: Name of the group, unique within a list of groups.
+        run: Name of the run.
+        params: Values of the varying parameters; {} for populations and whole runs.
+        strata: Samples of the group by configuration; each sample counts once.
     """
 
     label: str
@@ -44,25 +44,26 @@ class Group:
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """All of its samples."""
+        """All samples of the group."""
         return tuple(sample for stratum in self.strata for sample in stratum)
 
     @property
     def members(self) -> int:
-        """Number of trials in a sample: 1, or the members of a population."""
+        """Number of trials in each sample: 1, or the size of a population."""
         return max((len(sample) for sample in self.samples), default=1)
 
     @property
     def trials(self) -> tuple[TrialResult, ...]:
-        """All of its trials."""
+        """All trials of the group."""
         return tuple(trial for sample in self.samples for trial in sample)
 
 
 def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
-    """Groups trials, in their order, by the number of their configuration.
+    """Groups trials by the number of their configuration, in the given order.
 
     Args:
-        trials: Each with that number. With None, as in runs of older versions, trials of equal parameters are a group.
+        trials: Pairs of trial and configuration number. With None, as in runs of older versions, trials with equal
+            parameters form a group.
     """
     groups: dict[Any, list[T]] = {}
     for trial, number in trials:
@@ -72,10 +73,9 @@ def configurations(trials: Iterable[tuple[T, int | None]]) -> list[list[T]]:
 
 
 def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -> list[Group]:
-    """Returns the groups of a run: its configurations, or its populations.
+    """Groups of a run: its configurations, or its populations.
 
-    A population counts as one sample, by its best member, since its members are not independent and their settings
-    change.
+    A population is one sample, that of its best member, since members are not independent and change their settings.
 
     Args:
         run: The run.
@@ -111,7 +111,7 @@ def groups_of(run: RunView, *, several_runs: bool = False, pool: bool = False) -
 
 
 def params_text(params: Mapping[str, Any]) -> str:
-    """Returns parameters as text.
+    """Formats parameters as text.
 
     Examples:
         >>> params_text({"lr": 0.00031415926, "hiddens": [64, 64]})
@@ -121,7 +121,7 @@ def params_text(params: Mapping[str, Any]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Returns a parameter's value as text, a float with four digits."""
+    """Formats a parameter's value as text, floats with four digits."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else json.dumps(value, default=str)

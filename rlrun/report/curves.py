@@ -1,4 +1,4 @@
-"""Learning curves of several trials on one grid, for averages, drawings and comparisons."""
+"""Learning curves of several trials on a common grid, for means, drawings and comparisons."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlrun.spec.tuning import Mode
 
 Floats = NDArray[np.float64]
 Points = tuple[Floats, Floats]
-"""Positions on the axis, ascending, and the values there, both [N]."""
+"""Type of a curve's points: ascending positions on the axis and values, both [N]."""
 
 GRID_POINTS = 200
 
 SLACK = 0.02
-"""Fraction of the drawn range by which trials of the same length may differ: last batches overshoot a little."""
+"""Fraction of the drawn range by which the lengths of equally long trials may differ, since last batches overshoot."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Curve:
     """Learning curve of a group of samples.
 
     Attributes:
-        label: Its name in the legend.
-        xs: The grid, [G].
-        ys: Each sample on the grid, [samples, G]; NaN before its first value. After its last value a finished sample
-            keeps it, and an unfinished one has NaN.
+        label: Name of the curve in the legend.
+        xs: Positions of the grid, [G].
+        ys: Values of each sample on the grid, [samples, G]; NaN before the sample's first value. After its last value a
+            finished sample keeps it, and an unfinished one has NaN.
         whole_until: Position up to which no sample has ended.
         final: Mean of the samples' last values.
     """
@@ -43,17 +43,17 @@ class Curve:
 
     @property
     def mean(self) -> Floats:
-        """Mean over the samples that have a value, [G]."""
+        """Mean over the samples with a value, at each grid point, [G]."""
         return self._over_samples(np.nanmean)
 
     @property
     def low(self) -> Floats:
-        """Lowest sample, [G]."""
+        """Minimum over the samples at each grid point, [G]."""
         return self._over_samples(np.nanmin)
 
     @property
     def high(self) -> Floats:
-        """Highest sample, [G]."""
+        """Maximum over the samples at each grid point, [G]."""
         return self._over_samples(np.nanmax)
 
     def _over_samples(self, measure: Callable[..., Floats]) -> Floats:
@@ -63,7 +63,7 @@ class Curve:
 
 
 def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") -> Points:
-    """Returns the curve of a sample: of its trial, or of the best member at every point.
+    """Learning curve of a sample: of a trial, or of a population's best member at each point.
 
     Args:
         sample: A trial, or the members of a population.
@@ -82,7 +82,7 @@ def sample_points(sample: Sample, metric: str, axis: str, mode: Mode = "max") ->
 def curve_of(
     group: Group, metric: str, axis: str, *, mode: Mode = "max", grid_points: int = GRID_POINTS
 ) -> Curve | None:
-    """Returns the learning curve of a group on a regular grid, None if none of its samples has a value.
+    """Learning curve of a group on a regular grid, None if no sample has a value.
 
     Args:
         group: The group.
@@ -104,10 +104,10 @@ def curve_of(
 
 
 def ranked(curves: Sequence[Curve], mode: Mode = "max") -> list[Curve]:
-    """Returns curves by their final values, the best first."""
+    """Sorts curves by their final values, the best first."""
     return sorted(curves, key=lambda curve: curve.final, reverse=mode == "max")
 
 
 def _after(sample: Sample, points: Points) -> float:
-    """Returns the value after a sample's last one: the same if the sample is finished, else NaN."""
+    """Value of a curve after a sample's last value: that value if the sample is finished, else NaN."""
     return float(points[1][-1]) if all(trial.status == "TERMINATED" for trial in sample) else np.nan

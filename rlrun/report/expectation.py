@@ -1,6 +1,6 @@
-"""Whether a run's trials have reached the targets of their spec (`expect`) in training.
+"""Progress towards the targets of a run's spec (`expect`), from the training results so far.
 
-It is read from the results of training so far. `rlrun regress` judges by evaluating checkpoints.
+By contrast, `rlrun regress` judges by evaluating checkpoints.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from rlrun.spec.experiment import ExpectConfig
 
 @dataclass(frozen=True)
 class Reached:
-    """Seeds of a configuration that have reached the targets.
+    """Seeds of a configuration that have reached the targets of the spec.
 
     Attributes:
-        label: The configuration.
-        reached: Number of seeds that have reached them.
+        label: Name of the configuration.
+        reached: Number of seeds that have reached the targets.
         seeds: Number of seeds.
-        needed: Number of seeds that must reach them.
-        when: Env steps at which each of `reached` did, ascending.
-        under_way: Env steps of each seed that has not reached them and has some of its budget left, ascending.
-        budget: Env steps within which a seed must reach them; None if unknown.
+        needed: Number of seeds that must reach the targets.
+        when: Env steps at which each of these seeds reached the targets, ascending.
+        under_way: Env steps of each seed that has not reached the targets but has budget left, ascending.
+        budget: Env steps within which a seed must reach the targets; None if unknown.
     """
 
     label: str
@@ -48,12 +48,12 @@ class Reached:
 
     @property
     def missed(self) -> bool:
-        """Whether too few seeds have reached the targets, or still can."""
+        """Whether too few seeds have reached the targets or still can."""
         return self.reached + len(self.under_way) < self.needed
 
 
 def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
-    """Returns the targets of a spec, None if it has none or they cannot be read."""
+    """Targets of a spec (`expect`), None without valid ones."""
     expect = spec.get("expect")
     try:
         return ExpectConfig.parse(expect) if isinstance(expect, dict) else None
@@ -62,7 +62,7 @@ def expectation_of(spec: dict[str, Any]) -> ExpectConfig | None:
 
 
 def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
-    """Returns for each configuration the seeds that have reached the targets, [] if the spec has none."""
+    """Number of seeds of each configuration that have reached the targets, [] without targets."""
     expect = expectation_of(run.spec)
     if expect is None:
         return []
@@ -89,7 +89,7 @@ def _budget(run: RunView, expect: ExpectConfig) -> int | None:
 
 
 def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
-    """Whether a trial may still reach the targets: it has some of its budget left."""
+    """Whether a trial may still reach the targets, since it has budget left."""
     seconds = trial.last_result.get("time_total_s")
     if expect.within_seconds is not None and seconds is not None and seconds >= expect.within_seconds:
         return False
@@ -99,7 +99,7 @@ def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
 
 
 def expectation_text(expect: ExpectConfig) -> str:
-    """Returns targets as text: "episode_return_mean >= 450 within 150,000 env steps"."""
+    """Formats targets as text: "episode_return_mean >= 450 within 150,000 env steps"."""
     limits = []
     if expect.within_env_steps is not None:
         limits.append(f"within {expect.within_env_steps:,} env steps")
@@ -110,7 +110,7 @@ def expectation_text(expect: ExpectConfig) -> str:
 
 
 def _first(trial: TrialResult, expect: ExpectConfig) -> float:
-    """Returns the env steps at which a trial first reached all targets at once, infinity if it never did."""
+    """Env steps at which a trial first reached all targets at once, infinity if it never did."""
     columns = trial.columns.values
     steps, seconds = columns["env_steps"], columns["time_total_s"]
     there = np.isfinite(steps)

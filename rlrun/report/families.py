@@ -1,7 +1,7 @@
-"""History of a population, for drawings: the members' stretches of training, and which member copied which.
+"""Lineage of a population for drawings: the members' training between generations, and who copied whose weights.
 
 A stretch is the training of one member from one generation to the next, with its settings then. The ancestors of the
-member that is best at the end are the stretches that its weights come from. Their settings in sequence are the schedule
+finally best member are the stretches from which its weights descend. The sequence of their settings is the schedule
 that the population has found.
 """
 
@@ -19,18 +19,18 @@ from rlrun.spec.tuning import Mode
 
 @dataclass(frozen=True)
 class Stretch:
-    """One member between two of its decisions.
+    """Training of one population member between two generations, with constant settings.
 
     Attributes:
         member: Index of the member.
-        generation: The decision that it begins with.
-        start: Env steps at that decision.
-        stop: Env steps at the next decision, or at the end.
-        score: The metric at its end, None if there is none.
-        how: Kind of the decision: initial, kept, perturbed, resampled, mixed, modelled.
+        generation: Number of the generation at its beginning.
+        start: Env steps at the beginning.
+        stop: Env steps at the next generation, or at the end of training.
+        score: Value of the metric at `stop`, None without one.
+        how: Change of the settings at the beginning: initial, kept, perturbed, resampled, mixed, modelled.
         parent: Index of the member whose weights were copied, None if none were.
-        params: Its settings.
-        is_ancestor: Whether the weights of the member that is best at the end come from it.
+        params: Settings of the member during the stretch.
+        is_ancestor: Whether the final weights of the best member descend from this stretch.
     """
 
     member: int
@@ -46,14 +46,14 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Family:
-    """The history of one population.
+    """Lineage of one population.
 
     Attributes:
-        population: Its seed.
-        members: Names of its trials.
+        population: Seed of the population.
+        members: Names of the population's trials.
         best: Index of the member that is best at the end, None if none has a score.
         copies: Number of decisions in which a member copied another one.
-        stretches: All stretches, by generation and member.
+        stretches: Stretches of all members, sorted by generation and member.
     """
 
     population: int
@@ -64,7 +64,7 @@ class Family:
 
 
 def families(run: RunView, metric: str, mode: Mode) -> list[Family]:
-    """Returns the history of each population of a run, [] if it has none."""
+    """Lineage of each population of a run, [] without populations."""
     seeds = dict.fromkeys(line.population for line in run.generations)
     return [_family(run, [line for line in run.generations if line.population == seed], metric, mode) for seed in seeds]
 
@@ -126,7 +126,7 @@ def _stretches(
 
 
 def _ancestors(records: dict[str, dict[int, MemberRecord]], best: str) -> set[tuple[str, int]]:
-    """Returns (trial, generation) of each stretch that a trial's last weights come from, walking back from its end."""
+    """Ancestry of a member's final weights, as (trial, generation) of each stretch, traced back from the end."""
     found: set[tuple[str, int]] = set()
     name, number = best, max(records[best])
     while (name, number) not in found:

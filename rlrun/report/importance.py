@@ -25,18 +25,18 @@ Floats = NDArray[np.float64]
 Bins = NDArray[np.int64]
 
 LEAST_CONFIGURATIONS = 10
-"""Number of configurations below which no importance is computed."""
+"""Minimum number of configurations for parameter importance."""
 
 NARROW_BELOW = 20
-"""Number of configurations below which the bootstrap interval is too narrow."""
+"""Number of configurations below which bootstrap intervals are too narrow."""
 
 PER_BIN = 5
-"""Configurations that a bin of a number should have."""
+"""Number of configurations per bin of a numeric parameter."""
 
 MOST_BINS = 5
 
 RESAMPLES = 1_000
-"""Shufflings and bootstrap resamples, fewer of very many configurations."""
+"""Number of permutations and bootstrap resamples; fewer for very many configurations."""
 
 _DRAWN = 2_000_000
 
@@ -45,13 +45,13 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class ParameterEffect:
-    """Effect of one parameter on the score.
+    """Effect of one parameter on the score: share of explained variance, with uncertainty.
 
     Attributes:
-        name: The parameter.
+        name: Name of the parameter.
         share: Share of the variance that it explains alone; noise can bring it a little below 0.
         low: Lower end of its 95 % interval, at least 0.
-        high: Upper end.
+        high: Upper end of the interval.
         chance: The share that shuffled scores reach for any of the parameters in 1 of 20 sweeps.
         bins: Each bin's values as text, its number of configurations and their mean score.
     """
@@ -66,12 +66,12 @@ class ParameterEffect:
 
 @dataclass(frozen=True)
 class Importance:
-    """Effects of all parameters on the score.
+    """Parameter importance of a sweep: effects of all parameters on the score.
 
     Attributes:
         configurations: Number of configurations with a score.
         effects: The parameters that vary, the largest share first; empty if there is no result.
-        caveat: Why there is no result, or a remark on it; "" for neither.
+        caveat: Reason for a missing result, or a remark on the result; "" for neither.
     """
 
     configurations: int
@@ -80,7 +80,7 @@ class Importance:
 
 
 def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Importance:
-    """Returns the share of the scores' variance that each parameter explains alone.
+    """Parameter importance: the share of the scores' variance that each parameter explains alone.
 
     Args:
         params: Each configuration's parameters, all with the same names.
@@ -105,7 +105,7 @@ def importance(params: Sequence[dict[str, Any]], scores: Sequence[float]) -> Imp
 
 
 def variance_share(bins: Bins, scores: Floats) -> Floats:
-    """Returns epsilon squared, 1 - (SS within / (n - bins)) / (SS total / (n - 1)), over the last axis of the scores.
+    """Epsilon squared, 1 - (SS within / (n - bins)) / (SS total / (n - 1)), over the last axis of the scores.
 
     Args:
         bins: The bin of each configuration, [n] or [..., n], from 0; a resample may leave some of them empty.
@@ -119,7 +119,7 @@ def variance_share(bins: Bins, scores: Floats) -> Floats:
 
 
 def _sums(bins: Bins, scores: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Returns the sums of squares within bins and in total, and the number of filled bins; each over the last axis."""
+    """Sums of squares within bins and in total, and number of non-empty bins, over the last axis."""
     one_hot = bins[..., None] == np.arange(int(bins.max()) + 1)
     sizes = one_hot.sum(axis=-2)
     centred = scores - scores.mean(axis=-1, keepdims=True)
@@ -146,7 +146,7 @@ def _effect(name: str, bins: Bins, labels: list[str], scores: Floats, *, tests: 
 
 
 def _binned(values: Sequence[Any]) -> tuple[Bins, list[str]]:
-    """Returns the bin of each value, and the label of each bin."""
+    """Assigns parameter values to bins; returns each value's bin and the bins' labels."""
     distinct = sorted({value_text(value): value for value in values}.items(), key=lambda item: _order(item[1]))
     if all(is_number(value) for _, value in distinct) and len(distinct) > MOST_BINS:
         return _ranges(np.array(values, np.float64), max(2, min(MOST_BINS, len(values) // PER_BIN)))
@@ -157,7 +157,7 @@ def _binned(values: Sequence[Any]) -> tuple[Bins, list[str]]:
 
 
 def _ranges(values: Floats, count: int) -> tuple[Bins, list[str]]:
-    """Cuts numbers into quantiles; equal numbers stay in one bin."""
+    """Bins numbers by quantiles; equal numbers are in one bin."""
     below = np.searchsorted(np.sort(values), values, side="left")
     upto = np.searchsorted(np.sort(values), values, side="right")
     _, bins = np.unique((below + upto) * count // (2 * len(values) + 1), return_inverse=True)

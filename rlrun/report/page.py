@@ -1,4 +1,4 @@
-"""Writes the page of a report: a single HTML file that loads nothing else."""
+"""Report page of runs: a single HTML file without external resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlrun.spec.tuning import Mode
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("drawing.js", "data.js", "overview.js", "tables.js", "sweep.js", "population.js", "page.js")
-"""Scripts of the page, in the order in which they run."""
+"""JavaScript files of the page, in the order of execution."""
 
 
 def write_report(
@@ -26,15 +26,16 @@ def write_report(
 
     Args:
         paths: Directories of the runs.
-        output: The file, which is overwritten; the folders above it are made if need be.
+        output: File to write, overwritten if it exists; missing parent folders are created.
         metrics: Metrics whose curves are shown; trials are judged by the first one. () for the goal of the runs.
-        mode: Whether more or less of that is better; None for the mode of the run's scheduler, else "max".
+        mode: Whether higher or lower values of the first metric are better; None for the mode of the run's scheduler,
+            else "max".
 
     Returns:
         The parts that could not be read, a sentence each.
 
     Raises:
-        UsageError: If one is no run, or none reports one of the metrics.
+        UsageError: If a directory is not a run, or a metric is reported by none of the runs.
     """
     runs = read_runs(paths, [*metrics, *USUAL_METRICS])
     require_reported(runs, metrics)
@@ -49,7 +50,7 @@ def write_report(
 
 
 def page_of(data: Mapping[str, Any]) -> str:
-    """Returns the HTML of a page with a report's data."""
+    """HTML of a report page, with the report's data embedded."""
     parts = {
         "title": html.escape(str(data["title"])),
         "style": (ASSETS / "page.css").read_text(encoding="utf-8"),
@@ -61,7 +62,7 @@ def page_of(data: Mapping[str, Any]) -> str:
 
 
 def embedded_json(data: Any) -> str:
-    r"""Returns data as JSON for a script element: nothing in it can end the element.
+    r"""Serializes data to JSON for an HTML script element, such that no text in it can end the element.
 
     Examples:
         >>> print(embedded_json({"name": "</script>"}))

@@ -1,4 +1,4 @@
-"""Data of a report's page: plain data, small enough that the page of a thousand trials opens at once.
+"""Data of a report page as plain data, small enough that the page of a thousand trials opens at once.
 
 Curves are on regular grids (first x, last x, values), those after the best few on coarse ones without a band; numbers
 have four digits.
@@ -44,34 +44,34 @@ from rlrun.spec.tuning import Mode
 from rlrun.trial.trial_directory import PICTURES
 
 FEATURED = 8
-"""Number of the best curves, which have a colour, a band and a line in the legend."""
+"""Number of the best curves that have a colour, a band and a line in the legend."""
 FEATURED_POINTS, OTHER_POINTS = 120, 50
 MOST_SEEDS_DRAWN = 10
 MOST_COMPARED = 12
 LOGARITHMIC_FROM = 50.0
-"""Ratio of the largest to the smallest value of a number from which its axis is logarithmic, unless a search space
-decides it."""
+"""Ratio of a parameter's largest to smallest value from which its axis is logarithmic, unless a search space
+decides."""
 
 MOST_CHOICES = 6
-"""Number of distinct values up to which a number, as in a grid, is drawn as choices."""
+"""Maximum number of distinct values of a number that is drawn as a list of choices, as for a grid."""
 
 USUAL_METRICS = (DEFAULT_METRIC, EVALUATION_METRIC, "episode_len_mean")
-"""Metrics whose curves are shown if a run reports them, besides those that a user names."""
+"""Metrics whose curves are shown if reported, in addition to those that the user names."""
 WORLD_METRICS = re.compile(
     r"(evaluation/)?policies/[^/]+/episode_return_mean|league/(elo|win_rate)_.+"
     r"|evaluation/against/((first|second)/)?(win|unbeaten)_rate"
 )
-"""Further metrics of a world: the return of each policy, and the outcomes of games."""
+"""Further metrics of a multi-agent world: the return of each policy, and the outcomes of games."""
 
 
 def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns all data of the page.
+    """Data of a report page for some runs.
 
     Args:
         runs: The runs, with the columns of all metrics.
         metric: The metric by which trials are judged.
-        mode: Whether more or less of it is better.
-        metrics: The metrics with curves; those that no run reports are left out.
+        mode: Whether higher or lower values of this metric are better.
+        metrics: Metrics whose curves are drawn; metrics that no run reports are left out.
     """
     reported = {name for run in runs for name in run.reported}
     shown = [name for name in dict.fromkeys([metric, *metrics]) if name in reported] or [metric]
@@ -98,13 +98,13 @@ def page_data(runs: Sequence[RunView], metric: str, mode: Mode, metrics: Sequenc
 
 
 def world_metrics(runs: Sequence[RunView]) -> list[str]:
-    """Returns the names of the metrics that runs report about a world's policies and games."""
+    """Names of the metrics that runs report on a multi-agent world's policies and games."""
     names = dict.fromkeys(name for run in runs for trial in run.trials for name in trial.last_result)
     return sorted(filter(WORLD_METRICS.fullmatch, names))
 
 
 def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]:
-    """Returns numbers with four digits, None for those that are not finite.
+    """Rounds numbers to four digits; numbers that are not finite become None.
 
     Examples:
         >>> rounded([1.23456, math.nan, 12345.6])
@@ -114,7 +114,7 @@ def rounded(values: Iterable[float | None] | NDArray[Any]) -> list[float | None]
 
 
 def _member_groups(run: RunView) -> list[Group]:
-    """Returns each member of the run's populations as a group of its own, for the grey curves of members."""
+    """Groups with one population member each, for the members' grey curves."""
     members = [trial for trial in run.trials if trial.population is not None]
     return [Group(f"{run.name}: {trial.name}", run.name, {}, (((trial,),),)) for trial in members]
 
@@ -165,7 +165,7 @@ def _configurations_data(groups: Sequence[Group], metric: str, mode: Mode) -> li
 def _comparison_data(
     runs: Sequence[RunView], groups: Sequence[Group], metric: str, mode: Mode
 ) -> dict[str, Any] | None:
-    """Returns the comparison of the groups; None if each is a single trial, or there are too many."""
+    """Data of the comparison of groups; None if all are single trials, or if there are too many groups."""
     if not 2 <= len(groups) <= MOST_COMPARED or all(len(group.samples) < 2 for group in groups):
         return None
     try:
@@ -215,7 +215,7 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
 
 
 def pictures_of(run: RunView, best: str | None) -> list[dict[str, str]]:
-    """Returns the pictures of one trial, the best one or else the first with pictures, as data URLs.
+    """Pictures of the best trial, or else of the first trial with pictures, as data URLs.
 
     Args:
         run: The run.
@@ -243,7 +243,7 @@ def _expect_data(run: RunView, groups: Sequence[Group]) -> dict[str, Any] | None
 def _sweep_data(
     groups: Sequence[Group], metric: str, mode: Mode, logarithmic: Mapping[str, bool]
 ) -> dict[str, Any] | None:
-    """Returns the data of the parallel axes and the bars of importance; None if no parameter varies."""
+    """Data of a sweep's parallel coordinates and parameter importance; None if no parameter varies."""
     scored = [
         (summary.params, summary.mean.value, summary.label)
         for summary in summarise(groups, metric, mode)
@@ -263,7 +263,7 @@ def _sweep_data(
 
 
 def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]) -> dict[str, Any] | None:
-    """Returns a parameter as an axis: a linear or logarithmic range, or a list of choices; None if it never varies."""
+    """Axis of a parameter: a linear or logarithmic range, or a list of choices; None for a constant parameter."""
     texts = [value_text(value) for value in values]
     if len(set(texts)) < 2:
         return None
@@ -276,7 +276,7 @@ def _axis_data(name: str, values: Sequence[Any], logarithmic: Mapping[str, bool]
 
 
 def _logarithmic(spec: Mapping[str, Any]) -> dict[str, bool]:
-    """Returns for each parameter with a numeric search space or mutation whether that is logarithmic."""
+    """Whether the search space or mutation of each numeric parameter is logarithmic, by parameter name."""
     found, _ = find_spaces({key: spec.get(key) for key in ("env", "config", "policies", *SEAT_KEYS)})
     known = {name: found[location].kind.name for location, name in short_names(found).items()}
     mutations = kind_settings(spec.get("scheduler")).get("mutations")
@@ -296,7 +296,7 @@ def _family_data(family: Family, logarithmic: Mapping[str, bool]) -> dict[str, A
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    """Returns parameters as cells of a table: finite numbers as they are, other values as text."""
+    """Parameters as table cells: finite numbers unchanged, other values as text."""
     return {
         name: value if is_number(value) and math.isfinite(value) else value_text(value)
         for name, value in params.items()

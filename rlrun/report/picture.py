@@ -1,4 +1,4 @@
-"""Draws learning curves into a file, with matplotlib."""
+"""Learning curves drawn to image files by matplotlib."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ COLORS = ("#2563a8", "#c2571a", "#2f7d4f", "#8a3f8f", "#a8323e", "#0f7f8c", "#8c
 GREY = "#b4b4b4"
 LONGEST_LABEL = 100
 LONGEST_INSIDE, MOST_INSIDE = 40, 6
-"""Largest length of a label, and number of labels, for a legend inside the axes; otherwise it is below them."""
+"""Maximum label length and number of labels for a legend inside the axes; otherwise it is below them."""
 SUFFIXES = (".svg", ".png", ".pdf")
 
 
 def check_picture_name(output: Path) -> None:
-    """Refuses the name of a file in a format that cannot be drawn.
+    """Raises an error for an image file name with an unsupported suffix.
 
     Raises:
-        UsageError: If it does not end as one of `SUFFIXES`.
+        UsageError: If the suffix is not one of `SUFFIXES`.
     """
     if output.suffix not in SUFFIXES:
         raise UsageError(f"{output}: a picture is written as .svg, .png or .pdf")
 
 
 def draw_picture(curves: Sequence[Curve], metric: str, axis: str, output: Path, *, mode: Mode = "max") -> None:
-    """Draws curves with a band from the worst to the best seed; the same curves give the same file.
+    """Draws learning curves with a band from the worst to the best seed; equal curves give identical files.
 
     A line is dashed where some of its seeds have ended. If there are more curves than colours, the best are coloured
     and the others grey.

@@ -1,4 +1,4 @@
-"""Data as JSON can hold it."""
+"""Conversion of objects to JSON-compatible plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def fields_of(item: object, *names: str) -> dict[str, Any]:
-    """Returns attributes of an object by name, which a document holds under these names as well.
+    """Attributes of an object as a dict, by attribute name.
 
     Examples:
         >>> fields_of(1j, "real", "imag")
@@ -18,7 +18,7 @@ def fields_of(item: object, *names: str) -> dict[str, Any]:
 
 
 def plain(data: Any) -> Any:
-    """Returns data of which all is JSON-able: NaN and infinities become None, and objects such as paths their text.
+    """Converts data to JSON-compatible data: NaN and infinity become None, objects such as paths become text.
 
     Examples:
         >>> from pathlib import PurePath

@@ -1,4 +1,4 @@
-"""Reads a run for a report, whatever its state: running, killed, partly written, with a damaged trial.
+"""Loading of runs for reports, in any state: running, killed, partly written, or with damaged trials.
 
 Each part that cannot be read becomes a problem in a sentence, and the others are read. The user's code is not imported:
 a report needs neither the env nor the algorithm.
@@ -30,18 +30,18 @@ AXES = {"env_steps": "env_steps", "time": "time_total_s"}
 
 @dataclass(frozen=True)
 class RunView:
-    """A run with all data of a report.
+    """Data of a run for reports.
 
     Attributes:
-        path: Its directory.
-        name: Name of its directory, with that of the folder above where several runs share it.
-        table: Contents of its run.json.
-        spec: The resolved entry of its spec file, {} if that cannot be read.
+        path: Directory of the run.
+        name: Name of the run's directory, with the parent folder's name if several runs share a name.
+        table: Content of run.json.
+        spec: Resolved spec of the run, {} if it cannot be read.
         spec_text: The resolved spec as text.
-        trials: Its trials in the order of the table.
-        stops: Decisions of its scheduler to stop trials, in their order.
-        generations: The lineage of its populations, [] if it has none.
-        problems: The parts that could not be read, a sentence each.
+        trials: Results of the trials, in the order of the table.
+        stops: Early-stopping decisions of the scheduler, in order.
+        generations: Lineage of the populations (PBT), [] without populations.
+        problems: Messages on parts that could not be read, one sentence each.
     """
 
     path: Path
@@ -56,30 +56,30 @@ class RunView:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """Names of all metrics that any of its trials reports."""
+        """Names of all metrics that at least one trial of the run reports."""
         return tuple(dict.fromkeys(name for trial in self.trials for name in trial.columns.reported))
 
     @property
     def algorithm(self) -> str:
-        """Name of its algorithm, or those of its policies, "?" if its spec cannot be read."""
+        """Display name of the run's algorithm, or of its policies' algorithms; "?" if the spec cannot be read."""
         return algorithm_title(self.spec)
 
     @property
     def env(self) -> str:
-        """Id of its env, "?" if its spec cannot be read; where several are searched over, the search space."""
+        """Display name of the run's env: the id, or a search space over ids; "?" if the spec cannot be read."""
         return env_title(self.spec.get("env"))
 
     @property
     def goal(self) -> tuple[str, Mode]:
-        """The metric that the run optimises, and whether more or less of it is better."""
+        """Metric that the run optimises, and whether it is maximised or minimised."""
         return goal_of(self.spec)
 
 
 def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
-    """Returns the metric that an experiment optimises, and whether more or less of it is better.
+    """Metric that an experiment optimises, and whether it is maximised or minimised.
 
-    It is the metric of its scheduler or searcher, else that of its best checkpoints. The return in training is the
-    default of schedulers and searchers, and then the metric of the best checkpoints comes first.
+    The scheduler's or searcher's metric takes precedence over that of the best checkpoint, unless it is their default,
+    the return in training.
     """
     for key in ("scheduler", "searcher"):
         settings = kind_settings(spec.get(key))
@@ -90,9 +90,9 @@ def goal_of(spec: Mapping[str, Any]) -> tuple[str, Mode]:
 
 
 def counterpart(metric: str) -> str | None:
-    """Returns the evaluation metric for a return in training, and the reverse; None for any other metric.
+    """Evaluation metric that corresponds to a return in training, or the reverse; None for other metrics.
 
-    The counterpart of a policy's return is that of the same policy, not the world's.
+    A policy's return corresponds to that of the same policy, not to the world's.
 
     Examples:
         >>> counterpart("episode_return_mean"), counterpart("evaluation/policies/left/episode_return_mean")
@@ -106,14 +106,14 @@ def counterpart(metric: str) -> str | None:
 
 
 def read_runs(paths: Sequence[Path], metrics: Iterable[str] = ()) -> list[RunView]:
-    """Reads several runs, each of them once, under names that differ.
+    """Loads several runs, each once, under distinct names.
 
     Args:
-        paths: Their directories.
-        metrics: As `read_run` takes them.
+        paths: Directories of the runs.
+        metrics: Columns to read, as for `read_run`.
 
     Raises:
-        UsageError: If one is no run, or its table cannot be read.
+        UsageError: If a directory is not a run, or its run.json cannot be read.
     """
     metrics = tuple(metrics)
     distinct = list(dict.fromkeys(Path(path).resolve() for path in paths))
@@ -125,16 +125,16 @@ def read_runs(paths: Sequence[Path], metrics: Iterable[str] = ()) -> list[RunVie
 
 
 def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None) -> RunView:
-    """Reads a run.
+    """Loads a run for reports.
 
     Args:
-        path: Its directory.
-        metrics: Columns of the results to read, besides its goal, the counterparts of all of these, the metrics of
-            `expect`, and `AXES`.
-        name: Its name in the report, None for the name of its directory.
+        path: Directory of the run.
+        metrics: Columns of the results to read. The run's goal, the counterparts of these metrics, the metrics of
+            `expect` and `AXES` are read as well.
+        name: Name of the run in the report, None for the name of its directory.
 
     Raises:
-        UsageError: If it is no run, or its table cannot be read.
+        UsageError: If the directory is not a run, or its run.json cannot be read.
     """
     run = RunDirectory.open(path)
     problems: list[str] = []
@@ -159,10 +159,10 @@ def read_run(path: Path, metrics: Iterable[str] = (), *, name: str | None = None
 
 
 def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | None) -> tuple[list[RunView], str, Mode]:
-    """Reads runs with the metric by which their trials are judged; also returns that of `chosen_goal`.
+    """Loads runs and chooses the metric that ranks their trials; see `chosen_goal`.
 
     Raises:
-        UsageError: If one is no run, or none reports the metric.
+        UsageError: If a directory is not a run, or none of the runs reports the metric.
     """
     runs = read_runs(paths, [metric] if metric else [])
     metric, mode = chosen_goal(runs, metric, mode)
@@ -173,9 +173,9 @@ def read_judged_runs(paths: Sequence[Path], metric: str | None, mode: Mode | Non
 
 
 def chosen_goal(runs: Sequence[RunView], metric: str | None, mode: Mode | None) -> tuple[str, Mode]:
-    """Returns the metric by which runs are judged and its mode: the user's, else the first goal that all runs report.
+    """Metric that ranks the trials of runs, and its mode: the user's, else the first goal that all runs report.
 
-    If there is none, as where only some of the runs evaluate, it is the return in training.
+    If all runs report no common goal, as when only some of them evaluate, it is the return in training.
     """
     goals = dict(run.goal for run in reversed(runs))
     chosen = metric or _common_goal(runs)
@@ -191,10 +191,10 @@ def _common_goal(runs: Sequence[RunView]) -> str:
 
 
 def require_reported(runs: Sequence[RunView], names: Iterable[str]) -> None:
-    """Checks that each metric is reported by one of the runs at least.
+    """Validates that each metric is reported by at least one of the runs.
 
     Raises:
-        UsageError: If one is not; names the nearest one.
+        UsageError: If a metric is not reported; the message suggests the most similar one.
     """
     reported = list(dict.fromkeys(name for run in runs for name in run.reported))
     for name in names:
@@ -213,17 +213,17 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:
-    """Returns the keys of `expect`: its metrics, and other settings, which are columns without values."""
+    """Keys of the spec's `expect`: metrics, and other settings, which have no column."""
     expect = spec.get("expect")
     return list(expect) if isinstance(expect, dict) else []
 
 
 def kind_of(written: Any) -> str:
-    """Returns the kind of a scheduler or searcher in a spec, written as its name or as ``{name: settings}``."""
+    """Name of a scheduler or searcher in a spec, written as the name or as ``{name: settings}``."""
     return next(iter(written), "") if isinstance(written, dict) else str(written or "")
 
 
 def kind_settings(written: Any) -> dict[str, Any]:
-    """Returns the settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} otherwise."""
+    """Settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} for a bare name."""
     values = list(written.values()) if isinstance(written, dict) else []
     return next((value for value in values if isinstance(value, dict)), {})

@@ -19,17 +19,17 @@ Floats = NDArray[np.float64]
 Strata = Sequence[Floats]
 
 RESAMPLES = 5_000
-"""Resamples of a bootstrap."""
+"""Number of bootstrap resamples."""
 
 CONFIDENCE = 0.95
 
 EXACT_COST = 100_000_000
-"""Number of additions up to which a rank test is exact."""
+"""Maximum number of additions for which a rank test is exact."""
 
 _SEED = 0
 _RESAMPLED_AT_ONCE = 2_000_000
 _ANGLES = 4001
-"""Points of the integral over angles from 0 to pi / 2 in `t_quantile`."""
+"""Grid of angles from 0 to pi / 2 for the numerical integral in `t_quantile`."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Estimate:
 
 
 def interquartile_mean(scores: ArrayLike) -> Floats:
-    """Returns the mean of the middle half, over the last axis: a quarter is left out at either end, rounded down.
+    """Interquartile mean over the last axis: mean of the middle half, without a quarter at either end (rounded down).
 
     For fewer than 4 scores it is their mean. (arXiv:2108.13264, section 4.2)
 
@@ -63,24 +63,24 @@ def interquartile_mean(scores: ArrayLike) -> Floats:
 
 
 def iqm(strata: Strata) -> Floats:
-    """Returns the interquartile mean of all scores together, over the last axis of each stratum."""
+    """Interquartile mean of the pooled scores of all strata, over each stratum's last axis."""
     return interquartile_mean(np.concatenate(strata, axis=-1))
 
 
 def mean(strata: Strata) -> Floats:
-    """Returns the mean over strata of their means, over the last axis of each."""
+    """Mean over strata of each stratum's mean, over the last axis."""
     return np.asarray(np.mean([scores.mean(axis=-1) for scores in strata], axis=0))
 
 
 def median(strata: Strata) -> Floats:
-    """Returns the median over strata of their means; of a single stratum, the median of its scores."""
+    """Median over strata of each stratum's mean; for a single stratum, the median of its scores."""
     if len(strata) == 1:
         return np.asarray(np.median(strata[0], axis=-1))
     return np.asarray(np.median([scores.mean(axis=-1) for scores in strata], axis=0))
 
 
 def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike]) -> Estimate:
-    """Returns a measure with its stratified percentile bootstrap interval; the random numbers are always the same.
+    """Statistic with its stratified percentile bootstrap interval, with a fixed random seed.
 
     Args:
         measure: Function of strata that reduces their last axis, which holds scores: `iqm`, `mean`, `median`.
@@ -93,7 +93,7 @@ def bootstrapped(measure: Callable[[Strata], Floats], strata: Sequence[ArrayLike
 
 
 def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Returns the probability that a score of `ours` is larger than one of `theirs`, averaged over the strata.
+    """Probability that a score of `ours` is larger than one of `theirs`, averaged over strata (ties count half).
 
     Ties count half.
 
@@ -121,7 +121,7 @@ def probability_of_improvement(ours: Sequence[ArrayLike], theirs: Sequence[Array
 
 
 def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> Estimate:
-    """Returns the mean of `ours` minus that of `theirs`, averaged over the strata, with Welch's t interval.
+    """Difference of means, `ours` minus `theirs`, averaged over strata, with Welch's t interval.
 
     The two sides may differ in variance; the degrees of freedom are Satterthwaite's. With three scores against three a
     bootstrap interval covers the difference in at most 89 of 100 cases, as it never leaves the scores' range. This one
@@ -148,7 +148,7 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
 
 
 def t_quantile(degrees: float) -> float:
-    """Returns the 97.5 % quantile of Student's t, by integrating its density over the angle arctan(t / sqrt(degrees)).
+    """97.5 % quantile of Student's t, by integrating the density over the angle arctan(t / sqrt(degrees)).
 
     Args:
         degrees: Degrees of freedom, at least 1; they need not be whole.
@@ -164,7 +164,7 @@ def t_quantile(degrees: float) -> float:
 
 
 def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
-    """Returns the two-sided p value of the Mann-Whitney test.
+    """Two-sided p value of the Mann-Whitney rank test.
 
     It is exact, over all ways to split the values into two groups of these sizes, ties included. For hundreds of values
     it is the normal approximation. Unlike a bootstrap it is not too confident with three seeds.
@@ -192,7 +192,7 @@ def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
-    """Returns p values adjusted for multiple tests (Holm 1979): the smallest is multiplied by the number of tests.
+    """Holm's adjustment of p values for multiple tests (Holm 1979).
 
     Args:
         p_values: The p values.
@@ -212,14 +212,14 @@ def holm(p_values: Sequence[float], tests: int | None = None) -> list[float]:
 
 
 def smallest_p(ours: int, theirs: int) -> float:
-    """Returns the smallest p value that `rank_test` can have for groups of these sizes, which do not overlap then."""
+    """Smallest p value that `rank_test` can have for groups of these sizes: that of disjoint groups."""
     return min(1.0, 2 / math.comb(ours + theirs, ours))
 
 
 def _in_parts(
     measure: Callable[[Strata], Floats], scores: Strata, resamples: int, draws: np.random.Generator
 ) -> Floats:
-    """Returns the measure of resamples, which are drawn in batches that fit into memory."""
+    """Statistic of bootstrap resamples, drawn in batches that fit into memory."""
     at_once = max(1, _RESAMPLED_AT_ONCE // sum(map(len, scores)))
     return np.concatenate(
         [
@@ -240,7 +240,7 @@ def _share_of_wins(x: Floats, y: Floats) -> float:
 
 
 def _doubled_ranks(values: Floats) -> NDArray[np.int64]:
-    """Returns the ranks from 1, doubled to be whole numbers; equal values share the mean of their ranks."""
+    """Ranks from 1, doubled to be integers; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((2 * last - counts + 1)[inverse], np.int64)

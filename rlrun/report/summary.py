@@ -1,4 +1,4 @@
-"""Summary of a run: its shape and status, the results of its configurations, its best trial."""
+"""Summary of a run: number of trials, status, results of the configurations, and best trial."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from rlrun.runs.trial_result import TrialResult
 from rlrun.spec.tuning import Mode
 
 TRIALS_TRIED = 5
-"""Number of the best trials that are searched for a checkpoint."""
+"""Maximum number of the best trials that are searched for a valid checkpoint."""
 
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """Results of a configuration over its seeds.
+    """Results of a configuration, aggregated over its seeds.
 
     Attributes:
-        label: Its name.
-        params: Its values of the parameters that vary.
-        seeds: Number of its trials or populations.
-        status: Its trials by status, such as "3 terminated".
-        env_steps: Mean over its trials of the env steps taken.
-        mean: Mean of the last values of the metric with its interval, None if there are none.
-        iqm: Interquartile mean of the last values with its interval.
-        best: The best value that any of its trials has reported at any time.
-        counterpart: Mean over its trials of the last values of the metric's `counterpart`, None if there are none.
+        label: Name of the configuration.
+        params: Values of the varying parameters.
+        seeds: Number of trials or populations.
+        status: Number of trials by status, such as "3 terminated".
+        env_steps: Mean env steps over the trials.
+        mean: Mean of the metric's last values with its interval, None without values.
+        iqm: Interquartile mean of the last values with its interval, None without values.
+        best: Best value of the metric over all trials and iterations.
+        counterpart: Mean over trials of the last values of the metric's `counterpart`, None without values.
     """
 
     label: str
@@ -52,12 +52,12 @@ class GroupSummary:
 
 @dataclass(frozen=True)
 class BestTrial:
-    """The trial with the best value of the metric at any time.
+    """Trial of a run with the best value of the metric over all iterations.
 
     Attributes:
         trial: Name of the trial.
-        value: That value.
-        checkpoint: Its best checkpoint, or the newest whole one if less is better; None if it has none.
+        value: Best value of the metric.
+        checkpoint: Best checkpoint of the trial, or the newest valid one if the metric is minimised; None without one.
     """
 
     trial: str
@@ -66,7 +66,7 @@ class BestTrial:
 
 
 def summarise(groups: Iterable[Group], metric: str, mode: Mode) -> list[GroupSummary]:
-    """Returns a summary of each group, the best mean first, those without values last."""
+    """Summaries of groups, sorted by mean, best first; groups without values are last."""
     found = [_summary(group, metric, mode) for group in groups]
     there = [summary for summary in found if summary.mean is not None]
     there.sort(key=lambda summary: summary.mean.value if summary.mean else 0.0, reverse=mode == "max")
@@ -74,7 +74,7 @@ def summarise(groups: Iterable[Group], metric: str, mode: Mode) -> list[GroupSum
 
 
 def best_trial(run: RunView, metric: str, mode: Mode) -> tuple[BestTrial | None, list[str]]:
-    """Returns the best trial of a run with its best whole checkpoint.
+    """Best trial of a run, with its best valid checkpoint.
 
     Returns:
         The trial, None if no trial has a value; and the problems of checkpoints that were skipped.
@@ -90,7 +90,7 @@ def best_trial(run: RunView, metric: str, mode: Mode) -> tuple[BestTrial | None,
 
 
 def shape_text(run: RunView) -> str:
-    """Returns the number of trials and its factors: "6 configurations x 3 seeds = 18 trials"."""
+    """Number of trials as a product, as text: "6 configurations x 3 seeds = 18 trials"."""
     trials = f"{len(run.trials)} trial{'s' * (len(run.trials) != 1)}"
     populations = Counter(trial.population for trial in run.trials if trial.population is not None)
     if populations:
@@ -106,7 +106,7 @@ def shape_text(run: RunView) -> str:
 
 
 def status_text(trials: Sequence[TrialResult]) -> str:
-    """Returns the status of trials: "terminated", or "3 terminated, 1 running" if they differ."""
+    """Status of trials as text: "terminated", or "3 terminated, 1 running" if they differ."""
     counts = Counter(trial.status.lower() for trial in trials)
     if len(counts) == 1:
         return next(iter(counts))
@@ -114,7 +114,7 @@ def status_text(trials: Sequence[TrialResult]) -> str:
 
 
 def varied_text(run: RunView) -> dict[str, str]:
-    """Returns the parameters that vary between a run's trials, each with its values, or with their range if many."""
+    """Parameters that vary between a run's trials, each with its values, or with their range if there are many."""
     values: dict[str, dict[str, Any]] = {}
     for trial in run.trials:
         for name, value in trial.params.items():

@@ -1,4 +1,4 @@
-"""Draws curves as text: Braille characters of two by four dots each, with axes and a legend."""
+"""Curves drawn as text in Braille characters of two by four dots, with axes and a legend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 COLORS = (34, 33, 32, 35, 31, 36, 94, 93)
-"""ANSI colours of the curves, in their order."""
+"""ANSI colours of the curves, in order."""
 
 LEAST_WIDTH, LEAST_HEIGHT = 24, 6
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])  # of a character, by row and column
@@ -25,7 +25,7 @@ class Line:
     """A curve to draw.
 
     Attributes:
-        label: Its text in the legend.
+        label: Text of the curve in the legend.
         xs: Positions, ascending, [N].
         ys: Values, [N]; NaN where there is none.
     """
@@ -38,7 +38,7 @@ class Line:
 def draw(
     lines: Sequence[Line], *, x_name: str, y_name: str, width: int = 80, height: int = 18, color: bool = False
 ) -> str:
-    """Returns a picture of curves as text.
+    """Draws curves as text.
 
     The end of each curve has its letter in the legend, so that curves can be distinguished without colour.
 
@@ -74,11 +74,11 @@ def draw(
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
-    """Returns about `about` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten.
+    """About `about` round tick values from low to high: multiples of 1, 2 or 5 times a power of ten.
 
     Examples:
         >>> nice_ticks(0, 43, 4)
-        [0.0, 10.0, 20.0, 30.0, 40.0]
+        [0.0, 20.0, 40.0]
     """
     rough = (high - low) / max(1, about)
     power = 10.0 ** math.floor(math.log10(rough))
@@ -88,7 +88,7 @@ def nice_ticks(low: float, high: float, about: int) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """Returns a number as text for an axis.
+    """Formats a number for an axis.
 
     Examples:
         >>> tick_text(40_000), tick_text(1.5e6), tick_text(0.25), tick_text(0)
@@ -112,7 +112,7 @@ def _limits(lines: Sequence[Line]) -> tuple[float, float, float, float]:
 
 
 def _dots(line: Line, limits: tuple[float, float, float, float], rows: int, columns: int) -> NDArray[np.int64]:
-    """Returns the Braille dots of a curve, [rows, columns]; neighbours are joined by vertical lines."""
+    """Rasterizes a curve to Braille dots, [rows, columns]; neighbours are joined by vertical lines."""
     left, right, bottom, top = limits
     there = np.isfinite(line.ys)
     width, height = 2 * columns, 4 * rows
@@ -137,7 +137,7 @@ def _dots(line: Line, limits: tuple[float, float, float, float], rows: int, colu
 def _put_letter(
     canvas: NDArray[np.object_], line: Line, letter: str, limits: tuple[float, float, float, float], columns: int
 ) -> None:
-    """Writes a curve's letter into the first free place to the right of its end."""
+    """Writes a curve's letter into the first free cell right of the curve's end."""
     left, right, bottom, top = limits
     there = np.isfinite(line.ys)
     row = int((top - line.ys[there][-1]) / (top - bottom) * len(canvas))

@@ -58,7 +58,7 @@ class ActionLog:
 
     @property
     def is_full(self) -> bool:
-        """Whether `trim` is due."""
+        """Whether the log has reached the length at which `trim` is due."""
         return self._rows >= self._rows_to_trim_at
 
     def trim(self, longest: int) -> None:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from rlrun.rollout.worker import Orders
 
 ANSWERS_WITHIN_S = 1.0
-"""Longest wait of an aggregator for a full batch; the aggregator then answers without one, to receive new weights."""
+"""Longest wait of an aggregator for a full batch; after that, the aggregator answers without a batch, so that it can
+receive new weights."""
 
 
 class AggregatedWorkers:
     """Remote workers under aggregators: each supervises a share of the workers and forwards requests and weights.
 
-    The constructor starts all of them and waits for none. Ray must run before.
+    The constructor starts workers and aggregators without waiting for them. Ray must be running.
 
     Args:
         make_workers: Factory of the workers of a share, from their `indices` and `due`.
@@ -79,7 +80,7 @@ class AggregatedWorkers:
         """Returns the batches that are ready, without waiting for others.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers or aggregators died than may be restarted.
         """
         self._actors.attend()
@@ -108,7 +109,7 @@ class AggregatedWorkers:
         return [state for states in answers for state in states]
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; requests, and fragments that wait at the aggregators, are dropped.
+        """Restores the workers' states; pending requests, and fragments queued at the aggregators, are dropped.
 
         Args:
             states: States from `states`.

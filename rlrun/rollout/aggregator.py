@@ -80,7 +80,7 @@ class Aggregator:
         """Returns the next full batch, or a `JoinedRollouts` without one if it is not full in time.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers died than may be restarted.
         """
         deadline = time.monotonic() + self.config.answers_within_s
@@ -127,11 +127,11 @@ class Aggregator:
         return JoinedRollouts(self.config.index, batch, told, restarts)
 
     def states(self) -> list[Any]:
-        """Returns the states of the workers, in their order, without fragments that wait here or are requested."""
+        """Returns the states of the workers, in their order, without queued and requested fragments."""
         return self.workers.states()
 
     def load_states(self, states: Sequence[Any], due: Sequence[int]) -> int:
-        """Restores the workers' states; fragments that wait here or are requested are dropped.
+        """Restores the workers' states; queued and requested fragments are dropped.
 
         Args:
             states: States from `states`.
@@ -145,5 +145,5 @@ class Aggregator:
         return self.workers.load_states(states, due)
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Terminates the aggregator's workers."""
         self.workers.close()

@@ -125,7 +125,7 @@ class RolloutCounts:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores counters and buffers from `state()`."""
         self.env_steps = as_count(state["env_steps"])
         self._episodes = [Episode(**episode) for episode in state["episodes"]]
         self.load_agent_steps(state)
@@ -139,7 +139,7 @@ class RolloutCounts:
         }
 
     def load_agent_steps(self, state: Mapping[str, Any]) -> None:
-        """Restores the counts of agents of `state()`, which are left out where there are none."""
+        """Restores the agent step counters from `state()`, which single-agent envs leave out."""
         self.agent_steps = Counter({policy: as_count(steps) for policy, steps in state.get("agent_steps", {}).items()})
         self.missing_finals = as_count(state.get("missing_finals", 0))
         self.dropped_rewards = as_count(state.get("dropped_rewards", 0))

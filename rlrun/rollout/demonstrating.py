@@ -22,7 +22,7 @@ from rlrun.errors import UsageError
 from rlrun.rollout.endless_episodes import AwaitedEpisodes
 
 Acts = Callable[[Any, bool, float], Any]
-"""A policy as a function of an observation, whether it starts an episode, and the last reward; returns the action."""
+"""Policy as a function from an observation, whether an episode starts, and the last reward, to an action."""
 
 _DEMONSTRATION_STREAM = 2
 
@@ -31,7 +31,7 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
     """Records demonstrations: runs a policy for a fixed number of episodes in sequence.
 
     Args:
-        acts: The policy.
+        acts: Policy whose actions are recorded.
         env: The env.
         episodes: Number of episodes, at least 1.
         seed: Seed of the episodes.

@@ -52,7 +52,7 @@ class EndlessEpisodes:
         Args:
             env_steps: Env steps so far.
             has_episodes: Whether an episode has ended in the last fragments.
-            has_agent_episodes: Whether an episode of an agent has, in a world of many.
+            has_agent_episodes: Whether an agent's episode has ended in the last fragments, in a multi-agent world.
         """
         self._agents_end |= has_agent_episodes
         if has_episodes:
@@ -92,7 +92,7 @@ class AwaitedEpisodes:
     Args:
         name: Name in messages: the env, and the activity that waits.
         limit: The env's own `max_episode_steps`; None if it sets none.
-        grace_s: Seconds for which their ends are awaited after an interrupt.
+        grace_s: Grace period in seconds after an interrupt, in which episodes may still end.
     """
 
     def __init__(self, name: str, limit: int | None, grace_s: float = math.inf) -> None:
@@ -105,11 +105,12 @@ class AwaitedEpisodes:
         """Checks the length of the longest running episode; called after each step.
 
         Args:
-            length: Steps of the longest of them so far.
+            length: Steps so far of the longest running episode.
 
         Raises:
-            EnvError: It is longer than `LONGEST_EPISODE` and the env's own limit.
-            KeyboardInterrupt: The user has interrupted the run, and the grace is over or the episode is a long one.
+            EnvError: The episode is longer than `LONGEST_EPISODE` and the env's own limit.
+            KeyboardInterrupt: The user interrupted the run, and the grace period is over or the episode exceeds
+                `LONG_EPISODE`.
         """
         if interrupt_wanted.is_set():
             now = time.monotonic()
@@ -136,7 +137,7 @@ def end_if_wanted(length: int) -> None:
         length: Steps of the longest episode so far.
 
     Raises:
-        KeyboardInterrupt: The user has asked for the end, and the episode is longer than `LONG_EPISODE`.
+        KeyboardInterrupt: The user interrupted the run, and the episode is longer than `LONG_EPISODE`.
     """
     if length > LONG_EPISODE and interrupt_wanted.is_set():
         raise KeyboardInterrupt

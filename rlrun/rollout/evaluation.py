@@ -29,7 +29,7 @@ ENV_SLOTS = 8
 """Default number of episodes that run in parallel."""
 
 RESAMPLES = 10_000
-"""Resamples of the bootstrap."""
+"""Number of bootstrap resamples for the confidence interval."""
 
 _EVALUATION_STREAM = 1
 _BOOTSTRAP_SEED = 0
@@ -81,12 +81,12 @@ class EvaluationResult:
 
     @property
     def mean(self) -> float:
-        """Mean return."""
+        """Mean return over the episodes."""
         return float(np.mean(self.returns))
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns (of these episodes, divided by their number)."""
+        """Population standard deviation of the episodes' returns (divisor N)."""
         return float(np.std(self.returns))
 
     @property
@@ -101,7 +101,7 @@ class EvaluationResult:
 
     @property
     def len_mean(self) -> float:
-        """Mean length."""
+        """Mean length of the episodes in steps."""
         return float(np.mean(self.lengths))
 
     @cached_property
@@ -176,9 +176,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluates policies over a fixed number of episodes.
 
-    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of
-    an episode depends on its number alone, so that a policy that draws nothing gets the same results with any number of
-    env slots, wherever the env's backend can seed single episodes.
+    Episodes are assigned to env slots beforehand: the first ones to finish would be the short ones. The seed of an
+    episode depends on its number alone, if the backend can seed single episodes. A deterministic policy then gets the
+    same results with any number of env slots.
 
     Args:
         behaviors: Behavior policies by name.
@@ -186,20 +186,20 @@ def evaluate(
         episodes: Number of episodes.
         seed: Seed of the episodes and of the actions.
         mapping: Mapping of agents to policies; None if one policy acts for all agents.
-        slots: Slots of policies in each world, as in training.
+        slots: Number of agent slots of each policy per world, as in training.
         explore: Whether actions are sampled instead of greedy.
         num_envs: Number of parallel envs or worlds; 8 by default, at most `episodes`.
-        draw: Called with a picture of the world [height, width, 3] at each of its steps, None where it has none; the
-            episodes then run one after the other.
+        draw: Callback for an image of the world [height, width, 3] at each step (None without rendering); episodes then
+            run in sequence.
 
     Returns:
-        The return of each episode, that of all agents together; and in a world of many agents those of each policy's
-        agents, in the order of the world's episodes.
+        Result with the return of each episode, summed over all agents. In a multi-agent world it includes the results
+        of each policy's agents, in the order of the world's episodes.
 
     Raises:
         UsageError: There are no episodes to run.
         EnvError: The env raises, or an episode does not end.
-        KeyboardInterrupt: The user has interrupted the run, `INTERRUPT_S` ago.
+        KeyboardInterrupt: The user interrupted the run, and `INTERRUPT_S` have passed since.
     """
     side_by_side, seeds = episodes_side_by_side(episodes, seed, num_envs if draw is None else 1)
     worlds = make_vector_world(env, side_by_side, seeds, mapping or PolicyMapping(tuple(behaviors)), slots)
@@ -224,7 +224,7 @@ def episodes_side_by_side(episodes: int, seed: int, at_most: int | None = None) 
     Args:
         episodes: Number of all episodes.
         seed: Seed of the evaluation.
-        at_most: Greatest number that runs in parallel, 8 by default.
+        at_most: Maximum number of parallel episodes, 8 by default.
 
     Raises:
         UsageError: If there are no episodes to run.

@@ -11,8 +11,8 @@ from rlrun.rollout.worker_behavior import WorkerBehavior
 Floats = NDArray[np.float32]
 
 DRAWN_TOGETHER = 32
-"""Steps, over all env slots, for which short fragments draw their noise together: a generator per fragment would take
-longer than the steps."""
+"""Number of steps, over all env slots, whose noise short fragments sample in one block: a generator per fragment would
+take longer than the steps."""
 
 
 class FragmentNoise:
@@ -22,12 +22,12 @@ class FragmentNoise:
     the noise of the earlier fragment again.
 
     Args:
-        behavior: The policy that draws the noise.
+        behavior: Behavior policy that samples the noise.
         seed: Root seed of the trial.
         worker_index: Index of the worker.
         length: T, steps in a fragment.
         slots: B, env slots.
-        policy: The policy's name where there are several, so that two equal ones draw different noise; else "".
+        policy: Name of the policy if there are several, so that equal policies draw different noise; else "".
     """
 
     def __init__(

@@ -19,7 +19,7 @@ class LocalWorkers:
     """Local rollout worker, which collects each requested fragment synchronously in `arrived`, without Ray.
 
     Args:
-        factory: `module:Name` of the worker's class, made from its config.
+        factory: `module:Name` of a `Worker` class, instantiated with its config.
         config: The worker's config.
         operators: Operators on the worker, by policy.
 

@@ -27,8 +27,8 @@ class LockstepRecorder:
     """Recorder of a vector env, with one batched call of the behavior policy per step.
 
     Args:
-        env: The envs; they are reset when the first fragment is recorded.
-        seeds: Seeds of their episodes.
+        env: Vector env, which is reset when the first fragment is recorded.
+        seeds: Seeds of the env slots' episodes.
         env_name: Name in messages: the env's id and the worker.
         policy: Name of the policy.
         behavior: The behavior policy.
@@ -72,7 +72,7 @@ class LockstepRecorder:
             seeds: Seed of each env slot's episode, [B].
 
         Raises:
-            UsageError: Single env slots cannot be seeded here.
+            UsageError: The backend cannot seed single env slots.
             EnvError: The env raised.
         """
         if self._observations is None:
@@ -109,6 +109,7 @@ class LockstepRecorder:
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
         for t in range(length):
             asked = now()
+            # `act` fills row t of the batch: actions, the network's outputs (`LogProbsAndValues`), recurrent states.
             actions = act(observations, own_noise[t], batch, t, starts)
             acted = now()
             observations, rewards[t], terminateds[t], truncateds[t], infos = step(actions)
@@ -155,7 +156,7 @@ class LockstepRecorder:
     def state(self) -> list[dict[str, Any]]:
         """Returns each env slot's state: (episode number, seed, actions since the reset), and running episode sums.
 
-        It is empty before the first fragment.
+        The state is empty before the first fragment.
         """
         if self._observations is None:
             return []
@@ -163,7 +164,7 @@ class LockstepRecorder:
         return self._slots(places, self._actions.latest([place.length for place in places]))
 
     def place(self) -> list[dict[str, Any]]:
-        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
+        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
         places = self._env.places()
         return self._slots(places, self._actions.tails([place.length for place in places]))
 
@@ -183,7 +184,7 @@ class LockstepRecorder:
         ]
 
     def load_state(self, slots: list[dict[str, Any]]) -> dict[str, NDArray[np.bool_]]:
-        """Restores `state()` by replaying the current episodes.
+        """Restores the recorder from `state()` by replaying the current episodes.
 
         Args:
             slots: State of each env slot.

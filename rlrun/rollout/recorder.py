@@ -24,12 +24,12 @@ class Recorded:
     Attributes:
         batches: By policy, the columns of the behavior policy, with raw `obs` [T + 1, B, ...], raw `rewards` (float64),
             `terminateds`, `truncateds` and `valid` [T, B].
-        filled: By policy, mask [T, B] of entries with an observation, a step's or an episode's final one.
-        episodes: Episodes of the env, or the worlds, that ended in it, in the order of their ends.
+        filled: By policy, mask [T, B] of entries with an observation, including final observations of episodes.
+        episodes: Episodes of the env or the worlds that ended in the fragment, in the order of their ends.
         env_steps: Number of env or world steps in the fragment.
-        agent_episodes: By policy, episodes of its agents that ended in it; none where every env has one agent.
-        closing: By policy, rows [N] and slots [N] of final observations that are so far in the closing row alone,
-            although rows before that are empty: each has to be copied to the row after its step.
+        agent_episodes: By policy, agents' episodes that ended in the fragment; empty for single-agent envs.
+        closing: By policy, target rows [N] and slots [N] of final observations that are only in the closing row; each
+            must be copied to the row after its last step.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         env_step_s: Seconds in `step` of the env, or the worlds.
@@ -73,17 +73,17 @@ class Recorder(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
+        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
         ...
 
     def load_state(self, state: Any) -> dict[str, NDArray[np.bool_]]:
-        """Restores `state()` by replaying the current episodes.
+        """Restores the recorder from `state()` by replaying the current episodes.
 
         Returns:
             By policy, mask [B] of slots that could not be restored exactly and began a new episode instead.
 
         Raises:
-            ValueError: It is no state of this number of slots.
+            ValueError: The state is malformed, or of another number of slots.
         """
         ...
 
@@ -105,12 +105,12 @@ def record_row(recorded: Any, t: int, observations: Any) -> None:
 
 
 def place_finals(batch: SampleBatch, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-    """Copies final observations, and the network's values of them, from the closing row to the rows after their steps.
+    """Copies final observations and their values from the closing row to the rows after the episodes' last steps.
 
     Args:
-        batch: The fragment, in place.
-        rows: Target row of each, [N].
-        slots: Slot of each, [N].
+        batch: Batch of the fragment, changed in place.
+        rows: Target row of each final observation, [N].
+        slots: Slot of each final observation, [N].
     """
     for name in CLOSING_COLUMNS:
         if name in batch:

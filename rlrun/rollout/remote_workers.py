@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 
 class RemoteWorkers:
-    """Rollout workers in supervised Ray actors; Ray must run before.
+    """Rollout workers in supervised Ray actors; Ray must already be running.
 
-    The constructor starts all of them and waits for none. A worker that dies or hangs is restarted with its next
-    undelivered fragment. With `tell_places` it resumes from its last place, and collects the same fragment again.
+    The constructor starts all workers without waiting for them. A worker that dies or hangs is restarted with its next
+    undelivered fragment. With `tell_places` the restarted worker resumes from its last state, and collects the same
+    fragment again.
 
     Args:
         factory: `module:Name` of the workers' class, instantiated with a worker config.
         config: Config that all workers share.
         operators: Operators on the workers, by policy.
         indices: The workers' indices.
-        due: Number of a worker's first fragment, by worker, where that is not 0.
-        tell_places: Whether each fragment holds its worker's state after it.
-        marks: Folder in which workers mark the env that they step, None for none.
+        due: Number of the first fragment, by worker index; 0 for all other workers.
+        tell_places: Whether each fragment includes the worker's state after the fragment.
+        marks: Directory of the workers' step marks (`rlrun.envs.step_marks`); None for none.
         num_cpus: CPUs that Ray reserves for each worker.
         timeout_s: Timeout of a fragment, after which its worker is restarted.
         max_restarts: Restarts of all workers together; with one more failure the trial fails.

@@ -24,7 +24,7 @@ class RewardSettings:
 
     Attributes:
         gamma: Discount of the returns whose standard deviation scales rewards.
-        clip: Bound of a raw reward, or None.
+        clip: Clipping bound of raw rewards; None for no clipping.
         scale: Whether rewards are divided by the standard deviation of discounted returns.
     """
 
@@ -79,7 +79,7 @@ class RewardTransform:
         return {"returns": self._returns}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the slots' running returns from `state()`."""
         returns: NDArray[np.float64] = np.array(state["returns"], np.float64)
         if returns.shape != self._returns.shape:
             raise ValueError(f"the running returns have shape {returns.shape}, not {self._returns.shape}")

@@ -74,7 +74,7 @@ class RolloutWorker:
             seeds: Seed of each env slot's episode, [B].
 
         Raises:
-            UsageError: Single env slots cannot be seeded here.
+            UsageError: The backend cannot seed single env slots.
             EnvError: The env raised.
         """
         assert isinstance(self._recorder, LockstepRecorder)
@@ -135,11 +135,11 @@ class RolloutWorker:
         return {**seen, **returned}
 
     def state(self) -> dict[str, Any]:
-        """Returns the worker's state: its fragment's number, its env slots, and the recurrent state of its policies."""
+        """Returns the worker's state: next fragment number, env slots, and recurrent state of the policies."""
         return self._state(self._recorder.state())
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
+        """Returns the worker's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
         return self._state(self._recorder.place())
 
     def _state(self, slots: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class RolloutWorker:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()` by replaying the current episodes.
+        """Restores the worker from `state()` by replaying the current episodes.
 
         Args:
             state: State from `state`.

@@ -41,7 +41,7 @@ class Postprocessing(Protocol):
         ...
 
     def close(self) -> None:
-        """Releases its resources; called on the worker, and on the driver after that."""
+        """Releases the operators' resources; called on the worker, and then on the driver."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -53,24 +53,24 @@ class Postprocessing(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the stateful operators from `state()`."""
         ...
 
 
 class Sampler:
     """Rollout worker with postprocessing operators, in the trial's own process or in a Ray actor.
 
-    The constructor makes the worker and initialises the operators.
+    The constructor creates the worker and initialises the operators.
 
     Args:
         worker: The worker's index.
-        factory: `module:Name` of the class of the `Worker`, made from its config.
+        factory: `module:Name` of a `Worker` class, instantiated with its config.
         config: Config that all workers share.
         operators: Operators on this worker, by policy.
         due: Number of the sampler's first fragment.
         tells_place: Whether each rollout includes the sampler's state after collection.
-        marks: Folder in which it marks the env slot that it steps; None to keep that of its process.
-        state: State from which it resumes; None for a new one.
+        marks: Directory of the worker's step marks (`rlrun.envs.step_marks`); None for that of the process.
+        state: State to resume from; None for a new sampler.
 
     Attributes:
         worker: The worker.
@@ -129,7 +129,7 @@ class Sampler:
         return {"worker": worker, "postprocessing": remembered, "unsaved": unsaved}
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`; returns the number of env slots that could not be restored exactly."""
+        """Restores worker and operators from `state()`; returns the number of env slots without an exact restore."""
         for policy, chain in self._operators.items():
             chain.load_state(state["postprocessing"][policy])
         return self.worker.load_state(state["worker"])
@@ -145,7 +145,7 @@ def _worker(factory: str, config: Any) -> Worker:
     """Instantiates a worker from the import path of its class.
 
     Raises:
-        UsageError: It has no `follow`, as workers written for former versions.
+        UsageError: The class has no method `follow`, as workers written for earlier versions.
     """
     module, _, name = factory.partition(":")
     made: Worker = getattr(importlib.import_module(module), name)(config)

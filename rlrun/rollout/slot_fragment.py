@@ -2,8 +2,8 @@
 
 With the clock `parallel` a row is a step of the worlds. With `per_agent` a row is an agent's own decision: each slot
 has a cursor, and a step is open until its agent's next observation, or the end of its episode. Its reward is the sum
-until then. A step that is still open at the end of a fragment is carried into the next one, with its recorded columns
-and the version of the weights that chose its action.
+until then. A step that is still open at the end of a fragment is carried into the next fragment. Its recorded columns,
+and the version of its behavior weights, are carried as well.
 
 A fragment takes T steps of the worlds with either clock, so that no slot has more than T rows.
 """
@@ -59,18 +59,18 @@ class SlotFragment(ABC):
     """Base class of a policy's fragment under recording.
 
     Args:
-        form: Form of its rows.
+        form: Shapes and columns of the fragment's rows.
         owners: Owners of the slots.
-        states: States of the worlds at its beginning, [W, ...], where worlds have states.
+        states: Global states of the worlds before the first step, [W, ...]; None without global states.
         carried: Open steps of the last fragment.
 
     Attributes:
         owners: Owners of the slots.
         acted: Mask [T, B] of world steps in which a slot's agent acted.
         rewards: Rewards by world step, [T, B].
-        columns: Numbers of infos by world step, by name, [T, B].
+        columns: Recorded info entries by name, one row per world step, [T, B].
         closes: Mask [B] of slots with an observation in the closing row.
-        carried: Open steps of the last fragment; once this one is closed, those at its end.
+        carried: Open steps of the previous fragment; after `close`, open steps at the end of this fragment.
         inference_s: Seconds in calls of the behavior policy.
     """
 
@@ -125,8 +125,8 @@ class SlotFragment(ABC):
         """Finalizes the fragment: writes the closing row and assembles the batch.
 
         Args:
-            rows: Rows of the slots after its last step.
-            states: The states of the worlds then, [W, ...].
+            rows: Slots' observations and ends after the fragment's last step.
+            states: Global states of the worlds after the last step, [W, ...].
 
         Returns:
             The batch, mask [T, B] of filled rows, and the rows and slots of final observations that are in the closing
@@ -141,7 +141,7 @@ class SlotFragment(ABC):
         return shown
 
     def _batch(self, columns: Mapping[str, NDArray[np.float64]], **rows: NDArray[Any]) -> SampleBatch:
-        """Returns the batch with numbers of infos by name, and further columns of its rows, each [T, B]."""
+        """Returns the batch with recorded info entries and further columns, each [T, B]."""
         batch = self._buffers.batch
         batch.update(obs=self._buffers.observed, **rows)
         batch.update({name: column.astype(np.float32) for name, column in columns.items()})

@@ -39,10 +39,10 @@ class SlotOwners:
         """Records the agents whose episodes ended in a step.
 
         Args:
-            t: The step.
-            ended: Mask [B] of their slots.
+            t: Number of the step within the fragment.
+            ended: Mask [B] of the slots whose episode ended.
             owners: The agent in each slot, [B].
-            infos: Their infos, by slot.
+            infos: Infos of the ended agents, by slot.
         """
         for slot in ended.nonzero()[0].tolist():
             self._agents[t, slot] = owners[slot]
@@ -69,7 +69,7 @@ class SlotOwners:
         }
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores `state()`.
+        """Restores the running episode sums from `state()`.
 
         Args:
             state: State from `state`.

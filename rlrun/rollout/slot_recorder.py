@@ -37,7 +37,7 @@ class SlotRecorder:
     """Recorder of several multi-agent worlds, with one batched call of each behavior policy per step.
 
     Args:
-        worlds: The worlds; they are reset when the first fragment is recorded.
+        worlds: Vectorized worlds, which are reset when the first fragment is recorded.
         behaviors: Behavior policies by name.
         seeds: Seeds of the worlds' episodes.
         name: Name of the worlds and their worker in messages.
@@ -185,7 +185,7 @@ class SlotRecorder:
         return self._state(tails=False)
 
     def place(self) -> dict[str, Any]:
-        """Returns `state()` after a fragment, with a `LogTail` of the fragment's actions in place of the whole log."""
+        """Returns the recorder's `state()`, with only the latest fragment's part (`LogTail`) of the action log."""
         return self._state(tails=True)
 
     def _state(self, *, tails: bool) -> dict[str, Any]:
@@ -208,10 +208,10 @@ class SlotRecorder:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> dict[str, Flags]:
-        """Restores `state()` by replaying the current episodes; see `Recorder.load_state`.
+        """Restores the recorder from `state()` by replaying the current episodes; see `Recorder.load_state`.
 
         Raises:
-            ValueError: It is no state of this number of worlds and slots.
+            ValueError: The state is malformed, or of another number of worlds or slots.
         """
         num_worlds = self._worlds.num_worlds
         if not state:
@@ -264,15 +264,15 @@ class PolicySlots:
         self._log = ActionLog()
 
     def begin(self, states: NDArray[Any] | None) -> SlotFragment:
-        """Begins a fragment; worlds with states pass those of its beginning, [W, ...]."""
+        """Begins a fragment; worlds with global states pass their states before the first step, [W, ...]."""
         return self._fragment(self._form, self.owners, states, self._carried)
 
     def keep(self, closed: SlotFragment, lengths: Sequence[int]) -> None:
-        """Keeps the open steps of a closed fragment, and logs its actions, with which its last places can be replayed.
+        """Stores the open steps of a closed fragment, and logs its actions for replay at a resume.
 
         Args:
-            closed: The fragment.
-            lengths: Steps of each world's episode, [W].
+            closed: The closed fragment.
+            lengths: Length so far of each world's episode, [W].
         """
         self._carried = closed.carried
         self._log.append(closed.actions_by_step())
@@ -280,7 +280,7 @@ class PolicySlots:
             self._log.trim(max(lengths))
 
     def state(self, lengths: Sequence[int], *, tails: bool) -> dict[str, Any]:
-        """Returns the slots' sums, their actions since the world's reset, or tails of these, and open steps."""
+        """Returns the slots' running episode sums, logged actions since the worlds' resets, and open steps."""
         of_slots = np.repeat(lengths, self._form.slots // len(lengths)).tolist()
         state = {"actions": self._log.tails(of_slots) if tails else self._log.latest(of_slots), **self.owners.state()}
         if self._fragment is DecisionFragment:
@@ -309,7 +309,7 @@ class PolicySlots:
         return joint
 
     def load_state(self, state: Mapping[str, Any], kept: Flags) -> None:
-        """Restores `state()`; open steps of worlds that were not restored are dropped.
+        """Restores the slots from `state()`; open steps of worlds that were not restored are dropped.
 
         Args:
             state: State from `state`.

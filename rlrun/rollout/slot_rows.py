@@ -58,7 +58,7 @@ class RowBuffers:
 
     Args:
         form: Form of the rows.
-        states: States of the worlds [W, ...], where worlds have states.
+        states: Global states of the worlds [W, ...]; None without global states.
 
     Attributes:
         batch: Columns of the behavior policy.

@@ -1,11 +1,11 @@
 """Interface of rollout workers, and the orders that they receive.
 
-An algorithm may have a worker class of its own, named by `module:Class`. It is made from its config, in the trial's own
-process or in an actor. The config is a dataclass that can be pickled, with two fields that each worker gets values of
-its own for: `worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of its first
-fragment. A restarted worker continues with its next undelivered fragment; with synchronous rollouts it resumes from the
-last state that was delivered. Its random draws therefore depend on the number of the fragment. New weights and env
-arguments arrive as `Orders`.
+An algorithm may have a worker class of its own, named by `module:Class`. The class is instantiated with its config, in
+the trial's own process or in an actor. The config is a picklable dataclass with two fields that differ between workers:
+`worker_index` (0 for the local worker, else from 1), and `first_fragment`, the number of the first fragment. A
+restarted worker continues with its next undelivered fragment; with synchronous rollouts it resumes from the last state
+that was delivered. Its random draws therefore depend on the number of the fragment. New weights and env arguments
+arrive as `Orders`.
 
 `RolloutWorker` is the worker that steps envs with behavior policies.
 """
@@ -62,15 +62,15 @@ class Worker(Protocol):
         ...
 
     def place(self) -> Any:
-        """Returns `state()` after a fragment, which remote workers deliver with each synchronous one.
+        """Returns the worker's `state()` after a fragment, which remote workers attach to synchronous fragments.
 
-        A long log in it may be a `LogTail` of the new rows. A lost worker is restarted, and restored to it by
-        `load_state`.
+        A long log in the state may be a `LogTail` of the new rows. A lost worker is restarted, and restored to its last
+        place by `load_state`.
         """
         ...
 
     def load_state(self, state: Any) -> int:
-        """Restores `state()`.
+        """Restores the worker from `state()`.
 
         Args:
             state: State from `state`.

@@ -102,5 +102,5 @@ class WorkerBehavior(Protocol):
         ...
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the state between steps from `state()`."""
         ...

@@ -22,18 +22,18 @@ class WorkerConfig:
     """Config of a rollout worker; picklable.
 
     Attributes:
-        env: The environment, or a world of many agents.
+        env: Config of the env or multi-agent world.
         num_envs: Number of env slots, or worlds.
         fragment_length: T, steps in a fragment.
         seed: Root seed of the trial.
         behaviors: Behavior policies by name.
         rewards: Reward transforms by policy.
-        mapping: Mapping of a world's agents to policies; None for an env with one agent.
-        slots: Slots of each policy in each world; empty for an env with one agent.
+        mapping: Mapping of a world's agents to policies; None for a single-agent env.
+        slots: Number of agent slots of each policy per world; empty for a single-agent env.
         worker_index: 0 in the trial's own process, from 1 in actors.
         num_workers: Number of all workers, the local one included.
-        first_fragment: Number of its first fragment; above 0 for a restarted worker, whose noise and episodes then have
-            numbers that the lost one never used.
+        first_fragment: Number of the worker's first fragment; above 0 for a restarted worker, so that its noise and
+            episodes do not repeat those of the lost worker.
     """
 
     env: EnvConfig

@@ -30,7 +30,7 @@ class StartedWorkers(Protocol):
 
     @property
     def restarts(self) -> int:
-        """Number of restarts."""
+        """Number of restarts of workers and aggregators."""
         ...
 
     def order(self, orders: Orders, only: int | None = None) -> None:
@@ -62,7 +62,7 @@ class StartedWorkers(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Terminates the workers."""
         ...
 
 
@@ -81,7 +81,7 @@ class WorkerSet:
         num_cpus_per_worker: CPUs that Ray reserves for each remote worker.
         worker_timeout_s: Timeout of a fragment, after which its remote worker is restarted.
         max_worker_restarts: Restarts of remote workers; with one more failure the trial fails.
-        factory: `module:Name` of the class of a `Worker`, made from its config.
+        factory: `module:Name` of a `Worker` class, instantiated with its config.
 
     Attributes:
         config: Config that all workers share.
@@ -126,15 +126,15 @@ class WorkerSet:
         return self._started.restarts if self._started else 0
 
     def postprocess(self, policy: str, operators: Postprocessing) -> None:
-        """Sets operators that the workers apply to a policy's batches; to be called before the workers start."""
+        """Sets the operators that workers apply to a policy's batches; call before the workers start."""
         if self._started:
             raise RuntimeError("the workers have started; their operators have to be named before")
         self._operators[policy] = operators
 
     def gather(self, aggregators: int, batch_size: int, in_flight: int, policy: str) -> None:
-        """Assigns the remote workers to aggregators, in shares of consecutive ones; to be called before they start.
+        """Assigns the remote workers to aggregators in consecutive shares; call before the workers start.
 
-        From then on batches are received by `joined`.
+        Batches are then received by `joined` instead of `arrived`.
 
         Args:
             aggregators: Number of aggregators, at most one per worker.
@@ -152,7 +152,7 @@ class WorkerSet:
     def keep_states(self) -> None:
         """Attaches the remote worker's state to each fragment, for exact restarts of failed workers.
 
-        Called for synchronous rollouts before the workers start: the numbers are then those of a run without the loss.
+        Called for synchronous rollouts before the workers start: results then equal those of a run without the failure.
         It has no effect without remote workers.
         """
         if not self.num_workers:
@@ -185,7 +185,7 @@ class WorkerSet:
         """Returns the fragments that are ready, without waiting for others; the local worker collects one now.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers died than may be restarted.
         """
         return self._workers().arrived()
@@ -194,7 +194,7 @@ class WorkerSet:
         """Returns the batches of aggregators that are ready, without waiting for others.
 
         Raises:
-            RlrunError: A worker raised it.
+            RlrunError: A worker raised this error.
             TrainingFailed: More workers or aggregators died than may be restarted.
         """
         return self._workers().arrived()
@@ -215,7 +215,7 @@ class WorkerSet:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`; pending requests are dropped.
+        """Restores the workers and the counts from `state()`; pending requests are dropped.
 
         Returns:
             The number of env slots that could not be restored exactly and began a new episode instead.

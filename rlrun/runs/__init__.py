@@ -1,1 +1,1 @@
-"""Runs on the disk, their directories and states, and the events of running runs."""
+"""Runs on disk (directories, states, results), and the events of a running run."""

@@ -1,4 +1,4 @@
-"""A running run: the inputs of both executors, and the receiver of their reports."""
+"""State of a running run: inputs of the executors (local, Ray Tune), and receiver of their reports."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ from rlrun.trial.resumption import ending_in_words
 RESULT_FILES = (RESULT_FILE, CSV_FILE, FILE_PATTERN)
 
 LARGE_BYTES = 100_000_000
-"""Size of a trial's result files from which on a note explains how to make them smaller."""
+"""Total size of a trial's result files above which the user is advised to make them smaller."""
 
 LOOK_EVERY_ITERATIONS = 1000
-"""Iterations between checks of a trial's result files, in which rows grow to about 3 MB."""
+"""Iterations between two checks of the size of a trial's result files; rows grow to about 3 MB meanwhile."""
 
 
 @dataclass
 class ActiveRun:
-    """The part of a run that one call executes.
+    """One experiment in execution: inputs of its executor, and sender of events to the watcher.
 
     Attributes:
         directory: The run's directory.
         experiment: The experiment.
         trials: The trials to run, in order; a searcher adds more.
-        resumed: Whether they are resumed.
+        resumed: Whether the trials are resumed.
         from_checkpoint: The checkpoint whose weights new trials start with, or None.
         eager: Whether compiled updates may continue uncompiled.
         interrupts: Signals by which the user stops the run.
-        log: Redirection of output.
+        log: Redirection of stdout and stderr to the run's log.
         watch: Receiver of the run's events.
         errors: Exceptions of failed trials, by name.
-        stopped: Reasons of the scheduler for trials that it has ended, by name.
-        capacity: Ray's resources in all, by kind such as "CPU"; {} in this process.
-        token: Token by which a trial's process on another machine finds whether it sees the run's directory; "" in this
-            process.
-        disk: Name of the actor that reads and writes the directory for those that do not see it; "" if there is none.
-        watch_error: An exception of the watcher, if any; the trials then save and stop as after an interrupt.
-        fault: The cause, such as a full disk, that stops all trials without a failure of theirs; they save and stop.
-        told_of_size: Whether the note on large result files was sent.
-        can_stop: Whether the watcher has received the run's start, and not yet its stopping or end.
+        stopped: Reasons for the early stopping of trials by the scheduler, by trial name.
+        capacity: Total resources of the Ray cluster, by kind such as "CPU"; {} for the local executor.
+        token: Token by which a trial's process finds out whether it has access to the run's directory; "" for the local
+            executor.
+        disk: Name of the actor that reads and writes the run's directory for processes without access; "" without an
+            actor.
+        watch_error: Exception raised by the watcher, or None; after one, the trials save and stop as after an
+            interrupt.
+        fault: Error, such as a full disk, after which all trials save and stop without counting as failed; or None.
+        told_of_size: Whether the user was already notified of large result files.
+        can_stop: Whether the watcher has received `RunStarted`, but neither `RunStopping` nor `RunFinished`.
     """
 
     directory: RunDirectory
@@ -76,7 +78,7 @@ class ActiveRun:
     _is_stop_due: bool = False
 
     def tell(self, event: RunEvent) -> None:
-        """Sends an event to the watcher; a signal that arrives meanwhile is sent after it."""
+        """Sends an event to the watcher; a stop signal received meanwhile is sent afterwards."""
         if self.watch_error is not None:
             return
         if isinstance(event, RunStarted | RunFinished):
@@ -94,14 +96,14 @@ class ActiveRun:
             self.stopping()
 
     def stopping(self) -> None:
-        """Sends `RunStopping` once; called in the signal handler, in the middle of any other code."""
+        """Sends `RunStopping` to the watcher once; called in the signal handler, between any two instructions."""
         self._is_stop_due = self._is_telling
         if self.can_stop and not self._is_telling:
             self.can_stop = False
             self.tell(RunStopping(self.interrupts.received))
 
     def iterated(self, trial: str, row: Row, *, place: str = "") -> None:
-        """Sends a trial's newest row, and once a note if its result files have become large."""
+        """Sends a trial's newest result row to the watcher, and once a note if result files have become large."""
         self.tell(TrialEvent(trial, "RUNNING", row, place=place))
         if self.told_of_size or row["iteration"] % LOOK_EVERY_ITERATIONS:
             return
@@ -116,11 +118,11 @@ class ActiveRun:
             )
 
     def note(self, trial: str, text: str) -> None:
-        """Sends a note on a trial."""
+        """Sends a message about a trial to the watcher."""
         self.tell(TrialNote(trial, text))
 
     def failed(self, trial: str, error: Exception) -> None:
-        """Records that a trial failed, and sends the event."""
+        """Records the failure of a trial, and sends the event to the watcher."""
         self.errors[trial] = error
         if isinstance(error, NoFaultOfATrial):
             self.stop_for(error)
@@ -136,7 +138,7 @@ class ActiveRun:
         self.tell(TrialEvent(trial, "ERROR", error=str(error)))
 
     def stop_for(self, fault: NoFaultOfATrial) -> None:
-        """Makes all trials save and stop, since all would fail for the same reason; a later call can resume them."""
+        """Makes all trials save and stop after an error that affects all of them; the run can be resumed later."""
         self.fault = self.fault or fault
         self.interrupts.received = self.interrupts.received or (
             "a full disk" if isinstance(fault, DiskFull) else "the end of Ray"
@@ -144,21 +146,21 @@ class ActiveRun:
 
     @contextmanager
     def stopping_when_full(self) -> Iterator[None]:
-        """On a full disk, skips the rest of the block and makes the trials stop; for writes of the driver itself."""
+        """Context manager for writes of the driver: a full disk ends the block and stops all trials."""
         try:
             yield
         except DiskFull as error:
             self.stop_for(error)
 
     def restarts(self, trial: str, restart: int, of: int, error: Exception) -> None:
-        """Records and sends that a failed trial is restarted, so that a run that ends before can still resume it."""
+        """Records the restart of a failed trial as INTERRUPTED, so that the run can be resumed, and sends a message."""
         if self.directory.record(trial).status == "ERROR":
             with self.stopping_when_full():
                 self.directory.mark(trial, "INTERRUPTED")
         self.note(trial, f"starts again (restart {restart} of {of}): {error}")
 
     def ended(self, trial: str) -> None:
-        """Sends a trial's final status."""
+        """Sends the final status of a trial to the watcher."""
         # A trial that a scheduler has ended may not have recorded it yet.
         status = "TERMINATED" if trial in self.stopped else self.directory.record(trial).status
         self.tell(TrialEvent(trial, status, stopped_by=self.stopped.get(trial, "")))

@@ -21,10 +21,10 @@ from rlrun.checkpoint.durable import FULL_DISK_ERRNOS
 
 
 class DriverLog:
-    """Redirects stdout and stderr of this process to a file while it is open.
+    """Context manager that redirects this process's stdout and stderr to a file, once `send_to` is called.
 
     Attributes:
-        terminal: The former stdout, for messages to the user.
+        terminal: Stream of the original stdout, for messages to the user.
     """
 
     terminal: TextIO
@@ -37,11 +37,11 @@ class DriverLog:
         self._file: TextIO | None = None
 
     def __enter__(self) -> DriverLog:
-        """Redirects nothing yet."""
+        """Enters the context; nothing is redirected before `send_to`."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Restores stdout and stderr."""
+        """Restores the original stdout and stderr."""
         self.close()
 
     def send_to(self, path: Path) -> None:
@@ -66,7 +66,7 @@ class DriverLog:
             previous.close()
 
     def close(self) -> None:
-        """Restores stdout and stderr. Can be called twice."""
+        """Restores the original stdout and stderr. Idempotent."""
         if self._file is None:
             return
         self._file.flush()
@@ -85,7 +85,7 @@ class DriverLog:
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
-        """Lets `print` in this thread reach the user for the length of a block, so that a watcher may use it."""
+        """Context manager in which `print` in this thread writes to the terminal instead of the log, for watchers."""
         if self._file is None:
             yield
             return
@@ -94,7 +94,7 @@ class DriverLog:
             yield
 
     def _stream_to_terminal(self, stream: TextIO) -> TextIO:
-        """A stream to the former target of a stream of the process; that stream itself if it has no descriptor."""
+        """Stream to the original target of stdout or stderr; the stream itself if it has no file descriptor."""
         try:
             number = stream.fileno()
         except (OSError, ValueError, io.UnsupportedOperation):
@@ -105,7 +105,7 @@ class DriverLog:
 
 
 class _OneThreadsStream:
-    """Writes output of the thread that created it to the user, and that of other threads (Ray's prints) to the log."""
+    """Stream that sends the creating thread's output to the terminal, and output of other threads to the log."""
 
     def __init__(self, users: TextIO, log: TextIO) -> None:
         self._users = users
@@ -117,7 +117,7 @@ class _OneThreadsStream:
 
 
 class _LogFile(io.FileIO):
-    """A log file that drops output on a full disk, so that `print` neither fails nor keeps it buffered."""
+    """Log file that drops output on a full disk, so that `print` neither fails nor buffers it."""
 
     @override
     def write(self, data: Any) -> int:

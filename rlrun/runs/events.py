@@ -1,10 +1,10 @@
-"""Events of a run for a watcher, the same from both executors.
+"""Events of a run for a watcher, equal for the local and the Ray Tune executor.
 
 A watcher is a function of one event. It is called in the process and thread that called `rlrun.run`, in this order:
 `RunStarted`, any number of `TrialEvent` (one per iteration and per change of status), `TrialNote`, `TrialAdded` and
 `RunResources`, `RunStopping` as soon as the user interrupts, `RunFinished`. A file with several experiments gives one
-such sequence for each, one after another. `RunStopping` comes in the middle of other code of that thread. If Ray has
-lost its gcs_server, `RunFinished` comes in another thread.
+such sequence for each, one after another. `RunStopping` is sent from a signal handler of that thread. If Ray has lost
+its gcs_server, `RunFinished` is sent from another thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The run directory exists and the first trial is about to start; starting Ray, if needed, comes next.
+    """Event: the run's directory exists and the first trial is about to start; Ray, if needed, starts next.
 
     Attributes:
         experiment: Name of the experiment in its file.
@@ -32,10 +32,10 @@ class RunStarted:
         executor: The executor of the trials.
         uses_ray: Whether Ray is started or joined; it takes 5 to 12 s.
         trials: The trials that will run now, in order; a resumed run leaves finished ones out.
-        resumed: Whether this resumes an earlier run.
+        resumed: Whether an earlier run is resumed.
         terminal: Stream for a live view. While Ray is used, the process's stdout and stderr are redirected to the run's
             ``driver.log``, so a view must write to this stream; without Ray it is `sys.stdout`.
-        expected: Number of trials in all: `trials`, and those that a searcher has still to suggest.
+        expected: Total number of trials: `trials`, and those that a searcher has still to suggest.
     """
 
     experiment: str
@@ -50,16 +50,16 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class TrialEvent:
-    """A trial has started, reported a result, or ended.
+    """Event: a trial has started, reported a result, or ended.
 
     Attributes:
         trial: Name of the trial.
-        status: Its status from now on.
+        status: New status of the trial.
         result: The newest result if there is a new one (metrics without a value yet are None), else None.
         error: Error message, with the user's own traceback if user code raised; "" unless status is ERROR.
-        place: Its process, as host:pid; "" if unknown.
+        place: Process of the trial, as host:pid; "" if unknown.
         params: The varying settings with this trial's new values, if its population has changed them.
-        stopped_by: Reason of a scheduler that has ended it before its stop criterion, "" if none has.
+        stopped_by: Reason of the scheduler for early stopping of the trial; "" without early stopping.
     """
 
     trial: str
@@ -73,7 +73,7 @@ class TrialEvent:
 
 @dataclass(frozen=True)
 class TrialAdded:
-    """A searcher has suggested a configuration, from which a trial was created.
+    """Event: a searcher has suggested a configuration, from which a trial was created.
 
     Attributes:
         trial: The trial, PENDING.
@@ -84,7 +84,7 @@ class TrialAdded:
 
 @dataclass(frozen=True)
 class RunResources:
-    """Resources that the running trials use; sent every few seconds while trials run on Ray.
+    """Event: resources in use by the running trials, sent every few seconds while trials run on Ray.
 
     Attributes:
         cpus_used: CPUs reserved for trials and their workers.
@@ -101,7 +101,7 @@ class RunResources:
 
 @dataclass(frozen=True)
 class TrialNote:
-    """A message on a trial: work that takes long, the checkpoint that it resumes from, whether exactly.
+    """Event: a message on a trial, such as slow work, or the checkpoint from which the trial resumes.
 
     Attributes:
         trial: Name of the trial.
@@ -114,7 +114,7 @@ class TrialNote:
 
 @dataclass(frozen=True)
 class RunStopping:
-    """The user has interrupted: running trials finish their iteration, save and stop; a second signal ends at once.
+    """Event: the user has interrupted; running trials finish an iteration and save. A second signal ends at once.
 
     Attributes:
         signal: Name of the signal, such as "SIGINT".
@@ -125,12 +125,12 @@ class RunStopping:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Every trial of the run has ended, for any reason.
+    """Event: every trial of the run has ended, for any reason.
 
     Attributes:
         directory: The run directory.
         trials: All trials of the run, with those that were finished before a resume.
-        seconds: Wall time of this part of the run, start of Ray included.
+        seconds: Wall time of this call of run or resume in seconds, including the start of Ray.
     """
 
     directory: Path

@@ -1,4 +1,4 @@
-"""Listing of a run's or a trial's directory, by which a copy finds changes."""
+"""Listing of files and checkpoints in a run's or trial's directory, by which copies detect changes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from rlrun.checkpoint.manifest import MANIFEST_FILE
 
 @dataclass(frozen=True)
 class Item:
-    """A file, or a checkpoint: a directory that is created, replaced and removed as a whole.
+    """A file, or a checkpoint as one unit, in a directory listing.
 
-    Items with one name are equal if nothing was written in between.
+    A checkpoint is created, replaced and removed as a whole. Two items with one name are equal if nothing was written
+    in between.
 
     Attributes:
-        is_checkpoint: Whether it is a checkpoint.
+        is_checkpoint: Whether the item is a checkpoint.
         inode: Number of the file, or of the checkpoint's manifest, on its file system.
         size: Length of that file in bytes.
         changed_ns: Time of the last modification.
@@ -29,7 +30,7 @@ class Item:
 
 
 def items_of(directory: Path) -> dict[str, Item]:
-    """All items in a directory by relative path, in the order of the names.
+    """Lists all items in a directory by relative path, sorted by name.
 
     Names that begin with a dot (locks, interrupted writes) and links are skipped, since they belong to this machine
     only. So are items that are removed in the meantime.
@@ -40,16 +41,16 @@ def items_of(directory: Path) -> dict[str, Item]:
 
 
 def item_of(file: Path) -> Item:
-    """One file as an item.
+    """Directory listing item of one file.
 
     Raises:
-        FileNotFoundError: It does not exist.
+        FileNotFoundError: The file does not exist.
     """
     return _item(file.stat(), is_checkpoint=False)
 
 
 def files_of_checkpoint(directory: Path) -> list[str]:
-    """The files of a checkpoint by relative path, its manifest last."""
+    """Lists the files of a checkpoint by relative path, the manifest last."""
     files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     return [*(name for name in files if name != MANIFEST_FILE), MANIFEST_FILE]
 

@@ -12,17 +12,17 @@ from rlrun.envs.env_watch import interrupt_wanted
 
 
 class Interrupts:
-    """Records the first SIGINT, SIGTERM or SIGHUP while open; the second one raises KeyboardInterrupt.
+    """Signal handler context: the first SIGINT, SIGTERM or SIGHUP is recorded, the second raises KeyboardInterrupt.
 
-    So does the first one while an env's own code hangs in this process, since the iteration would never end.
+    The first signal raises as well while an env hangs in this process, since the iteration would never end.
 
     Signals can only be received in the main thread. A run in another thread cannot be interrupted in this way.
 
     Args:
-        heard: Called after the first signal, in the middle of other code.
+        heard: Callback after the first signal, called in the signal handler.
 
     Attributes:
-        received: Name of the first signal, "" before it.
+        received: Name of the first signal, "" before any.
     """
 
     received: str

@@ -1,4 +1,4 @@
-"""Outcome of runs: which trials have failed, and which are still to be completed (`trial_status` is for one trial).
+"""Outcome of runs: failed trials, and trials that are not complete.
 
 A trial is complete if it has ended by its stop criteria or by a scheduler. It has failed if training raised an error.
 In any other status it is not over, and a run with such a trial has not succeeded.
@@ -15,13 +15,13 @@ from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_complete, is_over
 
 NoFaultOfATrial = DiskFull | RayEnded
-"""Errors by which all trials would fail: these save if they can, and a later call resumes them."""
+"""Errors that are not a trial's fault and would fail all trials: trials save if possible, and can be resumed."""
 
 
 def failure_of(trials: Sequence[TrialResult], errors: Mapping[Path, Exception] | None = None) -> TrainingFailed | None:
-    """The error of runs with trials in these states, None if all are complete.
+    """Error for runs with incomplete trials; None if all trials are complete.
 
-    Its message has the error of each trial, and the command that resumes those that are not over.
+    The message has the error of each trial, and the command that resumes those that have not ended.
 
     Args:
         trials: All trials of the runs.
@@ -46,13 +46,13 @@ def call_failure(
     fault: NoFaultOfATrial | None,
     errors: Mapping[Path, Exception],
 ) -> RlrunError | None:
-    """The error that a call of run or resume must raise because runs are not over, None if all are.
+    """Error that a call of run or resume must raise if runs have not ended; None if all have ended.
 
-    Trials that have failed are over: they alone are no reason.
+    Failed trials have ended, and cause no error here.
 
     Args:
         trials: All trials of the runs.
-        left: The directories of the runs that are not over.
+        left: Directories of the runs that have not ended.
         signal: Name of the signal by which the user stopped the runs, "" if there was none.
         fault: Another cause that has stopped them, or None.
         errors: Exceptions of trials, by directory.
@@ -72,7 +72,7 @@ def with_way_on(fault: NoFaultOfATrial, left: Sequence[Path]) -> NoFaultOfATrial
 
     Args:
         fault: The error.
-        left: The directories of the runs that are not over.
+        left: Directories of the runs that have not ended.
     """
     then = "after that go on with" if isinstance(fault, DiskFull) else "go on with"
     return type(fault)(f"{fault}; {then}: {_resume_commands(left)}")
@@ -83,11 +83,11 @@ def _resume_commands(runs: Sequence[Path]) -> str:
 
 
 def resume_command(run: Path, *, retry_failed: bool = False) -> str:
-    """The command that resumes a run.
+    """Shell command that resumes a run.
 
     Args:
-        run: Its directory.
-        retry_failed: Whether it retries failed trials.
+        run: Directory of the run.
+        retry_failed: Whether the command retries failed trials.
     """
     return f"rlrun resume {shlex.quote(shown_path(run))}{' --retry-failed' if retry_failed else ''}"
 

@@ -1,4 +1,4 @@
-"""Provenance of a run: the command, the commits of the user's code, the machine."""
+"""Provenance of a run: command line, commits of the user's code, and machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CPUS = Path("/proc/cpuinfo")
 
 
 def typed_command(words: Sequence[str]) -> str:
-    """A command line as it was typed, without the values of `--set` that are secrets.
+    """Command line as typed, with secret values of `--set` masked.
 
     A value is a secret if its name has one of the words key, token, secret and password.
 
@@ -41,7 +41,7 @@ def _without_secret(setting: str) -> str:
 
 
 def commits(folders: Iterable[Path]) -> dict[str, str]:
-    """The checked-out commits of the git repositories that contain folders: repository -> commit.
+    """Checked-out commits of the git repositories that contain given folders: repository -> commit.
 
     Git's files are read without running git, which takes long in a large repository. So uncommitted changes are not
     noticed.
@@ -59,7 +59,7 @@ def commits(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def _checked_out(git: Path) -> str:
-    """The commit of HEAD, "" if there is none yet or it cannot be read.
+    """Commit of a repository's HEAD, "" before the first commit or if unreadable.
 
     In a worktree or submodule `.git` is a file with the path of the folder; branches are then in the common folder.
     """
@@ -86,7 +86,7 @@ def _commit_in(text: str) -> str:
 
 
 def machine() -> dict[str, str]:
-    """The machine's CPU with its cores, and its GPUs, as far as the system reports them without a library."""
+    """Description of the machine: CPU with number of cores, and GPUs, as reported by the system."""
     gpus = [_field(file, "Model") for file in sorted(_NVIDIA.glob("*/information"))]
     cpu = _field(_CPUS, "model name") or platform.processor() or platform.machine()
     return {"cpu": f"{os.cpu_count()} x {cpu}", "gpu": ", ".join(gpus) or "none"}

@@ -1,4 +1,4 @@
-"""A run's directory: its table of trials, its lock, its results.
+"""Directory of a run: table of trials, lock, and results.
 
 ``<runs>/<name>/`` holds ``run.json`` (the table, the command, versions, commits), ``spec.yaml`` (the resolved
 experiment), ``driver.log`` and a directory for each trial. With the files of the trials it is all of a run: it can be
@@ -46,11 +46,11 @@ PACKAGES = ("rlrun", "torch", "ray", "gymnasium", "numpy")
 """Packages whose versions are in run.json."""
 
 Executor = Literal["local", "ray"]
-"""Executor of trials: this process, or Ray."""
+"""Type of the executor of trials: this process ("local") or Ray Tune ("ray")."""
 
 
 def _is_name(name: str) -> str:
-    """Refuses a name that is not directly in the run's directory."""
+    """Validates that a trial's name is a plain file name inside the run's directory."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"{name!r:.80} is no name of a trial")
     return name
@@ -64,15 +64,15 @@ class RunTable:
         experiment: Name of the experiment.
         created: Time of the run's start, ISO 8601 in UTC.
         command: The command as typed, without values of `--set` that are secrets.
-        executor: The first executor of its trials.
+        executor: First executor of the run's trials.
         import_paths: Importable folders outside the Python installation, such as that of the spec file.
         versions: Versions of Python and of important packages.
-        trials: Names of its trials so far, in order; also the names of their directories.
+        trials: Names of the run's trials so far, in order; also the names of their directories.
         copy: Path or URI of a copy of the run's directory, or None.
         from_checkpoint: The checkpoint whose weights new trials start with, or None.
         commits: Commits that were checked out in the git repositories of the spec and of the current folder.
-        machine: The CPU and the GPUs of the machine that started it.
-        format: Version of this format.
+        machine: The CPU and the GPUs of the machine that started the run.
+        format: Version of the format of run.json.
     """
 
     experiment: str
@@ -93,10 +93,10 @@ _TABLE = TypeAdapter(RunTable)
 
 
 class RunDirectory:
-    """Reads and writes the files of one run.
+    """Access to the files of one run.
 
     Attributes:
-        path: The directory, absolute.
+        path: Absolute path of the run's directory.
         table: Content of run.json.
     """
 
@@ -116,16 +116,16 @@ class RunDirectory:
         *,
         is_taken: Callable[[str], bool] = lambda name: False,
     ) -> RunDirectory:
-        """Creates the directory of a new run, with every trial PENDING in it.
+        """Creates the directory of a new run, with all trials PENDING.
 
         Args:
             runs_dir: The folder of runs; created if missing.
             name: Name of the run; if it exists, ``name-2``, ``name-3``, ... are tried.
             experiment: The experiment.
-            trials: Its trials.
-            executor: Their executor.
-            from_checkpoint: The checkpoint whose weights they start with, or None.
-            is_taken: Whether a run has the name in another place, such as a storage.
+            trials: The experiment's trials.
+            executor: Executor of the trials.
+            from_checkpoint: Checkpoint with the initial weights of the trials, or None.
+            is_taken: Whether a name is in use elsewhere, such as in the run's storage.
         """
         path = _new_directory(runs_dir.absolute(), name, is_taken)
         table = RunTable(
@@ -150,8 +150,8 @@ class RunDirectory:
         """Opens the directory of an earlier run, which may have been moved.
 
         Raises:
-            UsageError: It is not a run, or was created by a newer rlrun.
-            RunDamaged: Its run.json is not valid, was altered, or is missing while there are trials.
+            UsageError: The directory is not a run, or was created by a newer rlrun.
+            RunDamaged: run.json is invalid, altered, or missing while there are trials.
         """
         path = Path(path).absolute()
         try:
@@ -170,7 +170,7 @@ class RunDirectory:
         return cls(path, table)
 
     def add(self, trials: Sequence[TrialSpec]) -> None:
-        """Adds trials to the table, PENDING; after a kill, all of them or none are there."""
+        """Adds PENDING trials to the run's table, atomically: after a kill, all of them or none are in it."""
         start = self.table.from_checkpoint
         for trial in trials:
             directory = self.trial_directory(trial.name)
@@ -182,7 +182,7 @@ class RunDirectory:
         self._write_table(replace(self.table, trials=(*self.table.trials, *names)))
 
     def note_copy(self, uri: str) -> None:
-        """Records the place of a copy of the directory.
+        """Records the path or URI of a copy of the run's directory in run.json.
 
         Args:
             uri: The copy's path or URI.
@@ -190,11 +190,11 @@ class RunDirectory:
         self._write_table(replace(self.table, copy=uri))
 
     def experiment(self) -> Experiment:
-        """The resolved experiment.
+        """Loads the resolved experiment from spec.yaml.
 
         Raises:
             RunDamaged: spec.yaml is missing or damaged.
-            UsageError: It names things that no longer exist here.
+            UsageError: The spec names objects that no longer exist here.
         """
         with _naming(self.path / SPEC_FILE):
             data = {self.table.experiment: self.spec()[0]}
@@ -202,7 +202,7 @@ class RunDirectory:
             return experiment
 
     def spec(self) -> tuple[dict[str, Any], str]:
-        """The entry in spec.yaml, and the file's text without its digest.
+        """Loads the entry in spec.yaml, and the file's text without its digest.
 
         Raises:
             RunDamaged: spec.yaml is missing, not valid, or altered.
@@ -216,7 +216,7 @@ class RunDirectory:
             return entry, text
 
     def extend(self, stop: Mapping[str, float]) -> None:
-        """Raises stop criteria of the experiment and of every trial; trials that these had ended can be resumed.
+        """Raises the stop criteria of the experiment and all trials; trials that had reached them can be resumed.
 
         Args:
             stop: New values by metric.
@@ -253,24 +253,24 @@ class RunDirectory:
         return self.path / TUNE_DIRECTORY
 
     def trial_directory(self, name: str) -> TrialDirectory:
-        """The directory of one of its trials."""
+        """Directory of one of the run's trials."""
         return TrialDirectory(self.path / name)
 
     def trial(self, name: str) -> TrialSpec:
-        """One of its trials, resolved.
+        """Loads one of the run's trials, resolved, from the trial's spec.yaml.
 
         Raises:
             RunDamaged: The trial's spec.yaml is missing or damaged.
-            UsageError: It names things that no longer exist here.
+            UsageError: The spec names objects that no longer exist here.
         """
         with _naming(self.path / name / SPEC_FILE):
             return TrialSpec.from_data(self.trial_directory(name).read_spec())
 
     def record(self, name: str) -> TrialRecord:
-        """The status record of one of its trials.
+        """Loads the status record of one of the run's trials.
 
         Raises:
-            RunDamaged: Its trial.json is missing or damaged.
+            RunDamaged: The trial's trial.json is missing or damaged.
         """
         record = self.trial_directory(name).read_record()
         if record is None:
@@ -278,10 +278,10 @@ class RunDirectory:
         return record
 
     def mend_records(self) -> None:
-        """Restores missing trial.json files: such trials are resumed from their newest checkpoints.
+        """Recreates missing trial.json files; such trials resume from their newest checkpoints.
 
         Raises:
-            RunDamaged: Some are damaged; the message has all of them.
+            RunDamaged: Some trial.json files are damaged; the message names all of them.
             UsageError: Another process runs the trials.
         """
         missing, damaged = [], []
@@ -302,24 +302,24 @@ class RunDirectory:
                 self.trial_directory(name).write_record(record)
 
     def unfinished(self, *, retry_failed: bool) -> list[str]:
-        """Names of the trials that are not over.
+        """Names of the trials that have not ended.
 
         Args:
-            retry_failed: Whether failed ones count too.
+            retry_failed: Whether failed trials are included.
         """
         ended = is_complete if retry_failed else is_over
         return [name for name in self.table.trials if not ended(self.record(name).status)]
 
     def results(self) -> list[TrialResult]:
-        """All of its trials, as if no process runs them."""
+        """Loads the results of all trials of the run, as if no process runs them."""
         return [read_trial(self.path / name, self.table.experiment, has_driver=False) for name in self.table.trials]
 
     def mark(self, name: str, status: TrialStatus, error: str = "") -> None:
-        """Records the status of a trial whose own process could not do so.
+        """Overwrites the status of a trial whose process could not record it.
 
         Args:
             name: The trial.
-            status: Its status from now on.
+            status: New status of the trial.
             error: Error message.
         """
         directory = self.trial_directory(name)
@@ -328,7 +328,7 @@ class RunDirectory:
             directory.write_error(error)
 
     def settle(self) -> None:
-        """Records as interrupted the trials whose processes ended before they could do so themselves.
+        """Marks trials INTERRUPTED whose processes ended without recording a status.
 
         After the end of its Ray, a process may take a moment to end. A trial that another process runs is skipped.
         """
@@ -344,7 +344,7 @@ class RunDirectory:
                     directory.release()
 
     def mark_stopped(self, name: str, reason: str) -> None:
-        """Records that a scheduler has ended a trial, unless the trial's own process did.
+        """Records the early stopping of a trial by the scheduler, unless the trial's process has recorded it.
 
         Args:
             name: The trial.
@@ -356,7 +356,7 @@ class RunDirectory:
             directory.write_record(replace(record, status="TERMINATED", stop_reason=reason, pid=None, host=""))
 
     def discard_if_unbegun(self) -> None:
-        """Removes the directory if none of its trials has a result."""
+        """Removes the run's directory if no trial has a result."""
         if all(read_last_row(self.path / name) is None for name in self.table.trials):
             remove_directory(self.path)
 
@@ -365,7 +365,7 @@ class RunDirectory:
         """Locks the run for this process; the lock ends with the process, even by a kill.
 
         Raises:
-            UsageError: Another process runs it already.
+            UsageError: Another process runs the run already.
             OutOfResources: The directory cannot be written.
         """
         with explained_full_disk(self.path / LOCK_FILE, lambda: 0):
@@ -393,20 +393,20 @@ def default_runs_dir() -> Path:
 
 
 def import_paths() -> tuple[str, ...]:
-    """The importable folders outside the Python installation, absolute, for a later resume."""
+    """Folders of the import path outside the Python installation, absolute, for a later resume."""
     installed = tuple({sys.prefix, sys.base_prefix, sys.exec_prefix})
     folders = dict.fromkeys(os.path.abspath(path) for path in sys.path)
     return tuple(path for path in folders if os.path.isdir(path) and not path.startswith(installed))
 
 
 def follow_import_paths(paths: Sequence[str]) -> None:
-    """Makes folders importable, after those that are importable already."""
+    """Appends folders to the import path, after the existing ones."""
     sys.path.extend(path for path in paths if path not in sys.path)
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Adds the name of a file to errors on it."""
+    """Context manager that adds the name of a file to errors about it."""
     try:
         yield
     except SpecError as error:

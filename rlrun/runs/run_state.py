@@ -1,4 +1,4 @@
-"""The state of a run from its files alone: cheap for a thousand trials, and robust against damaged files."""
+"""State of a run, read from its files only: fast for a thousand trials, and robust against damaged files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rlrun.trial.trial_directory import TRIAL_FILE, TrialDirectory
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run, from its files.
+    """State of a run, as read from its files.
 
     Attributes:
-        path: Its directory.
-        experiment: Name of its experiment, "" if unknown.
-        driver: Process id of its driver, 0 if the id is unknown; None if no process runs it.
-        trials: Its trials, in order.
-        changed: Last modification of its files, in seconds since 1970.
-        problem: Error in its run.json, "" if there is none.
+        path: Directory of the run.
+        experiment: Name of the experiment, "" if unknown.
+        driver: Process id of the run's driver, 0 if the id is unknown; None if no process runs the run.
+        trials: States of the run's trials, in order.
+        changed: Last modification of the run's files, in seconds since 1970.
+        problem: Error in run.json, "" if there is none.
     """
 
     path: Path
@@ -44,12 +44,12 @@ class RunState:
 
     @cached_property
     def stop(self) -> Mapping[str, float]:
-        """Stop criteria of its trials by metric, {} if unknown."""
+        """Stop criteria of the run's trials by metric, {} if unknown."""
         return _stop(self.trials)
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """Damage of the run's own files, a text for each."""
+        """Error messages for damaged files of the run itself, one per file."""
         if self.problem:
             return (self.problem,)
         try:
@@ -60,7 +60,7 @@ class RunState:
 
 
 def read_run_state(path: Path) -> RunState:
-    """Reads the state of a run. Damage is part of the state, and raises no exception."""
+    """Loads the state of a run from its files. Damaged files are part of the state, and raise no exception."""
     path = Path(path).absolute()
     experiment, problem = "", ""
     try:
@@ -76,7 +76,7 @@ def read_run_state(path: Path) -> RunState:
 
 
 def last_change(run: Path) -> float:
-    """Last modification of a run's files, in seconds since 1970, without reading any."""
+    """Last modification time of a run's files, in seconds since 1970; no file is read."""
     files = [run / RUN_FILE, *run.glob(f"*/{TRIAL_FILE}"), *run.glob(f"*/{RESULT_FILE}")]
     return max(map(changed_at, files))
 
@@ -100,7 +100,7 @@ def driver_of(run: Path) -> int | None:
 
 
 def _stop(trials: tuple[TrialResult, ...]) -> dict[str, float]:
-    """Stop criteria in the spec of the first trial that is not over; all trials have the same."""
+    """Stop criteria in the spec of the first trial that has not ended; all trials have equal ones."""
     first = next((trial for trial in trials if not is_over(trial.status)), next(iter(trials), None))
     try:
         stop = {} if first is None else TrialDirectory(first.directory).read_spec().get("stop")

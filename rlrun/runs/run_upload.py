@@ -38,14 +38,14 @@ _log = logging.getLogger(__name__)
 
 
 class RunUpload:
-    """Keeps a copy of a run's directory up to date while it is entered, and completes it at the end.
+    """Context manager that copies a run's directory to a storage periodically, and completely at the end.
 
     Attributes:
         uri: Path or URI of the copy.
     """
 
     def __init__(self, run: Path, uri: str) -> None:
-        """Finds which files of the run the copy has already.
+        """Compares the run's files with the copy, to find files that are already there.
 
         Args:
             run: The run's directory.
@@ -66,7 +66,7 @@ class RunUpload:
             raise UsageError(f"storage {uri}: cannot be reached: {error}") from error
 
     def bring_in_step(self) -> None:
-        """Updates the copy: copies new or changed files, and deletes removed ones.
+        """Updates the copy: uploads new or changed files, and deletes removed ones.
 
         Raises:
             OSError: The storage cannot be reached or is full; the next update copies the rest.
@@ -87,7 +87,7 @@ class RunUpload:
             self._remove(name)
 
     def __enter__(self) -> Self:
-        """Updates the copy, so that a storage that cannot be written is noticed before anything runs.
+        """Makes a first update of the copy, so that an unusable storage is noticed before any trial starts.
 
         Raises:
             UsageError: The storage cannot be written.
@@ -105,7 +105,7 @@ class RunUpload:
         """Completes the copy, except after a KeyboardInterrupt.
 
         Raises:
-            RlrunError: That fails, and there was no other exception.
+            RlrunError: Completing the copy fails, and there was no other exception.
         """
         self._over.set()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
@@ -133,7 +133,7 @@ class RunUpload:
             pause_s = max(COPY_EVERY_S, (time.monotonic() - began) / SHARE)
 
     def _read_referring_files(self) -> dict[str, tuple[Item, bytes]]:
-        """Reads run.json and each trial.json if changed."""
+        """Loads run.json and each trial.json that has changed."""
         found = {}
         for name in [RUN_FILE, *(f"{folder.name}/{TRIAL_FILE}" for folder in self._run.iterdir())]:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -161,7 +161,7 @@ class RunUpload:
             self._copied[name] = item
 
     def _put(self, name: str, pieces: Iterator[bytes] | Sequence[bytes]) -> None:
-        """Writes a file atomically: object stores do so themselves, elsewhere it is renamed."""
+        """Writes a file of the copy atomically: by a rename, unless the storage's own writes are atomic."""
         path = f"{self._root}/{name}"
         renames = self._files.type_name in ("local", "hdfs")
         target = str(partial_name(Path(path))) if renames else path
@@ -185,7 +185,7 @@ class RunUpload:
         del self._copied[name]
 
     def _there(self) -> dict[str, Item | None]:
-        """Content of an earlier copy: items of identical checkpoints, and None for all other files."""
+        """Content of an existing copy: items of checkpoints that are identical, and None for all other files."""
         there = _names(self._files, self._root)
         inside: dict[str, set[str]] = {}
         for file in there:
@@ -211,14 +211,14 @@ class RunUpload:
 
 @contextmanager
 def copied(directory: RunDirectory) -> Iterator[None]:
-    """Keeps the copy of a run up to date, if it has one; not if the run was resumed in its copy's own directory.
+    """Context manager that keeps the copy of a run up to date, if the run has one.
 
     Args:
         directory: The run's directory.
 
     Raises:
         UsageError: The copy cannot be written at the beginning.
-        RlrunError: It is not up to date at the end.
+        RlrunError: The copy is not complete at the end.
     """
     uri = directory.table.copy
     if uri is None or _is_here(uri, directory.path):
@@ -234,7 +234,7 @@ def _is_here(uri: str, run: Path) -> bool:
 
 
 def place_of_copy(storage: str, name: str) -> str:
-    """URI of a run's copy in a storage.
+    """Path or URI of a run's copy in a storage.
 
     Args:
         storage: The storage's path or URI.
@@ -251,7 +251,7 @@ def place_of_copy(storage: str, name: str) -> str:
 
 
 def is_taken(uri: str) -> bool:
-    """Whether the path of a copy exists.
+    """Whether a run's copy exists at a path or URI.
 
     Raises:
         UsageError: There is no such storage, or it cannot be reached.
@@ -298,7 +298,7 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
-    """The file system of a path or URI, and the path on it.
+    """File system object for a path or URI, and the path in it.
 
     Raises:
         UsageError: There is no such storage.
@@ -313,7 +313,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _names(files: Any, root: str) -> set[str]:
-    """The files below a path, by relative path."""
+    """Lists the files below a path, by relative path."""
     from pyarrow.fs import FileSelector
 
     found = files.get_file_info(FileSelector(root, allow_not_found=True, recursive=True))
@@ -321,7 +321,7 @@ def _names(files: Any, root: str) -> set[str]:
 
 
 def _is_whole(name: str, names: set[str]) -> bool:
-    """Whether a file of a copy is neither an interrupted write nor part of a checkpoint without a manifest."""
+    """Whether a file of a copy is complete: neither an interrupted write nor in a checkpoint without manifest."""
     folders = [PurePosixPath(name), *PurePosixPath(name).parents]
     checkpoint = next((folder for folder in folders if folder.parent.name == "checkpoints"), None)
     is_written = not PurePosixPath(name).name.startswith(".")
@@ -329,7 +329,7 @@ def _is_whole(name: str, names: set[str]) -> bool:
 
 
 def _refers_to_others(name: str) -> bool:
-    """Whether a file is run.json or a trial.json, which must not be newer than the files that they refer to."""
+    """Whether a file is run.json or a trial.json, which must be uploaded after the files that they refer to."""
     return name == RUN_FILE or (name.count("/") == 1 and name.endswith(f"/{TRIAL_FILE}"))
 
 

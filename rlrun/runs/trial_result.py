@@ -1,4 +1,4 @@
-"""The state of one trial of a run, from its files: status, results, checkpoints.
+"""State of one trial of a run, read from its files: status, results, checkpoints.
 
 Only what is cheap for a thousand trials is read at once: trial.json, the last row of result.json and two lines of
 spec.yaml. The rest is read at the first access, and cached. Nothing that a spec names is imported, and nothing is
@@ -50,10 +50,10 @@ _NUMBER_LINE = re.compile(r"^(configuration|population): (\d+)\s*$", re.MULTILIN
 
 @dataclass(frozen=True)
 class Columns:
-    """The results of a trial by metric.
+    """Columns of a trial's results, by metric.
 
     Attributes:
-        values: Metric -> its values by row, [N]; NaN for missing ones.
+        values: Values by row, [N], of each metric; NaN for missing ones.
         reported: Names of all metrics in the rows.
         problem: Error in reading the rows, or some of them; "" if there is none.
     """
@@ -65,31 +65,31 @@ class Columns:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The state of one trial of a run.
+    """State of one trial of a run, as read from its files.
 
     Attributes:
         name: Name of the trial.
-        directory: Its directory.
-        experiment: Name of its experiment, "" if unknown.
+        directory: Directory of the trial.
+        experiment: Name of the experiment, "" if unknown.
         status: TERMINATED (complete), ERROR (failed), PENDING, RUNNING, PAUSED, INTERRUPTED, KILLED or DAMAGED.
-        seed: Root seed, None if it is damaged.
-        params: The varying settings of its experiment, with its present values.
-        configuration: Number of its configuration, None if unknown.
-        population: Seed of its population, None without one.
-        stop_reason: The stop criterion that it has reached, "" before.
+        seed: Root seed, None if the trial's files are damaged.
+        params: Current values of the settings that vary between the experiment's trials.
+        configuration: Number of the trial's configuration, None if unknown.
+        population: Seed of the trial's population, None without one.
+        stop_reason: The stop criterion that the trial has reached, "" before.
         error: Error message, with the user's own traceback if user code raised, or the damage; "" if there is none.
-        ended_in: Message on the env and episode that a KILLED one was stepping; "" if it was not stepping an env.
+        ended_in: Message on the env and episode that a KILLED trial was stepping; "" if it was not stepping an env.
         network: Description of the network's inputs in lines; () if unknown.
-        place: Its process as host:pid, "" if it does not run.
+        place: Process of the trial as host:pid, "" if it is not running.
         env_steps: Env steps taken.
-        best_return: Its best mean return, None before any. While a long trial runs: the best at its last checkpoint, or
-            the newest if that is better.
-        judged_by: The metric by which trials are compared.
-        best_score: Its best value of that metric, None before any; while it runs like `best_return`.
-        last_result: Its newest row, {} before the first.
-        changed: Last modification of its files, in seconds since 1970; 0 if there are none.
-        metrics: Metrics to keep of its rows when they are read.
-        record: Content of its trial.json, None if it is damaged.
+        best_return: Best mean return of the trial, None before any. While a long trial runs: the best at its last
+            checkpoint, or the newest if that is better.
+        judged_by: Metric by which trials are compared.
+        best_score: Best value of the metric `judged_by`, None before any; while the trial runs, as for `best_return`.
+        last_result: Newest result row, {} before the first.
+        changed: Last modification of the trial's files, in seconds since 1970; 0 without files.
+        metrics: Names of the metrics to keep when result rows are read.
+        record: Content of trial.json, None if it is damaged.
     """
 
     name: str
@@ -116,27 +116,27 @@ class TrialResult:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its trial.json is not valid; the reason is in `error`."""
+        """Whether the trial's trial.json is invalid; the reason is in `error`."""
         return self.status == "DAMAGED"
 
     @property
     def is_stopped_early(self) -> bool:
-        """Whether a scheduler has ended it: the stop reason then begins with the scheduler's name, as `asha:`."""
+        """Whether a scheduler stopped the trial early: its stop reason begins with the scheduler's name, as `asha:`."""
         return is_complete(self.status) and self.stop_reason.partition(" ")[0].endswith(":")
 
     @property
     def shown_status(self) -> str:
-        """Its status in tables, where "stopped" means by a scheduler."""
+        """Status of the trial as shown in tables, where "stopped" means early stopping by a scheduler."""
         return "stopped" if self.is_stopped_early else self.status.lower()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Damage of its files apart from checkpoints, a text for each file."""
+        """Error messages for damaged files of the trial, except checkpoints, one per file."""
         return tuple(filter(None, [*self._small_problems, self.columns.problem]))
 
     @property
     def glaring_problems(self) -> tuple[str, ...]:
-        """The problems that can be found without reading all of its rows."""
+        """Error messages for damage that is found without reading all result rows."""
         return tuple(filter(None, [*self._small_problems, self._missing_rows()]))
 
     @property
@@ -144,7 +144,7 @@ class TrialResult:
         return (self.error,) if self.is_damaged else (_problem_of_spec(self.directory),)
 
     def _missing_rows(self) -> str:
-        """Message if result.json ends before the last row in trial.json."""
+        """Error message if result.json ends before the last row in trial.json; "" otherwise."""
         last, file = self.last_result.get("iteration"), self.directory / RESULT_FILE
         if self.record is None or self.status == "RUNNING" or self.record.iteration == 0:
             return ""
@@ -155,7 +155,7 @@ class TrialResult:
 
     @property
     def short_error(self) -> str:
-        """The last line of its error; "" if there is none."""
+        """Last line of the trial's error message; "" without an error."""
         text = self.error.strip().rpartition("\n")[2].strip()
         return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]}…"
 
@@ -163,29 +163,29 @@ class TrialResult:
 
     @property
     def checkpoint(self) -> Path | None:
-        """Its newest valid checkpoint, or None."""
+        """Newest valid checkpoint of the trial, or None."""
         return self.checkpoints.newest
 
     @cached_property
     def checkpoints(self) -> Scan:
-        """Its newest valid checkpoint, and newer ones that are not usable."""
+        """Newest valid checkpoint of the trial, and newer checkpoints that are not usable."""
         return self._store.scan()
 
     @cached_property
     def best_checkpoint(self) -> Path | None:
-        """Its best checkpoint by ``checkpoint.best``, or None.
+        """Best checkpoint of the trial by ``checkpoint.best``, or None.
 
         Raises:
-            RunDamaged: Its spec.yaml is missing or damaged.
+            RunDamaged: The trial's spec.yaml is missing or damaged.
         """
         return self._store.best(self.best_metric)
 
     @property
     def best_metric(self) -> str | None:
-        """The metric of its best checkpoint: ``checkpoint.best`` of its spec.
+        """Metric that selects the trial's best checkpoint: ``checkpoint.best`` of the spec.
 
         Raises:
-            RunDamaged: Its spec.yaml is missing or damaged.
+            RunDamaged: The trial's spec.yaml is missing or damaged.
         """
         try:
             metric: str | None = TrialDirectory(self.directory).read_spec()["checkpoint"]["best"]
@@ -194,7 +194,7 @@ class TrialResult:
         return metric
 
     def best_checkpoint_by(self, metric: str) -> Path | None:
-        """The checkpoint with the highest value of a metric, valid or not; None if none has a value."""
+        """Checkpoint of the trial with the highest value of a metric, valid or not; None if none has a value."""
         return self._store.best(metric)
 
     @property
@@ -204,12 +204,12 @@ class TrialResult:
     # Its results.
 
     def results(self) -> list[Row]:
-        """Its rows, oldest first; altered or missing ones are taken from checkpoints where possible."""
+        """Result rows of the trial, oldest first; altered or missing ones are taken from checkpoints where possible."""
         return list(self._checked().rows)
 
     @cached_property
     def columns(self) -> Columns:
-        """The values of `metrics`; the rows themselves of many long trials would take too much memory."""
+        """Columns of `metrics` in the results; keeping all rows of many long trials would take too much memory."""
         try:
             checked = self._checked(self.metrics)
         except OSError as error:
@@ -220,18 +220,18 @@ class TrialResult:
         return Columns(values, checked.names, "; ".join(checked.damage))
 
     def _checked(self, metrics: Collection[str] | None = None) -> CheckedResults:
-        """Reads its rows; a process that runs it may be about to remove some and to write them again."""
+        """Loads and checks the result rows; in a running trial, missing rows are no damage."""
         if self.record is None or self.status == "RUNNING":
             return check_results(self.directory, 0, metrics=metrics)
         known = self._store.results()
         return check_results(self.directory, self.record.iteration, known=known, record=self.record, metrics=metrics)
 
     def points(self, metric: str, axis: str) -> tuple[Floats, Floats]:
-        """The points at which a metric was reported, x and y [N] each, in ascending order of x.
+        """Points at which a metric was reported, x and y [N] each, in ascending order of x.
 
         Args:
             metric: One of `metrics`.
-            axis: The one of them on the x axis.
+            axis: One of `metrics`, for the x axis.
         """
         none = np.empty(0)
         xs, ys = self.columns.values.get(axis, none), self.columns.values.get(metric, none)
@@ -243,12 +243,12 @@ class TrialResult:
         return xs[order], ys[order]
 
     def final(self, metric: str) -> float | None:
-        """The last value of one of `metrics`, None if it has none."""
+        """Last value of one of `metrics`, None without any value."""
         values = self._finite(metric)
         return float(values[-1]) if len(values) else None
 
     def best(self, metric: str, mode: Mode = "max") -> float | None:
-        """The best value of one of `metrics`, None if it has none."""
+        """Best value of one of `metrics`, None without any value."""
         values = self._finite(metric)
         return None if not len(values) else float(values.max() if mode == "max" else values.min())
 
@@ -258,12 +258,12 @@ class TrialResult:
 
 
 def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
-    """Reads the state of a trial. Damage is part of the state, and raises no exception.
+    """Loads the state of a trial. Damaged files are part of the state, and raise no exception.
 
     Args:
-        path: Its directory.
-        experiment: Name of its experiment.
-        has_driver: Whether a process runs its run.
+        path: Directory of the trial.
+        experiment: Name of the experiment.
+        has_driver: Whether a process runs the trial's run.
     """
     directory = TrialDirectory(path)
     changed = max(changed_at(path / TRIAL_FILE), changed_at(path / RESULT_FILE))
@@ -298,7 +298,7 @@ def read_trial(path: Path, experiment: str, *, has_driver: bool) -> TrialResult:
 
 
 def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
-    """Whether a process runs a trial; only checked if its record has the status RUNNING."""
+    """Whether a process runs a trial; always False for records with another status than RUNNING."""
     try:
         return record.status == "RUNNING" and directory.is_claimed()
     except PermissionError:  # another user's run
@@ -306,12 +306,12 @@ def _is_claimed(directory: TrialDirectory, record: TrialRecord) -> bool:
 
 
 def _ended_in(path: Path) -> str:
-    """Message on the env and episode that a trial's process was stepping when it ended, "" if none or unknown."""
+    """Message on the env and episode that a trial's process was stepping when it ended; "" if none is known."""
     return ending_in_words("its process ended", stepped_env(path), steps_envs=False)
 
 
 def _best(path: Path, record: TrialRecord, row: Row, metric: str, recorded: float | None) -> float | None:
-    """The best value of a metric: that of trial.json, and of rows that were written later."""
+    """Best value of a metric: that in trial.json, or of rows written later."""
     is_running = record.status == "RUNNING"
     is_long = is_running and _size(path / RESULT_FILE) > SMALL_BYTES
     if recorded is None and not record.results_sha256:  # there is none, or an earlier version did not record it
@@ -322,7 +322,7 @@ def _best(path: Path, record: TrialRecord, row: Row, metric: str, recorded: floa
 
 
 def _problem_of_spec(path: Path) -> str:
-    """Error in the trial's spec.yaml; its content may be changed by its owner."""
+    """Error message for the trial's spec.yaml; edits by the file's owner are allowed."""
     try:
         text = _spec_text(path)
     except FileNotFoundError:
@@ -334,7 +334,7 @@ def _problem_of_spec(path: Path) -> str:
 
 
 def _numbers(path: Path) -> dict[str, Any]:
-    """The numbers of configuration and population in spec.yaml, of which only these lines are parsed."""
+    """Numbers of configuration and population in spec.yaml; only these lines are parsed."""
     try:
         text = _spec_text(path)
     except (OSError, ValueError):
@@ -358,7 +358,7 @@ def _size(path: Path) -> int:
 
 
 def changed_at(path: Path) -> float:
-    """Last modification of a file, in seconds since 1970; 0 if it does not exist."""
+    """Last modification time of a file, in seconds since 1970; 0 if the file does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -8,8 +8,8 @@ from typing import Literal
 from rlrun.trial.trial_directory import TrialRecord, TrialStatus
 
 Status = Literal[TrialStatus, "KILLED", "DAMAGED"]
-"""Status of a trial: those of trial.json, and KILLED (started and not ended, but no process runs it) and DAMAGED
-(trial.json is missing or not valid)."""
+"""Type of a trial's status: those of trial.json, KILLED (started, but no process runs it) and DAMAGED (invalid
+trial.json)."""
 
 
 def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Status:
@@ -34,10 +34,10 @@ def status_of(record: TrialRecord, *, is_claimed: bool, has_driver: bool) -> Sta
 
 
 def is_complete(status: Status) -> bool:
-    """Whether a trial has ended by its stop criteria or a scheduler."""
+    """Whether a trial has ended by a stop criterion or by a scheduler."""
     return status == "TERMINATED"
 
 
 def is_over(status: Status) -> bool:
-    """Whether a plain `rlrun resume` skips a trial: it is complete, or has failed."""
+    """Whether a plain `rlrun resume` skips a trial, since it is complete or failed."""
     return is_complete(status) or status == "ERROR"

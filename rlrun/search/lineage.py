@@ -89,7 +89,7 @@ class Lineage:
         append_line(self.run / LINEAGE_FILE, json.dumps(asdict(generation), allow_nan=False).encode())
 
     def keep_checkpoint(self, trial: str, generation: int, checkpoint: Path) -> None:
-        """Preserves a member's checkpoint at a generation, by hard links to its files."""
+        """Preserves a member's checkpoint at a generation by hard links to its files, for copying by other members."""
         kept = self.checkpoint(trial, generation)
         if kept.is_dir():
             return

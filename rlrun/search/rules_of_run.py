@@ -1,4 +1,4 @@
-"""Restoring of a run's scheduling rule (ASHA, HyperBand, ...) from the run's records."""
+"""Restores a run's scheduling rule (ASHA, HyperBand, ...) from the run's records."""
 
 from __future__ import annotations
 

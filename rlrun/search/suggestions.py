@@ -1,4 +1,4 @@
-"""Interface between a searcher and a run: trials from suggested configurations, and scores as feedback.
+"""Interface between a searcher and a run: trials of suggested configurations, and scores as feedback.
 
 Each configuration runs with every seed of the experiment; its score is the mean over the seeds.
 """
@@ -18,7 +18,7 @@ from rlrun.trial.results import read_results
 
 
 class Suggestions:
-    """Sequence of trials from a searcher's suggested configurations.
+    """Trials of the configurations that a searcher suggests, in sequence.
 
     Attributes:
         max_concurrent: Maximum number of configurations that run at once, None for no limit.
@@ -73,7 +73,7 @@ class Suggestions:
         self._waiting.discard(trial)
 
     def next_trials(self) -> list[TrialSpec]:
-        """Creates the trials of the next configuration, one for each seed, and adds them to the run."""
+        """Creates the trials of the next suggested configuration, one per seed, and adds them to the run."""
         number = len(set(self._configuration.values()))
         values: Mapping[Location, Any] = self._searcher.suggest(number)
         trials = []

@@ -29,10 +29,11 @@ from rlrun.training.policies import Policies
 from rlrun.worlds.make import check_world
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
-"""Required keys of an entry; a misspelt key is reported, and its value is validated under the correct name."""
+"""Required keys of an entry in a spec file. A misspelt key is reported, and its value is validated under the correct
+name."""
 
 MAX_TOLD = 5
-"""Maximum number of reported mistakes in sampled values."""
+"""Maximum number of reported mistakes in sampled values of search spaces."""
 
 MAX_REFUSED = 100
 """Number of rejected samples after which the search spaces of a searcher count as having no valid value."""
@@ -74,7 +75,7 @@ def check_entry(
 def _check(
     name: str, data: Mapping[str, Any], origin: str, max_trials: int
 ) -> tuple[Experiment | None, list[Mistake], CheckedLearning]:
-    """Validates all known keys of an entry."""
+    """Validates all known keys of a spec entry."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
     mistakes = [*wrong, *learning.mistakes]
@@ -154,7 +155,7 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
 
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
-    """Mistakes for unknown keys of an entry; the message names the correct section if the key exists elsewhere."""
+    """Mistakes for unknown keys of a spec entry; the message names the correct section if the key exists elsewhere."""
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
     known = [key for key in ENTRY_KEYS if key not in of_policies]
     models: dict[str, Sequence[type[ConfigModel]]] = {
@@ -172,7 +173,7 @@ def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mi
 
 
 def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
-    """Mistakes for null settings that training requires."""
+    """Mistakes for null settings that training requires to be set."""
     return [
         Mistake((*location, name), message)
         for location, config in configs.items()
@@ -183,7 +184,7 @@ def _check_needed(configs: Mapping[Location, AlgorithmConfig]) -> list[Mistake]:
 
 
 def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[Mistake]]:
-    """Validates all keys of an entry except those of algorithms, policies and env."""
+    """Validates all keys of a spec entry except those of algorithms, policies and env."""
     written = {key: value for key, value in data.items() if key in RunSettings.model_fields}
     spaces, wrong_spaces = find_spaces(written)
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
@@ -221,7 +222,7 @@ def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> 
 
 
 def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Sets the metric of the best checkpoint, whose default depends on the rest of the entry.
+    """Sets the default of ``checkpoint.best``, which depends on the rest of the entry.
 
     Resolved specs therefore contain the metric, and a resumed run keeps the metric of its start.
     """

@@ -76,7 +76,7 @@ def planned_members(
 
 
 def member_seed(population: int, member: int) -> int:
-    """Root seed of a population member, derived from the population's seed; below 2**31.
+    """Root seed of a population member, derived from the population's seed and the member's number; below 2**31.
 
     Args:
         population: The population's seed.

@@ -44,12 +44,12 @@ EVALUATION_METRICS = (
     Metric("evaluation/episode_return_max", "", "Highest of those returns"),
     Metric("evaluation/episode_len_mean", "env steps", "Mean length of an evaluation's episodes"),
 )
-"""Metrics of evaluations."""
+"""Metrics of every periodic evaluation."""
 
 EVALUATION_COLUMNS = Metric(
     "evaluation/episode_columns/<name>_mean", "", "Mean sum of a column of `env.columns` over an evaluation's episodes"
 )
-"""Further metrics of evaluations in an env whose config names columns."""
+"""Additional evaluation metric for each column that the env's config names in `columns`."""
 
 _ENDINGS = {
     "win_rate": "won",
@@ -68,23 +68,23 @@ AGAINST_METRICS = tuple(
     for side, which in _AS.items()
     for rate, ending in _ENDINGS.items()
 )
-"""Metrics of evaluations against an opponent; null for a side that no learning policy plays."""
+"""Evaluation metrics of games against a scripted opponent; null for a side that no learning policy plays."""
 
 ORACLE_METRICS = (
     Metric("evaluation/oracle/value_gap", "", "Mean distance of estimated values from those of the optimal policy"),
     Metric("evaluation/oracle/policy_gap", "", "Optimality gap of the greedy policy at the initial states"),
 )
-"""Metrics of evaluations with `evaluation.oracle`."""
+"""Evaluation metrics of `evaluation.oracle`: errors relative to the optimal values."""
 
 MAX_TRIALS = 10_000
-"""Default bound of the trials of an experiment."""
+"""Default maximum number of trials of an experiment."""
 
 EVALUATION_KEYS = tuple(metric.name.removeprefix("evaluation/") for metric in EVALUATION_METRICS)
-"""Metrics of evaluations, without the prefix ``evaluation/``."""
+"""Names of the metrics of periodic evaluations, without the prefix ``evaluation/``."""
 
 
 def judged_by(spec: Mapping[str, Any]) -> str:
-    """Metric for the comparison of checkpoints, trials and configurations.
+    """Metric that ranks checkpoints, trials and configurations.
 
     The metric is ``checkpoint.best`` if set, else an evaluation metric if there are evaluations. In games,
     whose mean return sums over both sides, it is the fraction of games not lost, or the league's Elo rating.
@@ -117,7 +117,7 @@ def judged_by(spec: Mapping[str, Any]) -> str:
 
 
 def policy_evaluation_metrics(policies: Iterable[str]) -> tuple[Metric, ...]:
-    """Names of the per-policy evaluation metrics of a world."""
+    """Names of the per-policy evaluation metrics of a multi-agent world."""
     return tuple(
         replace(
             metric,
@@ -166,66 +166,66 @@ Stop = Annotated[dict[str, float], AfterValidator(_stops_at_all)]
 
 
 class CheckpointConfig(ConfigModel):
-    """When checkpoints are written and which are kept."""
+    """Settings of a trial's checkpoints: when they are written, and which are kept."""
 
     every: PositiveInt | None = 25
-    """Iterations between two checkpoints; null for none but at the end."""
+    """Iterations between two checkpoints; null for no periodic checkpoints."""
     at_end: bool = True
-    """Whether one is written when the trial ends."""
+    """Whether a checkpoint is written at the end of the trial."""
     keep: PositiveInt = 3
-    """Number of newest checkpoints that are kept."""
+    """Number of newest checkpoints to keep."""
     best: str | None = "episode_return_mean"
-    """Metric by which the best checkpoint so far is also kept; null for none. In a spec with evaluations the default is
-    evaluation/episode_return_mean, or with an opponent evaluation/against/unbeaten_rate; in a league without one the
-    Elo of the first policy."""
+    """Metric whose best checkpoint is kept as well; null for none. In a spec with evaluations the default is
+    evaluation/episode_return_mean, or with an opponent evaluation/against/unbeaten_rate; in a league without an
+    opponent, the Elo rating of the first policy."""
 
 
 class EvaluationConfig(ConfigModel):
-    """Periodic evaluation on fixed episodes during training."""
+    """Settings of the periodic evaluation on a fixed set of episodes during training."""
 
     every: PositiveInt = 10
     """Iterations between two evaluations."""
     episodes: PositiveInt = 20
-    """Episodes of each evaluation, always with the same seeds."""
+    """Episodes of each evaluation; their seeds are the same in all evaluations."""
     env: EnvConfig | None = None
-    """Another environment than the one trained on; null for the same."""
+    """Environment of the evaluations; null for the environment of training."""
     stochastic: bool = False
-    """Whether actions are sampled as in training, instead of taking the most likely ones."""
+    """Whether the policy's actions are sampled as in training; else the most likely action is taken."""
     against: NonEmptyText | None = None
-    """A scripted opponent for the same number of further episodes: random, one_ply, minimax, mcts, or
-    package.module:Name. In a world of two sides each is played in half of them; null for none."""
+    """Scripted opponent for additional games, as many as `episodes`: random, one_ply, minimax, mcts, or
+    package.module:Name. In a world of two sides, the policy plays each side in half of the games; null for none."""
     oracle: bool = False
-    """Whether estimated values, and the most likely actions, are compared with the exact ones, in an env with finitely
-    many states and a known model."""
+    """Whether learned values and greedy actions are compared with the optimal ones, in an env with finitely many states
+    and a known model."""
 
 
 class ResourcesConfig(ConfigModel):
-    """Resources of a trial's own process; those of its workers and learners follow from its config."""
+    """Resources of a trial's own process; those of workers and learners are set in `config`."""
 
     cpus: PositiveFloat = 1.0
     """CPUs of the trial's own process."""
 
 
 class ExpectConfig(ConfigModel):
-    """Expected results of a run, such as ``{episode_return_mean: 450, within_env_steps: 150_000}``."""
+    """Targets of a run for `rlrun regress`, such as ``{episode_return_mean: 450, within_env_steps: 150_000}``."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float] = Field(init=False)
 
     within_env_steps: PositiveInt | None = None
-    """Env steps within which the metrics must be reached; null for the run's own length."""
+    """Maximum env steps in which the expected metrics must be reached; null for the length of the run."""
     within_seconds: PositiveFloat | None = None
-    """Seconds of the trial (`time_total_s`) within which the metrics must be reached; null for no limit."""
+    """Maximum seconds of training (`time_total_s`) in which the expected metrics must be reached; null for no limit."""
     seeds: PositiveInt | None = None
-    """Number of seeds, from 0 on; null for the experiment's own."""
+    """Number n of seeds to run, 0 to n - 1; null for the seeds of the experiment."""
     passes: PositiveInt | None = None
-    """Number of seeds that must reach the metrics; null for two thirds of them."""
+    """Minimum number of seeds that must reach the expected metrics; null for two thirds of the seeds."""
     last_evaluations: PositiveInt | None = None
-    """Number of the run's last evaluations whose mean is compared, for algorithms with unstable policies; null for the
-    policy at the end."""
+    """Number of last evaluations of a run whose mean is compared with the expected metrics, for algorithms with
+    unstable policies; null to evaluate the final policy."""
     regression_floor: float | None = None
-    """Lower end of the published 95 % interval of the metric's interquartile mean over seeds: `rlrun regress` warns if
-    its seeds stay below. null for no warning."""
+    """Lower end of the published 95 % interval of the metric's interquartile mean over seeds. `rlrun regress` warns if
+    the interquartile mean is well below; null for no warning."""
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
@@ -248,36 +248,36 @@ class ExpectConfig(ConfigModel):
 
 
 class RunSettings(ConfigModel):
-    """Settings of an experiment apart from its algorithm, env and config."""
+    """Settings of an experiment besides its algorithm, env and `config`."""
 
     seeds: Seeds = (0,)
-    """A number n for the seeds 0 to n - 1, or a list of seeds; each seed is a trial."""
+    """Seeds of the trials: a list, or a number n for 0 to n - 1; each seed is a trial."""
     num_samples: PositiveInt = 1
-    """Number of draws from random search spaces, for each point of the grid."""
+    """Number of samples from random search spaces, at each point of the grid."""
     stop: Stop
-    """Metrics and the values at which a trial stops, whichever comes first."""
+    """Stop criteria of a trial: bounds by metric; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig = CheckpointConfig()
-    """When checkpoints are written and which are kept."""
+    """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
     """Periodic evaluation during training; null for none."""
     resources: ResourcesConfig = ResourcesConfig()
     """Resources of a trial's own process."""
     expect: ExpectConfig | None = None
-    """Expected results, which `rlrun regress` checks."""
+    """Expected results of the run: the targets of `rlrun regress`; null for none."""
     scheduler: SchedulerConfig | None = None
-    """Scheduler, which stops or changes running trials, such as asha or pbt; null for none."""
+    """Trial scheduler such as asha or pbt, which stops trials early or changes their hyperparameters; null for none."""
     searcher: SearcherConfig | None = None
-    """Searcher, which chooses the values of search spaces, such as optuna; null for random draws."""
+    """Searcher such as optuna, which suggests hyperparameter configurations; null for random search."""
     failure: FailureConfig = FailureConfig()
-    """Handling of failed trials."""
+    """Settings of the restarts of failed trials."""
     storage: NonEmptyText | None = None
-    """Storage for a copy of the run's directory, a path or a URI such as s3://bucket/runs; null for none."""
+    """Path or URI of a storage, such as s3://bucket/runs, to which the run's directory is copied; null for none."""
     loggers: LoggersConfig = LoggersConfig()
-    """Services that also receive the results."""
+    """Logging services (Weights & Biases, MLflow) that also receive the results."""
 
     @property
     def searches(self) -> bool:
-        """Whether a searcher suggests the trials sequentially, so that they cannot be planned in advance."""
+        """Whether a searcher suggests configurations one after another, so that trials cannot be planned in advance."""
         return self.searcher is not None and self.searcher.settings is not None
 
     @property
@@ -304,24 +304,25 @@ class RunSettings(ConfigModel):
 
 
 class Learning(ConfigModel):
-    """An algorithm in an env, or the policies of a world, with their settings."""
+    """Learning part of an experiment: an algorithm in an env, or the policies of a multi-agent world."""
 
     algorithm: str
-    """Name or import path of the algorithm; for several policies, the display name of theirs."""
+    """Name or import path of the algorithm; for several policies, a display name of their algorithms."""
     env: EnvConfig
-    """The environment, or the world of many agents."""
+    """The environment, or the multi-agent world."""
     config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm; for several policies, settings of sampling."""
+    """Settings of the algorithm; for several policies, the sampling settings that they share."""
     policies: dict[str, PolicySpec] = Field(default_factory=dict)
-    """The policies of a world by name; empty if `algorithm` learns the only one."""
+    """Policies of a multi-agent world by name; empty if the only policy is learned by `algorithm`."""
     mapping: dict[str, str] | str | None = None
-    """Policies by pattern of agent ids, or package.module:function; null if one policy acts for all agents."""
+    """Mapping of agents to policies: policy names by pattern of agent ids, or package.module:function. null if one
+    policy acts for all agents."""
     train: tuple[str, ...] = ()
-    """The policies that learn; empty for all."""
+    """Names of the policies that are trained; empty for all."""
     seats: dict[str, SeatSettings] = Field(default_factory=dict)
-    """Policies of the world that do not learn, by name: frozen opponents act there."""
+    """Seats by name: policies of the world that are not trained, in which frozen opponents act."""
     league: LeagueSettings | None = None
-    """How the pool of past selves grows and is rated; null without seats."""
+    """Settings of the self-play league: how the pool of past policies grows and is rated; null without seats."""
 
     @property
     def settings(self) -> dict[Location, AlgorithmConfig]:
@@ -342,7 +343,7 @@ class Learning(ConfigModel):
 
     @property
     def learns(self) -> Policies:
-        """Policies of the trial with their algorithms and settings."""
+        """Policies of the trial, with their algorithms and settings."""
         if not self.policies:
             return Policies.alone(algorithm_class(self.algorithm)(self.config))
         league = self.league or LeagueSettings()
@@ -353,40 +354,40 @@ class TrialSpec(Learning):
     """One training run: an experiment with one seed and one value for each varying setting."""
 
     name: str
-    """Its number, varying settings and seed: ``000-lr=0.001-seed=0``."""
+    """Name of the trial, from its number, varying settings and seed: ``000-lr=0.001-seed=0``."""
     index: NonNegativeInt
-    """Its number within the experiment, from 0."""
+    """Number of the trial within the experiment, from 0."""
     seed: NonNegativeInt
-    """Root seed."""
+    """Root seed of the trial."""
     params: dict[str, Any]
-    """The settings that vary between the experiment's trials, by shortest name, with this trial's values."""
+    """Values of the settings that vary between the experiment's trials, by shortest unique name."""
     experiment: str
     """Name of the experiment."""
     stop: Stop
-    """Metrics and the values at which it stops, whichever comes first."""
+    """Stop criteria of the trial: bounds by metric; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig
-    """When checkpoints are written and which are kept."""
+    """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None
-    """Periodic evaluation during training."""
+    """Periodic evaluation during training; null for none."""
     resources: ResourcesConfig
-    """Resources of its own process."""
+    """Resources of the trial's own process."""
     expect: ExpectConfig | None
-    """Expected results."""
+    """Expected results of the trial, which `rlrun regress` checks; null for none."""
     configuration: NonNegativeInt = Field(default_factory=lambda data: data.get("index", 0))
-    """Number of its configuration; trials that differ only in their seeds share it."""
+    """Number of the hyperparameter configuration; trials with equal numbers differ only in their seeds."""
     population: NonNegativeInt | None = None
-    """Seed of the population that it is a member of (pbt, pb2); None without one."""
+    """Seed of the trial's population (pbt, pb2); None outside of populations."""
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts after failures."""
     loggers: LoggersConfig = LoggersConfig()
-    """Services that receive its results."""
+    """Logging services that receive the results of the trial."""
     trials_sharing_update: PositiveInt = 1
-    """Number of trials of the experiment, itself included, that differ only in seeds and scheduled settings: they share
-    one compiled update, which `compile: auto` takes into account."""
+    """Number of the experiment's trials that share one compiled update, this trial included. They differ only in seeds
+    and scheduled settings; `compile: auto` takes this number into account."""
 
     @property
     def judged_by(self) -> str:
-        """Metric for the comparison of this trial with others, and of its checkpoints."""
+        """Metric that ranks this trial among others, and the trial's checkpoints."""
         return judged_by(self.model_dump(include={"checkpoint", "evaluation", "train", "policies", "seats"}))
 
     @classmethod
@@ -420,12 +421,12 @@ class Experiment(RunSettings, Learning):
     """A validated entry of a spec file; it expands into trials."""
 
     name: NonEmptyText
-    """Its name in the file."""
+    """Name of the experiment in the spec file."""
     template: dict[str, Any]
-    """``env``, ``config``, ``policies``, ``mapping``, ``train``, ``seats`` and ``league`` as written, with search
-    spaces. In the fields above, settings that vary have their first values."""
+    """The keys ``env``, ``config``, ``policies``, ``mapping``, ``train``, ``seats`` and ``league`` as written, with
+    search spaces. In the other fields, search spaces are replaced by their first values."""
     origin: str = ""
-    """Its source for messages: a file, or the defaults that were used."""
+    """Source of the experiment for messages: a file, or the defaults that were used."""
 
     @property
     def num_configurations(self) -> int:

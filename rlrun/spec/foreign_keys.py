@@ -1,4 +1,4 @@
-"""Translation of other RL libraries' keys in an entry to rlrun's keys, so that all mistakes are reported together.
+"""Translation of other RL libraries' keys in a spec entry to rlrun's keys, so that all mistakes are reported together.
 
 An entry with such keys is always invalid. Their values are still validated as those of rlrun's keys, and mistakes are
 reported at the position in the file.
@@ -42,7 +42,7 @@ class ForeignKey:
 
 
 def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping[str, Any]:
-    """Copy of an entry with foreign keys renamed to rlrun's, without values that need a conversion."""
+    """Copy of a spec entry with foreign keys renamed to rlrun's, without values that need a conversion."""
     if not keys:
         return entry
     result: dict[str, Any] = deepcopy(dict(entry))
@@ -54,7 +54,7 @@ def in_our_keys(entry: Mapping[str, Any], keys: Sequence[ForeignKey]) -> Mapping
 
 
 def in_one_round(mistakes: Sequence[Mistake], further: Sequence[Mistake], keys: Sequence[ForeignKey]) -> list[Mistake]:
-    """Merges the mistakes in an entry with those in a copy of the entry that has rlrun's keys.
+    """Merges the mistakes in a spec entry with those in a copy of the entry that has rlrun's keys.
 
     A key is not reported as missing if the entry has another library's key for it.
 
@@ -75,7 +75,7 @@ def as_written(mistakes: Iterable[Mistake], keys: Sequence[ForeignKey]) -> list[
 
 
 def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: Iterable[str]) -> list[ForeignKey]:
-    """Finds foreign or misspelt keys of an entry that replace missing ones, such as `run` for `algorithm`.
+    """Finds foreign or misspelt keys of a spec entry that replace missing ones, such as `run` for `algorithm`.
 
     Args:
         entry: The entry.
@@ -94,7 +94,7 @@ def foreign_entry_keys(entry: Mapping[str, Any], known: Iterable[str], needed: I
 
 
 def foreign_keys(entry: Mapping[str, Any], models: Mapping[Location, type[ConfigModel]]) -> list[ForeignKey]:
-    """Finds other libraries' keys in the settings of an entry, where the corresponding keys of rlrun are missing.
+    """Finds other libraries' keys in the settings of a spec entry, where the corresponding keys of rlrun are missing.
 
     Args:
         entry: The entry.
@@ -121,7 +121,7 @@ def _keys_below(
         data: The settings as written.
         model: Class of the config.
         location: Location of the config in the entry.
-        whole: Class and location of the enclosing config; for the entry itself, those of its config.
+        whole: Class and location of the top-level config, if `data` is a nested section of it.
     """
     for key, value in data.items() if isinstance(data, Mapping) else ():
         if key in model.model_fields:
@@ -142,7 +142,7 @@ def _key(written: Location, ours: Ours, place: Location) -> ForeignKey:
 
 
 def _is_free(entry: Mapping[str, Any], location: Location, taken: Iterable[ForeignKey]) -> bool:
-    """Whether a location has no value and no translated key, and is nested in mappings only."""
+    """Whether a location has no value and no translated key, and all enclosing values are mappings."""
     if any(location[: len(key.ours)] == key.ours[: len(location)] for key in taken):
         return False
     value: Any = entry

@@ -28,21 +28,21 @@ from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
-"""Keys of an entry that define algorithms, policies and env."""
+"""Top-level keys of a spec entry that define algorithms, policies and env."""
 ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
-"""Keys of an entry."""
+"""All keys of an entry in a spec file."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
-"""Keys of a policy."""
+"""All keys of a policy in a multi-agent entry."""
 
 MANY_OTHERS = 3
-"""Maximum number of algorithms that a message lists for a setting."""
+"""Maximum number of algorithms that an error message lists for a misplaced setting."""
 
 _SHARED = "the policies of a world share their envs and workers, so it belongs under the experiment's `config`"
 
 
 @dataclass(frozen=True)
 class CheckedLearning:
-    """Result of validating the algorithms, policies and env of an entry.
+    """Result of validating the algorithms, policies and env of a spec entry.
 
     Attributes:
         entry: The entry, with presets and the run's length filled in.
@@ -80,7 +80,7 @@ class CheckedLearning:
 
 
 def check_learning(entry: Mapping[str, Any]) -> CheckedLearning:
-    """Validates an entry's algorithm and config, or the policies, mapping, train and seats of a multi-agent entry.
+    """Validates a spec entry's algorithm and config, or the policies, mapping, train and seats of a multi-agent entry.
 
     Raises:
         UserCodeError: A user's module raises while it is imported.
@@ -117,7 +117,7 @@ def place_of(key: str, models: Sequence[type[ConfigModel]], path: str) -> str:
 
 
 def paths_of(key: str) -> list[str]:
-    """Possible paths of a setting in an entry, for a name as in rlrun or another library.
+    """Possible paths of a setting in a spec entry, for a name as in rlrun or another library.
 
     Args:
         key: The name.
@@ -452,5 +452,5 @@ def _without_sampling(model: type[AlgorithmConfig]) -> type[AlgorithmConfig]:
 
 
 def _stated(data: Mapping[str, Any], key: str) -> Any:
-    """Section of an entry as written; {} if null, as when all lines are commented out."""
+    """Section of a spec entry as written; {} if null, as when all lines are commented out."""
     return {} if data.get(key) is None else data[key]

@@ -24,10 +24,10 @@ from rlrun.spec.section import UnusableEnv
 from rlrun.spec.yaml_source import Document, read_document
 
 DEFAULT_ENV_STEPS = 100_000
-"""Stop criterion of experiments that consist of an algorithm's defaults."""
+"""Stop criterion, in env steps, of experiments that consist of an algorithm's defaults."""
 
 NOT_FOR_AN_ENV = ("pbt", "regression", "search")
-"""Folders of configs/ named by purpose; the specs in all other folders are tuned for an env."""
+"""Folders of configs/ that are named by purpose; the specs in all other folders are tuned for one env."""
 
 
 def load_experiments(

@@ -12,35 +12,36 @@ from rlrun.explain import shown, unknown_name
 
 
 class WandbConfig(ConfigModel):
-    """Weights & Biases: each trial is a run."""
+    """Settings of the Weights & Biases logger; each trial is a W&B run."""
 
     project: NonEmptyText | None = None
-    """Project that the trials belong to; null for the experiment's name."""
+    """W&B project of the trials; null for the experiment's name."""
     entity: NonEmptyText | None = None
-    """User or team that owns the project; null for the one that is logged in."""
+    """W&B user or team that owns the project; null for the logged-in user."""
     mode: Literal["online", "offline"] | None = None
-    """online, or offline for files that `wandb sync` uploads later; null for $WANDB_MODE, else online."""
+    """Mode of the W&B client: online, or offline to write files for a later `wandb sync`. null for $WANDB_MODE, else
+    online."""
     tags: tuple[NonEmptyText, ...] = ()
     """Tags of each trial's run."""
 
 
 class MlflowConfig(ConfigModel):
-    """MLflow: each trial is a run."""
+    """Settings of the MLflow logger; each trial is an MLflow run."""
 
     tracking_uri: NonEmptyText | None = None
-    """A server or a database, such as http://localhost:5000; null for $MLFLOW_TRACKING_URI, else the folder mlruns
-    next to the run's directory."""
+    """Tracking URI of an MLflow server or database, such as http://localhost:5000; null for $MLFLOW_TRACKING_URI, else
+    the folder mlruns next to the run's directory."""
     experiment: NonEmptyText | None = None
-    """MLflow's experiment that the trials belong to; null for the experiment's name."""
+    """MLflow experiment of the trials; null for the name of rlrun's experiment."""
 
 
 class LoggersConfig(ConfigModel):
-    """Services that also receive results: ``[wandb]``, or ``{wandb: {project: walkers}}``, without credentials."""
+    """Logging services that receive results: ``[wandb]``, or ``{wandb: {project: walkers}}``, no credentials."""
 
     wandb: WandbConfig | None = None
-    """Weights & Biases, from the package wandb."""
+    """Settings of Weights & Biases, which needs the package wandb; null for no such logger."""
     mlflow: MlflowConfig | None = None
-    """MLflow, from the package mlflow-skinny or mlflow."""
+    """Settings of MLflow, which needs the package mlflow-skinny or mlflow; null for no such logger."""
 
     @property
     def names(self) -> tuple[str, ...]:

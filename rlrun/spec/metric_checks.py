@@ -1,4 +1,4 @@
-"""Validation of metric names in an entry (stop, best, expect, scheduler, searcher)."""
+"""Validation of metric names in a spec entry (stop, best, expect, scheduler, searcher)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric],
 
 
 def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
-    """Validates that every metric named in an entry is reported.
+    """Validates that every metric named in a spec entry is reported.
 
     Args:
         data: The entry as written.
@@ -84,7 +84,7 @@ def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
 
 
 def check_metrics_of_any(data: Mapping[str, Any], candidates: Iterable[Policies]) -> list[Mistake]:
-    """Validates that every metric named in an entry is reported by at least one of several candidates.
+    """Validates that every metric named in a spec entry is reported by at least one of several candidates.
 
     Args:
         data: The entry as written.

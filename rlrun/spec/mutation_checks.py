@@ -23,11 +23,11 @@ from rlrun.spec.section import Section, check_section
 
 Part = Section[AlgorithmConfig]
 MUTATIONS: Location = ("scheduler", "pbt", "mutations")
-"""Location of search spaces apart from config and env."""
+"""Location of PBT's mutations in a spec entry; search spaces there are not part of the sweep."""
 BOUNDS: Location = ("scheduler", "pb2", "bounds")
-"""Location of the ranges of pb2."""
+"""Location of PB2's ranges in a spec entry."""
 PLACES = ("num_workers", "num_cpus_per_worker", "num_learners", "num_parameter_servers", "num_gpus")
-"""Settings that determine the CPUs and GPUs of a trial."""
+"""Settings that determine the CPUs and GPUs of a trial, which no population can mutate."""
 _PATHS_OF_POLICIES = "; of a policy write the whole path, such as policies.NAME.config.lr"
 
 
@@ -80,7 +80,7 @@ def _part_of(path: str, parts: Sequence[Part]) -> Part | None:
 
 
 def _within(part: Part, mutations: Mapping[str, SearchSpace]) -> dict[str, SearchSpace]:
-    """Mutations whose settings are in a config."""
+    """The mutations whose settings belong to a given config."""
     return {path: space for path, space in mutations.items() if _part_of(path, [part])}
 
 

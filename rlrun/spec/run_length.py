@@ -9,7 +9,7 @@ from typing import Any
 from rlrun.explain import Location, Mistake
 
 END = "end"
-"""Keyword in schedules for the number of steps at which the run stops."""
+"""Keyword in schedules for the number of steps at which the run stops: its stop criterion."""
 
 
 def with_run_length(config: Any, stop: Any, unit: str, where: Location = ("config",)) -> tuple[Any, list[Mistake]]:

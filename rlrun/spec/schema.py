@@ -154,7 +154,7 @@ def _experiment(
     sampling: Mapping[str, Any],
     by_algorithm: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Schema of an entry; the schema of `config` is conditional on the algorithm or policies."""
+    """Schema of a spec entry; the schema of `config` is conditional on the algorithm or policies."""
     seeds = settings["properties"]["seeds"]
     number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
     return {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GOLDEN = 0.6180339887  # an irrational fraction of a range: if draws have fractions, so has this point
 LARGEST = 2**53
-"""Largest integer in a search space; all smaller integers are exact as floats."""
+"""Largest integer allowed in a search space; all smaller integers are exact as floats."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class SearchSpace:
         return self.kind.draw(generator, *self.arguments)
 
     def fitted(self, value: float) -> float:
-        """Projects a number onto the search space: clips to the bounds and quantizes; no change if normal."""
+        """Projects a number onto the search space by clipping and quantization; normal distributions have no bounds."""
         if self.kind.name == "normal":
             return value
         low, high = self.arguments[:2]

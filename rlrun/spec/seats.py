@@ -1,4 +1,4 @@
-"""Validation of an entry's seats (roles of frozen opponents) and league."""
+"""Validation of a spec entry's seats (roles of frozen opponents) and league."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.training.saved_opponents import read_opponent, saved_spaces
 from rlrun.worlds.make import spaces_of_policies
 
 SEAT_KEYS = ("seats", "league")
-"""Keys of an entry that define opponents for self-play: seats and league."""
+"""Keys of a spec entry that define opponents for self-play: seats and league."""
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 """Regular expression for names of policies and seats."""
 
@@ -44,7 +44,7 @@ class CheckedSeats:
 
 
 def check_seats(entry: Mapping[str, Any], policies: Sequence[str], trained: Sequence[str]) -> CheckedSeats:
-    """Validates the seats and the league of an entry.
+    """Validates the seats and the league of a spec entry.
 
     Args:
         entry: The entry as written, a league without settings as {}.

@@ -1,7 +1,7 @@
 """Validation of a config or env section of an experiment, in which search spaces may replace values.
 
-The part is validated once with the first value of every search space, then once for every other listed value or end of
-a space. Further mistakes are reported at the place where that value is written.
+The section is validated once with the first value of every search space. Then it is validated once for every other
+listed value or bound of a search space, and mistakes are reported at that value's position.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def concerns(location: Location, others: Sequence[Location]) -> bool:
 
 
 def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, Any]]) -> Mistake:
-    """Relocates a mistake in a search space's value to that value as written: ``lr.1`` to ``lr.uniform.0.1``."""
+    """Relocates a mistake in a sampled value to this value within the search space: ``lr.1`` to ``lr.uniform.0.1``."""
     for where, (inside, _) in chosen.items():
         if mistake.at_key and mistake.location == where:  # at the space's key, independent of its values
             return mistake
@@ -136,7 +136,7 @@ def _at_its_probe(mistake: Mistake, chosen: Mapping[Location, tuple[Location, An
 
 
 def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, value: Any) -> Mistake:
-    """Message for a search space with valid bounds but invalid values between them."""
+    """Error message for a search space whose bounds are valid, but whose intermediate values are not."""
     if mistake.location[: len(where)] != where:
         return mistake
     whole = _WHOLE_KINDS.get(space.kind.name) if "a whole number" in mistake.message else None
@@ -146,7 +146,7 @@ def _between_the_ends(mistake: Mistake, where: Location, space: SearchSpace, val
 
 
 def _almost_spaces(model: type[ConfigModel], data: Any, location: Location) -> list[Mistake]:
-    """Finds mappings that resemble misspelt search spaces."""
+    """Mistakes for mappings that resemble misspelt search spaces."""
     found = []
     for below, value in _mappings_in(data):
         annotation = annotation_at(model, below)

@@ -1,4 +1,4 @@
-"""Display names of the algorithms and the env of an entry, which is plain data."""
+"""Display names of the algorithms and the env of a spec entry, which is plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
-    """Display name of an entry's algorithm, or of all policies' algorithms; "?" without any.
+    """Display name of a spec entry's algorithm, or of all policies' algorithms; "?" without any.
 
     Examples:
         >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})

@@ -1,4 +1,4 @@
-"""Settings of schedulers, searchers and failures: what stops, changes, chooses and restarts trials."""
+"""Settings of hyperparameter search: trial schedulers, searchers, and restarts of failed trials."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rlrun.spec.search_space import KINDS, SearchSpace, find_spaces, is_search_s
 Mode = Literal["max", "min"]
 TimeAttr = Literal["env_steps", "agent_steps", "sgd_steps", "iteration", "episodes", "time_total_s"]
 Quantile = Annotated[float, Gt(0), Le(0.5)]
-"""A fraction of a population, above 0 and at most half."""
+"""Type of a fraction of a population, above 0 and at most 0.5."""
 ReductionFactor = Annotated[float, Gt(1)]
-"""A number above 1."""
+"""Type of the reduction factor eta of successive halving, above 1."""
 
 
 def _as_space(value: Any) -> SearchSpace:
@@ -46,7 +46,7 @@ Mutation = Annotated[
     PlainValidator(_as_space, json_schema_input_type=dict[str, list[Any]]),  # rlrun.spec.schema refines it
     PlainSerializer(SearchSpace.to_data),
 ]
-"""The search space of a setting that a population changes."""
+"""Type of the search space of a hyperparameter that a population mutates."""
 
 
 def _not_empty(example: str) -> AfterValidator:
@@ -59,7 +59,7 @@ def _not_empty(example: str) -> AfterValidator:
 
 
 Mutations = Annotated[dict[str, Mutation], _not_empty("lr: {loguniform: [1e-5, 1e-2]}")]
-"""Search spaces of mutated settings, by path."""
+"""Type of PBT's mutations: search spaces of the mutated hyperparameters, by path below `config`."""
 
 
 def _ascending(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -71,154 +71,159 @@ def _ascending(bounds: tuple[float, float]) -> tuple[float, float]:
 Bounds = Annotated[
     dict[str, Annotated[tuple[float, float], AfterValidator(_ascending)]], _not_empty("lr: [1e-5, 1e-2]")
 ]
-"""Ranges `[low, high]` of mutated settings, by path."""
+"""Type of PB2's bounds: ranges `[low, high]` of the mutated hyperparameters, by path below `config`."""
 
 
 class _Judging(ConfigModel):
-    """The metric by which trials are compared."""
+    """Settings of a scheduler or searcher: the metric that ranks trials, and its direction."""
 
     metric: str = "episode_return_mean"
-    """Metric by which trials are compared."""
+    """Metric that ranks trials."""
     mode: Mode = "max"
-    """Whether higher values are better (max) or lower ones (min)."""
+    """Whether higher values of the metric are better (max) or lower ones (min)."""
 
 
 class _Timed(ConfigModel):
-    """The unit of a trial's progress."""
+    """Setting of a scheduler: the result column that measures the training progress of a trial."""
 
     time_attr: TimeAttr = "env_steps"
-    """Unit of a trial's progress."""
+    """Result column that measures the training progress of a trial, in which all times of the scheduler are given."""
 
 
 class _Limited(_Timed, _Judging):
-    """Early stopping that lets the best trials run up to a limit."""
+    """Settings of an early-stopping scheduler with a maximum training time."""
 
     max_t: PositiveFloat | None = None
-    """Limit of the best trials, in `time_attr`; null for the experiment's stop[time_attr]."""
+    """Maximum training time of a trial, in units of `time_attr`; null for the experiment's stop[time_attr]."""
 
     def limit(self, stop: Mapping[str, float]) -> float:
-        """Limit of the best trials, in `time_attr`.
+        """Maximum training time of a trial, in units of `time_attr`.
 
         Args:
             stop: The experiment's stop criteria.
 
         Raises:
-            KeyError: Neither `max_t` nor `stop` has it, which validation excludes.
+            KeyError: Neither `max_t` nor `stop` sets a limit, which validation excludes.
         """
         return stop[self.time_attr] if self.max_t is None else self.max_t
 
 
 class AshaConfig(_Limited):
-    """Asynchronous successive halving: a trial continues past a rung if it is among the best that have reached it."""
+    """Asynchronous successive halving (ASHA): a trial stops at a rung unless it is among the best there so far."""
 
     grace_period: PositiveFloat | None = None
-    """The first rung, in `time_attr`; no trial is stopped before it. null for `max_t` / `reduction_factor`**2."""
+    """First rung, in units of `time_attr`; no trial stops before it. null for `max_t` / `reduction_factor`**2."""
     reduction_factor: ReductionFactor = 4
-    """Reduction factor eta: the fraction 1/eta of trials continues past a rung, and each rung is eta times the last."""
+    """Reduction factor eta: a fraction 1/eta of the trials continues past each rung, and each rung is eta times the one
+    before."""
     brackets: PositiveInt = 1
-    """Number of brackets that trials are divided among; each begins one rung later than the one before it."""
+    """Number of brackets that trials are divided among; each bracket starts one rung later than the bracket before."""
 
     def first_rung(self, stop: Mapping[str, float]) -> float:
-        """The first rung, in `time_attr`, for the experiment's stop criteria."""
+        """First rung, in units of `time_attr`, for the experiment's stop criteria."""
         return self.limit(stop) / self.reduction_factor**2 if self.grace_period is None else self.grace_period
 
 
 class HyperBandConfig(_Limited):
-    """HyperBand: brackets of successive halving, whose trials wait for each other at every rung."""
+    """HyperBand: brackets of synchronous successive halving; trials wait at each rung for all others of the bracket."""
 
     grace_period: PositiveFloat | None = None
-    """Minimum of a bracket's first rung, in `time_attr`. null for `max_t` / `reduction_factor`**3."""
+    """Lower bound of the first rung of each bracket, in units of `time_attr`. null for `max_t` /
+    `reduction_factor`**3."""
     reduction_factor: ReductionFactor = 3
-    """Reduction factor eta: the fraction 1/eta of a bracket's trials continues past a rung."""
+    """Reduction factor eta: a fraction 1/eta of a bracket's trials continues past each rung."""
 
     def first_rung(self, stop: Mapping[str, float]) -> float:
-        """Minimum of a bracket's first rung, in `time_attr`, for the experiment's stop criteria."""
+        """Lower bound of the first rung of each bracket, in units of `time_attr`."""
         return self.limit(stop) / self.reduction_factor**3 if self.grace_period is None else self.grace_period
 
 
 class BohbConfig(HyperBandConfig):
-    """HyperBand which reports the trials' results at each rung to the searcher bohb."""
+    """HyperBand as the scheduler of BOHB: passes the scores of trials at each rung to the searcher bohb."""
 
 
 class MedianConfig(_Timed, _Judging):
-    """Median stopping rule: stops a trial whose best result is below the median of the others' running means."""
+    """Median stopping rule: stops a trial whose best score is below the median of other trials' running means."""
 
     grace_period: PositiveFloat | None = None
-    """Progress before which no trial is stopped, in `time_attr`; null for a tenth of stop[time_attr]."""
+    """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`; null for a tenth of
+    stop[time_attr]."""
     min_samples_required: PositiveInt = 3
-    """Minimum of other trials with the same progress before one is stopped."""
+    """Minimum number of other trials at the same progress; with fewer, no trial is stopped."""
 
     def first_time(self, stop: Mapping[str, float]) -> float:
-        """Minimum progress before a trial is stopped, in `time_attr`, for the experiment's stop criteria.
+        """Minimum progress of a trial before the median rule can stop it, in units of `time_attr`.
 
         Raises:
-            KeyError: Neither `grace_period` nor `stop` has it, which validation excludes.
+            KeyError: Neither `grace_period` nor `stop` sets a value, which validation excludes.
         """
         return stop[self.time_attr] / 10 if self.grace_period is None else self.grace_period
 
 
 class _Population(_Judging):
-    """A population whose worst members copy the weights of its best ones, and change settings."""
+    """Settings of population-based schedulers: the worst trials copy the best, and change their hyperparameters."""
 
     interval_env_steps: PositiveInt
-    """Env steps between two generations."""
+    """Env steps between two generations, which are exploit-and-explore steps."""
     quantile_fraction: Quantile = 0.25
-    """Fraction of the population that is replaced, and fraction that is copied from."""
+    """Fraction of the population that is replaced at each generation (the worst), and fraction that is copied (the
+    best)."""
     synchronous: bool = True
-    """Whether a generation waits for all members, which makes the run reproducible; else members are compared as they
-    arrive."""
+    """Whether all members wait for each other at a generation, which makes the run reproducible; else each member is
+    compared when it arrives."""
 
 
 class PbtConfig(_Population):
-    """Population-based training (arXiv:1711.09846): the worst copy the best and perturb their settings."""
+    """Population-based training (PBT, arXiv:1711.09846): the worst trials copy the best and perturb hyperparameters."""
 
     mutations: Mutations
-    """Settings that change, by path below `config`, each with its search space. The initial value of a setting that
-    `config` does not state is drawn."""
+    """Search spaces of the hyperparameters that PBT mutates, by path below `config`. Initial values that `config` does
+    not set are sampled."""
     resample_probability: Fraction = 0.25
-    """Probability that a setting is resampled instead of being multiplied, or moved to a neighbour."""
+    """Probability that a mutated hyperparameter is resampled from its search space. Otherwise a number is multiplied by
+    a perturbation factor, and a choice moves to a neighbour."""
     perturbation_factors: tuple[PositiveFloat, PositiveFloat] = (0.8, 1.2)
-    """Factors by one of which a number is multiplied."""
+    """Perturbation factors of PBT; a mutated number is multiplied by one of the two, at random."""
 
     @property
     def spaces(self) -> dict[str, SearchSpace]:
-        """Search space of each setting that changes, by path below `config`."""
+        """Search space of each mutated hyperparameter, by path below `config`."""
         return dict(self.mutations)
 
 
 class Pb2Config(_Population):
-    """Population-based bandits (arXiv:2002.02518): as pbt, but new settings come from a model of past improvements."""
+    """Population-based bandits (PB2, arXiv:2002.02518): PBT whose hyperparameters a Gaussian process bandit chooses."""
 
     bounds: Bounds
-    """Numbers that change, by path below `config`, each with its `[low, high]`. The initial value of a number that
-    `config` does not state is drawn."""
+    """Ranges `[low, high]` of the hyperparameters that PB2 mutates, by path below `config`. Initial values that
+    `config` does not set are sampled."""
     log_scale: tuple[str, ...] = ()
-    """The numbers among them that are explored on a logarithmic scale, such as lr."""
+    """Mutated hyperparameters that are explored on a logarithmic scale, such as lr."""
 
     @property
     def spaces(self) -> dict[str, SearchSpace]:
-        """Search space of each setting that changes, by path below `config`."""
+        """Search space of each mutated hyperparameter, by path below `config`."""
         kinds = {path: KINDS["loguniform" if path in self.log_scale else "uniform"] for path in self.bounds}
         return {path: SearchSpace(kinds[path], bounds) for path, bounds in self.bounds.items()}
 
 
 class SchedulerConfig(OneOf):
-    """Scheduler, which stops or changes running trials; a bare name stands for its defaults."""
+    """Choice of a trial scheduler (early stopping or PBT); a bare name means default settings."""
 
     what: ClassVar[str] = "scheduler"
 
     asha: AshaConfig | None = None
-    """Asynchronous successive halving."""
+    """Asynchronous successive halving (ASHA)."""
     hyperband: HyperBandConfig | None = None
-    """Brackets of synchronous successive halving."""
+    """HyperBand: synchronous successive halving in several brackets."""
     median: MedianConfig | None = None
     """Median stopping rule."""
     bohb: BohbConfig | None = None
-    """HyperBand for the searcher bohb."""
+    """HyperBand as the scheduler of BOHB, together with the searcher bohb."""
     pbt: PbtConfig | None = None
-    """Population-based training."""
+    """Population-based training (PBT)."""
     pb2: Pb2Config | None = None
-    """Population-based bandits."""
+    """Population-based bandits (PB2)."""
 
     @property
     def settings(self) -> AshaConfig | HyperBandConfig | MedianConfig | BohbConfig | PbtConfig | Pb2Config:
@@ -229,40 +234,41 @@ class SchedulerConfig(OneOf):
 
     @property
     def time_attr(self) -> str:
-        """Unit of a trial's progress for the chosen scheduler."""
+        """Result column that measures the training progress of trials for the chosen scheduler."""
         settings = self.settings
         return "env_steps" if isinstance(settings, _Population) else settings.time_attr
 
     @property
     def population(self) -> PbtConfig | Pb2Config | None:
-        """Settings of pbt or pb2; None for other schedulers."""
+        """Settings of the chosen population-based scheduler (pbt or pb2); None for other schedulers."""
         return self.pbt or self.pb2
 
 
 class ModelSearchConfig(_Judging):
-    """A searcher with a model of finished configurations, from which it suggests the next ones."""
+    """Settings of a model-based searcher, which suggests configurations by a model of the scores so far."""
 
     max_concurrent: PositiveInt | None = None
-    """Bound of configurations that run at once: with fewer it learns more from each; null for as many as fit."""
+    """Maximum number of configurations that run at once. With fewer, the model learns more from each; null for as many
+    as the resources allow."""
     startup_trials: PositiveInt = 10
-    """Number of random configurations before the model is used."""
+    """Number of random configurations before the model suggests any."""
 
 
 class RandomSearchConfig(ConfigModel):
-    """Random draws, and every point of grids, as without a searcher. It has no settings."""
+    """Random search (and grid search), as without a searcher; there are no settings."""
 
 
 class SearcherConfig(OneOf):
-    """Searcher, which chooses the values of search spaces; a bare name stands for its defaults."""
+    """Choice of a searcher, which suggests hyperparameter configurations; a bare name means default settings."""
 
     what: ClassVar[str] = "searcher"
 
     optuna: ModelSearchConfig | None = None
     """Optuna's tree-structured Parzen estimator."""
     bohb: ModelSearchConfig | None = None
-    """BOHB's density model (arXiv:1807.01774), together with the scheduler bohb."""
+    """BOHB's kernel density estimator (arXiv:1807.01774), together with the scheduler bohb."""
     random: RandomSearchConfig | None = None
-    """Random draws, as without a searcher."""
+    """Random search, as without a searcher."""
 
     @model_validator(mode="before")
     @classmethod
@@ -282,7 +288,8 @@ class SearcherConfig(OneOf):
 
 
 class FailureConfig(ConfigModel):
-    """Handling of failed trials."""
+    """Settings of the restarts of failed trials."""
 
     max_restarts: NonNegativeInt = 0
-    """Maximum number of restarts of a trial, from its newest checkpoint, before it counts as failed."""
+    """Maximum number of restarts of a trial from its newest checkpoint; after one more failure the trial counts as
+    failed."""

@@ -1,4 +1,4 @@
-"""Validation of an entry's scheduler and searcher against search spaces, config, stop criteria and each other."""
+"""Validation of a spec entry's scheduler and searcher against search spaces, config, stop criteria and each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlrun.spec.tuning import (
 
 
 def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConfig], spaces: Spaces) -> list[Mistake]:
-    """Validates the scheduler and searcher of an entry.
+    """Validates the scheduler and searcher of a spec entry.
 
     Args:
         settings: The entry's settings except algorithms, policies and env.

@@ -39,7 +39,7 @@ _CORE_SCHEMA = [
 
 
 class Place(NamedTuple):
-    """Source position of a value: file, line and column from 1; line 0 for sources without lines."""
+    """Source position of a YAML value: file, line and column from 1; line 0 for sources without lines."""
 
     file: str
     line: int = 0
@@ -175,7 +175,7 @@ class NodeReader:
         if tag not in schema:
             self._refuse_tag(node, location)
         elif not schema[tag].match(text):
-            what = f"{shown(text)} is not what its tag !!{tag.rpartition(':')[2]} says"
+            what = f"{shown(text)} does not fit its tag !!{tag.rpartition(':')[2]}"
             self.problems.append(_place(node, self.file).problem(dotted(location), what))
         elif tag == _NULL:
             return None

@@ -22,7 +22,7 @@ MAX_BYTES = 512 * 1024
 _PLAIN_WORDS = [  # beginnings of PyYAML's messages, and explanations for authors of specs
     (
         "mapping values are not allowed",
-        "':' cannot stand here: check the indentation and the ':' before it, or quote the text",
+        "':' is not allowed here: check the indentation and the ':' before it, or quote the text",
     ),
     ("could not find expected ':'", "a ':' is missing after a key here or on the line above"),
     ("expected <block end>", "this line is indented differently from those above, or a ':' is missing"),
@@ -124,7 +124,7 @@ def parse_document(text: str, file: str = "<text>") -> Document:
 
     Args:
         text: The YAML.
-        file: Its name in messages.
+        file: Name of the file in messages.
 
     Raises:
         SpecError: The text is no YAML, nested too deeply, or too large. Lesser problems stay in the document and are
@@ -156,7 +156,7 @@ def parse_value(text: str, what: str) -> Any:
 
     Args:
         text: The YAML; empty means null.
-        what: Its name in messages.
+        what: Name of the value in messages.
 
     Raises:
         SpecError: The text is no YAML.

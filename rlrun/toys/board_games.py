@@ -162,8 +162,8 @@ class Hex(BoardGame):
     """Hex (Hein, 1942): two players connect opposite sides of a board of n x n hexagons.
 
     `x` begins and connects the top with the bottom, `o` the left with the right. Each player is shown the board with
-    its own sides at the top and the bottom: `o` sees it transposed. A cell's neighbours are those next to it in its row
-    and its column, the one above to the right, and the one below to the left.
+    its own sides at the top and the bottom: `o` sees it transposed. A cell has six neighbours: the adjacent cells in
+    its row and column, and the cells above right and below left.
 
     Observation: {observation: the own and the other player's pieces, [n, n, 2]; action_mask: [n * n]}, shown to the
     player whose turn it is. Actions: Discrete(n * n), the cell, row by row of what the player is shown. Rewards: 1 to

@@ -83,7 +83,7 @@ class OnePly:
         self._random = Random(seed)
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
-        """Returns an action."""
+        """Chooses an action for an observation."""
         position = position_of(observation)
         rules, own, other = position
         pieces = position.pieces()
@@ -116,7 +116,7 @@ class Minimax:
         self._depth = depth
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
-        """Returns an action."""
+        """Chooses an action for an observation."""
         position = position_of(observation)
         best, chosen = -_INFINITE, []
         for piece in position.pieces():
@@ -149,8 +149,8 @@ def _searched(rules: BoardRules, own: int, other: int, player: int, depth: int, 
 
     Args:
         rules: The game's rules.
-        own: The player's pieces.
-        other: Those of the other one, whose turn it is.
+        own: Bitboard of the player's pieces.
+        other: Pieces of the opponent, whose turn it is.
         player: The player's number, 0 or 1.
         depth: Moves to search, that of the player included.
         alpha: Lower bound of the search window.
@@ -202,9 +202,9 @@ class _Node:
 class TreeSearch:
     """Monte Carlo tree search with random rollouts (UCT; Kocsis and Szepesvari, 2006).
 
-    Each simulation goes down the tree along the moves with the highest mean + c sqrt(ln N / n), where N and n are the
-    visits of a position and of its child. It adds one position, and continues from there with random moves. The most
-    visited move is played.
+    Each simulation descends the tree along the moves with the highest mean + c sqrt(ln N / n). N and n are the visit
+    counts of a position and of its child. It adds one position, and continues from there with random moves. The
+    returned move is the most visited one.
 
     Args:
         seed: Seed of the random choices.
@@ -223,7 +223,7 @@ class TreeSearch:
         self._exploration = exploration
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
-        """Returns an action."""
+        """Chooses an action for an observation."""
         rules, own, other = position_of(observation)
         root = self._node(rules, 0, own, other, 0)
         for _ in range(self._simulations):

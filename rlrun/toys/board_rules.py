@@ -17,10 +17,11 @@ from typing_extensions import override
 class BoardRules(ABC):
     """Base class of placement games: two players place pieces in turn, without moves or captures.
 
-    Players are 0 and 1; 0 begins. Whoever fulfils the goal with its own pieces wins; a full board is a draw then.
+    Players are 0 and 1; player 0 begins. A player whose pieces reach the goal wins; a full board without a winner is a
+    draw.
 
     Args:
-        actions: By player the action that puts a piece on each cell, [rows, columns].
+        actions: For each player, the action that puts a piece on a cell, [rows, columns].
 
     Attributes:
         rows: Rows of the board.
@@ -60,8 +61,8 @@ class BoardRules(ABC):
         """Returns a heuristic value of a position for a player, from -999 to 999.
 
         Args:
-            own: The pieces of the player.
-            other: Those of the other one.
+            own: Bitboard of the player's pieces.
+            other: Bitboard of the opponent's pieces.
             player: The player's number, 0 or 1.
         """
 
@@ -78,7 +79,7 @@ class BoardRules(ABC):
         return self._actions[player][piece]
 
     def piece_of(self, action: int, player: int, taken: int) -> int:
-        """Returns the piece that a player's action puts, 0 if it is illegal."""
+        """Returns the piece that a player's action places, 0 for an illegal action."""
         return self.playable(taken) & self._cells[player][action]
 
     def action_at(self, row: int, column: int, player: int) -> int:
@@ -95,14 +96,14 @@ class BoardRules(ABC):
         return np.array([playable & cells != 0 for cells in self._cells[player]], np.int8)
 
     def seen_by(self, player: int, planes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Returns planes [2, rows, columns] of the board from a player's point of view; by default as they are.
+        """Transforms board planes [2, rows, columns] to a player's point of view; the identity by default.
 
-        Both points of view are positions of the same game, as if the player were player 0.
+        Each point of view is a position of the same game, with the player as player 0.
         """
         return planes
 
     def planes(self, own: int, other: int, player: int) -> NDArray[np.float32]:
-        """Returns a player's observation: its own and the other one's pieces, [rows, columns, 2]."""
+        """Returns a player's observation: planes of the player's and the opponent's pieces, [rows, columns, 2]."""
         size = self.rows * self._stride
         data = np.frombuffer((own | other << size).to_bytes(-(-size // 4), "little"), np.uint8)
         flags = np.unpackbits(data, count=2 * size, bitorder="little").view(np.bool_)
@@ -110,7 +111,7 @@ class BoardRules(ABC):
         return self.seen_by(player, planes).transpose(1, 2, 0).astype(np.float32, order="C")
 
     def bits(self, plane: NDArray[np.bool_]) -> int:
-        """Returns the cells of a plane [rows, columns] as a number."""
+        """Returns the cells of a plane [rows, columns] as a bitboard."""
         padded = np.pad(plane, ((0, 0), (0, 1)))
         return int.from_bytes(np.packbits(padded, bitorder="little").tobytes(), "little")
 
@@ -121,7 +122,7 @@ class LineRules(BoardRules):
     Args:
         rows: Rows of the board.
         columns: Columns of the board.
-        length: Pieces in a row that win.
+        length: Number of pieces in a row that wins.
         falls: Whether a piece falls to the lowest empty cell of its column, which is the action then; else the action
             is the cell, row by row.
     """
@@ -159,7 +160,7 @@ class LineRules(BoardRules):
 
     @override
     def advantage(self, own: int, other: int, player: int) -> int:
-        """Returns squares of the pieces in each line that the other player has none in, less those of the other one."""
+        """Returns the difference of both players' sums of squared piece counts over lines that they can win."""
         found = 0
         for line in self._lines:
             mine, theirs = line & own, line & other
@@ -173,11 +174,11 @@ class LineRules(BoardRules):
 class HexRules(BoardRules):
     """Rules of Hex: player 0 connects the top of the board with its bottom, player 1 its left with its right.
 
-    A cell has six neighbours: those next to it in its row and its column, the one above to the right, and the one below
-    to the left. A full board holds exactly one connection, so there are no draws.
+    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left. A
+    full board holds exactly one connection, so there are no draws.
 
-    Both players see the board with their own sides at the top and the bottom: player 1 sees it transposed, and its
-    actions are the cells of what it sees.
+    Both players see the board with their own sides at the top and the bottom: player 1 sees the transposed board, and
+    its actions are cells of that board.
 
     Args:
         size: Rows and columns of the board.
@@ -213,7 +214,7 @@ class HexRules(BoardRules):
         return self._lacks(other, own, 1 - player) - self._lacks(own, other, player)
 
     def _lacks(self, own: int, other: int, player: int) -> int:
-        """Shortest-path length in missing pieces to a connection; more than the number of cells if impossible."""
+        """Minimum number of pieces missing for a connection; more than the number of cells if impossible."""
         begin, end = self._sides[player]
         free = self.full & ~(own | other)
         reached = self._connected(own & begin, own)

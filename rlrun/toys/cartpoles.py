@@ -105,16 +105,16 @@ class CartPoleArrays:
 class CartPoles(World):
     """Multi-agent CartPole: each agent balances and observes its own pole only.
 
-    Each equals Gymnasium's CartPole-v1 bit for bit; with a seed, the poles begin as the first resets of one CartPole
-    that was seeded with it.
+    Each pole equals Gymnasium's CartPole-v1 bit for bit. The poles' initial states are those of successive resets of
+    one CartPole with the world's seed.
 
     Observation: position, velocity, angle, angular velocity of the agent's own pole, [4]. Actions: Discrete(2), 0
-    pushes to the left, 1 to the right. Rewards: 1 for each step, that of the fall included. Ends: an agent's episode is
-    terminated when its pole falls. The world's ends when all have, or is truncated after `max_steps` steps. The best
-    return is `max_steps`.
+    pushes to the left, 1 to the right. Rewards: 1 for each step, including the step of the fall. Ends: an agent's
+    episode is terminated when its pole falls. The world's episode ends when all poles have fallen, or is truncated
+    after `max_steps` steps. The best return is `max_steps`.
 
-    With `reborn` another pole takes the place of one that fell, with the same id, in the step after the fall; then
-    only `max_steps` ends the world. The new pole begins as the next reset of the world's CartPole.
+    With `reborn`, a fallen pole is replaced in the next step by a new pole with the same id; then only `max_steps` ends
+    the world's episode. The new pole's initial state is that of the next reset of the world's CartPole.
 
     Args:
         num_agents: Number of poles at once; their ids are `pole_0`, `pole_1` and so on.

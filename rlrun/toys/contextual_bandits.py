@@ -20,8 +20,8 @@ Doubles = NDArray[np.float64]
 class ContextualBandit(gymnasium.Env[NDArray[np.float32], int], ABC):  # type: ignore[misc]  # gymnasium is not type-checked
     """Base class of contextual bandits: episodes of a fixed number of pulls, each with a new random context.
 
-    The info of the last step holds `minus_regret`, minus the sum of expected regrets, and `early_regret_share`, the
-    fraction of the regret in the first half of the episode.
+    The info of the last step holds `minus_regret`, minus the sum of expected regrets. It also holds
+    `early_regret_share`, the fraction of the regret in the first half of the episode.
 
     Args:
         pulls: Number of pulls (steps) per episode.
@@ -73,13 +73,13 @@ class LinearBandit(ContextualBandit):
 
     Args:
         arms: A, the number of arms.
-        features: Numbers in a context, D.
+        features: Number of features of a context, D.
         noise: Standard deviation of rewards around their means.
         pulls: Number of pulls (steps) per episode.
-        shared: Whether arms have features of their own at each step, [A, D], and all the same coefficients; otherwise
-            they have a context [D] in common, and coefficients each.
-        problem: Number of the problem, the same coefficients in all episodes; None for others in each episode.
-        changes_every: Pulls after which coefficients are drawn again; None for never.
+        shared: Whether each arm has its own features [A, D] at each step, and all arms share the coefficients.
+            Otherwise all arms share the context [D], and each has its own coefficients.
+        problem: Seed of coefficients that are equal in all episodes; None to sample new coefficients in each episode.
+        changes_every: Number of pulls after which coefficients are sampled again; None for a stationary bandit.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class LinearBandit(ContextualBandit):
 class WheelBandit(ContextualBandit):
     """Wheel bandit: five arms with contexts in the unit disc; near the rim, the quadrant's arm is optimal.
 
-    Rewards are normal with deviation 0.01. Their means are 1.2 for the first arm and 1 for the others; where the
-    context is farther than `delta` from the middle, 50 for the one of its quadrant.
+    Rewards are normal with standard deviation 0.01. The mean reward is 1.2 for the first arm, and 1 for the others. If
+    the context's norm exceeds `delta`, it is 50 for the arm of the context's quadrant.
 
     Args:
-        delta: Radius within which the first arm is the best.
+        delta: Radius of the disc in which the first arm is optimal.
         pulls: Number of pulls (steps) per episode.
 
     Source:

@@ -15,12 +15,12 @@ Grid = NDArray[np.float32]
 class DeepSea(gymnasium.Env[Grid, int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Deep Sea grid: the agent descends one row per step, left or right; the only reward is in the last corner.
 
-    An episode takes `size` steps, N. A step to the right costs 0.01 / N; the last of N of them pays 1, so that the best
-    return is 0.99. Any other policy gets 0 at best. Which of the two actions goes to the right is drawn for each cell
-    by `mapping_seed`, and stays the same. A policy that acts at random finds the treasure in one of 2^N episodes.
+    An episode takes N steps, the setting `size`. A step to the right costs 0.01 / N. The last of N steps to the right
+    is rewarded by 1, so the optimal return is 0.99; any other policy gets at most 0. The action to the right is sampled
+    for each cell by `mapping_seed`, and fixed. A random policy finds the treasure in one of 2^N episodes.
 
-    Observations [N, N] are 1 in the diver's cell and 0 elsewhere, and all 0 after the last step. The info of the last
-    step holds `treasure`: 1 if it was found, else 0.
+    Observations [N, N] are 1 in the agent's cell and 0 elsewhere, and all 0 after the last step. The info of the last
+    step holds `treasure`: 1 if the treasure was found, else 0.
 
     Source:
         Osband et al., "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568, without noise.

@@ -136,43 +136,43 @@ class _Population:
 
 
 class Foraging(World):
-    """Foragers eat food that grows on a grid, die of hunger or age, and give birth when they are well fed.
+    """Multi-agent grid world: foragers eat growing food, die of hunger or age, and give birth when well fed.
 
     The grid wraps around at its edges. Each step all agents move and pay energy of 1. A forager on a cell with food
     eats it, the oldest forager first. A hunter eats one forager on its cell, the oldest hunter and forager first.
-    Who has no energy left, or is too old, dies. Who has enough energy gives birth to an agent on its own cell,
-    which acts from the next step on. That needs room: fewer agents of its kind than may be, those that died in the
-    same step included. Then food grows on randomly drawn cells.
+    Agents without energy, or beyond the maximum age, die. An agent with enough energy gives birth to an agent on its
+    own cell, which acts from the next step on. A birth requires fewer agents of that kind than the maximum, including
+    those that died in this step. Then food grows on randomly sampled cells.
 
-    Observation: a Dict. `self`: energy, age, foragers and hunters as shares of what they can be, [4]. `entities`:
-    the nearest agents, [E, 4], each as rows and columns to go (in halves of the grid), whether it is a hunter, and
-    its energy. `entity_mask`: 1 for each row of entities that holds an agent, else 0, [E]. `window`: 1 for each
-    cell around the agent with food, [7, 7] for foragers and [9, 9] for hunters. Actions: Discrete(5) for foragers
-    (stay, up, down, left, right), Discrete(9) for hunters (the diagonals too). Rewards: 1 for each meal and
-    `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The world's ends when no
-    forager is left, which terminates the episodes of hunters too, or is truncated after `max_steps` steps. Infos of
-    an agent's end: `age`, `meals`, `children`.
+    Observation: a Dict. `self`: energy, age, and numbers of foragers and hunters, as fractions of their maxima, [4].
+    `entities`: features of the nearest agents, [E, 4]: relative row and column (in halves of the grid), whether the
+    agent is a hunter, and its energy. `entity_mask`: 1 for each row of entities that holds an agent, else 0, [E].
+    `window`: 1 for each cell around the agent with food, [7, 7] for foragers and [9, 9] for hunters. Actions:
+    Discrete(5) for foragers (stay, up, down, left, right), Discrete(9) for hunters (the diagonals too). Rewards: 1 for
+    each meal and `birth_reward` for each birth. Ends: an agent's episode is terminated by its death. The world's
+    episode ends when no forager is left, which terminates the episodes of hunters too, or is truncated after
+    `max_steps` steps. Infos of an agent's end: `age`, `meals`, `children`.
 
-    Newborn agents have ids that were not there before, such as `forager_17`. `possible_agents` holds as many of each
-    kind as may live at once.
+    Newborn agents have new ids, such as `forager_17`. `possible_agents` has the maximum number of living agents of each
+    kind.
 
-    In the world without hunters a random forager's return is 1.0 on average and that of `GreedyForager` 3.8.
+    Without hunters, the mean return is 1.0 for a random policy, and 3.8 for `GreedyForager`.
 
     Args:
         size: Rows and columns of the grid.
-        foragers: Foragers at the beginning.
-        max_foragers: Foragers at once, those included that died in the step.
-        hunters: Hunters at the beginning; 0 for a world without.
-        max_hunters: Hunters at once, those included that died in the step.
-        food: Cells with food at the beginning.
-        growth: Cells drawn at each step on which food grows.
-        birth_reward: Reward of a parent for a birth.
+        foragers: Initial number of foragers.
+        max_foragers: Maximum number of foragers, including those that died in a step.
+        hunters: Initial number of hunters; 0 for a world without hunters.
+        max_hunters: Maximum number of hunters, including those that died in a step.
+        food: Initial number of cells with food.
+        growth: Number of cells sampled at each step, on which food grows.
+        birth_reward: Reward of the parent for a birth.
         max_steps: Steps after which the world's episode is truncated.
 
     Attributes:
-        births: By kind, agents born since the reset, those of the beginning included.
-        deaths: By kind, agents that died since the reset.
-        living: By kind, agents that live: births less deaths.
+        births: Number of agents born since the reset, including the initial agents, by kind.
+        deaths: Number of agents that died since the reset, by kind.
+        living: Number of living agents, by kind.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class Foraging(World):
             population.add(self._generator.integers(self._size, size=(self._first[kind], 2)))
 
     def _hunt(self, foragers: _Population, hunters: _Population) -> Ints:
-        """Assigns to each forager the index of its catching hunter, -1 for none, [n]."""
+        """Returns the index of the hunter that eats each forager, [n]; -1 for foragers that survive."""
         caught = np.full(len(foragers.ids), -1)
         for hunter, place in enumerate(hunters.places):
             there = np.flatnonzero((foragers.places == place).all(1) & (caught < 0))

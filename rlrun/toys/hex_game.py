@@ -16,15 +16,15 @@ _FIRST_GROUP = 3
 
 
 class HexArrays:
-    """Vectorized Hex on a k x k board, from the mover's perspective: its sides are top and bottom.
+    """Vectorized Hex on a k x k board, from the mover's perspective: the mover's sides are top and bottom.
 
-    A position is a row [n, k * k + 2]: a number for each cell, row by row as the mover sees it, then the mover, 1 or
-    -1, then 1 if the other player has won, else 0. A cell is 0 where it is empty, else the number of the group of
-    connected pieces that it belongs to: positive of the mover's pieces, negative of the other's. Groups that touch a
-    side have the side's number. So a piece wins if it touches groups of both sides, without a search for a path.
+    Positions are an array [n, k * k + 2]. A row holds a number for each cell, row by row as the mover sees the board;
+    then the mover, 1 or -1; then 1 if the other player has won, else 0. An empty cell is 0. A piece's cell holds the
+    number of its group of connected pieces: positive for the mover's pieces, negative for the opponent's. Groups that
+    touch a side have the side's number. So a piece wins if it touches groups of both sides, without a search for a
+    path.
 
-    A cell's neighbours are those next to it in its row and its column, the one above to the right and the one below to
-    the left.
+    A cell has six neighbours: the adjacent cells in its row and column, and the cells above right and below left.
 
     Args:
         size: Rows and columns of the board, k, at least 2.
@@ -105,7 +105,7 @@ class HexArrays:
         return states
 
     def _groups(self, pieces: Flags) -> NDArray[np.int16]:
-        """Returns the number of each piece's group, [n, k * k], of who has its sides at top and bottom."""
+        """Returns the group numbers of the pieces of one player, with sides at top and bottom, [n, k * k]; else 0."""
         nobody = np.int16(np.iinfo(np.int16).max)
         alone = np.where(self._sides > 0, self._sides, np.arange(self.num_actions) + _FIRST_GROUP)
         groups = np.full((len(pieces), self.num_actions + 1), nobody, np.int16)

@@ -1,6 +1,6 @@
 """Test envs with analytically known optimal values: ``env: rlrun.toys.known_optimum:DictCartPole``.
 
-Two more are for tests of failures: one raises and one hangs.
+Two further envs serve tests of failures: one raises and one hangs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 class ConstantReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env with reward 1 at every step, a constant observation, and truncation without termination.
 
-    Since returns bootstrap at a truncation, the value of its only observation is exactly 1 / (1 - gamma),
-    whatever the policy does. An algorithm that takes truncation for termination learns less. The return of an episode
-    is `episode_len`.
+    Since returns bootstrap at a truncation, the value of its only observation is exactly 1 / (1 - gamma), whatever the
+    policy does. An algorithm that treats truncation as termination learns a lower value. The return of an episode is
+    `episode_len`.
     """
 
     def __init__(self, episode_len: int = 100) -> None:
@@ -79,9 +79,9 @@ class DictCartPole(CartPoleEnv):  # type: ignore[misc]
 class TwoStepCredit(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
     """Delayed credit assignment over two steps: the first action is rewarded at the second step.
 
-    The observation is 0, then 1; action 1 in the first step is paid 1 at the second, action 0 nothing. The best return
-    is 1; under the best policy the values are gamma at observation 0 and, as the second observation does not tell the
-    first action, 1 at observation 1.
+    The observation is 0 in the first step and 1 in the second. Action 1 in the first step earns a reward of 1 in the
+    second step, action 0 earns nothing. The optimal return is 1. Under the optimal policy, the value is gamma at
+    observation 0, and 1 at observation 1, which does not reveal the first action.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class ActionReward(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[mis
         return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Applies an action; returns its reward."""
+        """Applies an action; returns the action's reward."""
         if not self.action_space.contains(action):
             raise ValueError(f"action {action} is outside {self.action_space}")
         last = self.action_space.start + self.action_space.n - 1
@@ -174,7 +174,7 @@ class CueRecall(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]
         return np.array([2.0 * self._cue - 1.0], np.float32), {}
 
     def step(self, action: int) -> Step:
-        """Applies an action; returns its reward."""
+        """Applies an action; returns the action's reward."""
         is_last = self._elapsed == self._delay
         self._elapsed += 1
         return np.zeros(1, np.float32), float(is_last and action == self._cue), is_last, False, {}

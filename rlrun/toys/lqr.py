@@ -13,7 +13,7 @@ DT_S = 0.1
 """Duration of a step in seconds."""
 
 DYNAMICS = np.array([[1.0, DT_S], [0.0, 1.0]])
-"""Matrix A of the dynamics: position and velocity after a step from those before it."""
+"""Matrix A of the dynamics: maps position and velocity to those after a step."""
 
 FORCE = np.array([0.0, DT_S])
 """Vector B of the dynamics: the effect of a unit force on position and velocity."""
@@ -22,7 +22,7 @@ FORCE_COST = 0.1
 """Cost of the squared force, relative to squared position and velocity."""
 
 HORIZON = 100
-"""Steps of an episode."""
+"""Number of steps in an episode."""
 
 BEST_COST = 6.263
 """Mean cost of an episode under the optimal policy, by the Riccati equation."""
@@ -33,8 +33,8 @@ Vector = NDArray[np.float32]
 class DoubleIntegrator(gymnasium.Env[Vector, Vector]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Double integrator LQR: a force u drives a mass, x = (position, velocity), to the origin in 100 steps of 0.1 s.
 
-    A step costs x^T x + 0.1 u^2. Episodes begin anywhere in [-1, 1]^2. The best policy is a linear one, and its cost is
-    6.263 on average.
+    A step costs x^T x + 0.1 u^2. Initial states are uniform in [-1, 1]^2. The optimal policy is linear, with a mean
+    cost of 6.263 per episode.
     """
 
     def __init__(self) -> None:

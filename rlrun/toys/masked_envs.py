@@ -18,8 +18,8 @@ _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 class MaskedGrid(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Grid world with goal in the last cell, reward -1 per step, and an action mask against leaving the grid.
 
-    Episodes begin in any other cell, each as likely as the others. The best return is minus the Manhattan distance to
-    the last cell, on average -size^2 / (size + 1). At the end nothing is allowed.
+    Episodes start in a random cell other than the goal. The optimal return is minus the Manhattan distance to the goal,
+    on average -size^2 / (size + 1). The final observation's mask allows no action.
     """
 
     def __init__(self, size: int = 5, max_steps: int = 100) -> None:
@@ -106,9 +106,10 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
 class MaskedConsole(gymnasium.Env[dict[str, Any], dict[str, Any]]):  # type: ignore[misc]
     """Env with nested masked actions: a Dict of a lever, two switches (Tuple), a lamp and a knob.
 
-    Shows a number from -1 to 1 and what is allowed of the lever's three places and of the switches. It pays 1/3 each
-    for the first allowed place of the lever, the lamp on where the number is positive, and the knob (from -2 to 2)
-    within 1/2 of the number. Episodes have 10 steps, and the best return is 10.
+    Observation: a number from -1 to 1, and masks of the lever's three positions and of the switches. Reward: 1/3 for
+    each correct part. The lever must be at its first allowed position; the lamp must be on if and only if the number is
+    positive. The knob (from -2 to 2) must be within 1/2 of the number. Episodes have 10 steps, and the optimal return
+    is 10.
     """
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ def payoffs(game: str, k: float) -> Table:
     """Payoff tensor of a game, [2, A, A]: agent, action of agent_0, action of agent_1.
 
     Raises:
-        UsageError: There is no game of that name.
+        UsageError: No game has the name.
     """
     if game == PENALTY:
         table = np.array([[10.0, 0.0, k], [0.0, 2.0, 0.0], [k, 0.0, 10.0]])
@@ -52,8 +52,8 @@ class MatrixGame(World):
 
     - `penalty`: 10/0/k, 0/2/0, k/0/10 for both (Claus and Boutilier, 1998). The best is 10, at (0, 0) and (2, 2).
     - `climbing`: 11/-30/0, -30/7/6, 0/0/5 for both (same paper). The best is 11, at (0, 0).
-    - `additive_fit`: 0/1, 1/8 for both. No sum of one value for each agent fits it: the best least-squares fit has
-      -1.5 where both choose 0 and 6.5 where both choose 1.
+    - `additive_fit`: 0/1, 1/8 for both. No sum of one value per agent fits this table: the least-squares fit has -1.5
+      where both choose 0, and 6.5 where both choose 1.
     - `prisoners_dilemma`: -1 each if both are silent (0), -2 each if both confess (1), else 0 for who confesses and -3.
     - `matching_pennies`: 1 for agent_0 and -1 for agent_1 if both show the same side, else the other way round.
 
@@ -62,7 +62,7 @@ class MatrixGame(World):
         k: The penalty of `penalty`, 0 or less; other games have none.
 
     Raises:
-        UsageError: There is no game of that name.
+        UsageError: No game has the name.
     """
 
     def __init__(self, game: str = PENALTY, k: float = -100.0) -> None:
@@ -95,9 +95,10 @@ class MatrixGame(World):
 class TwoStepGame(World):
     """Two-step cooperative game of QMIX: agent_0's first action selects the payoff table of the second step.
 
-    In the first step nothing is paid and only the action of agent_0 matters: 0 leads to table A, 1 to table B. In
-    the second both agents are paid 7 in A whatever they do; in B 0/1, 1/8. The best return is 8. A sum of one value for
-    each agent (VDN) does not fit B, so it chooses A and gets 7 (Rashid et al., QMIX, arXiv:1803.11485, section 5).
+    In the first step the reward is 0, and only the action of agent_0 matters: 0 leads to table A, 1 to table B. In the
+    second step both agents get a common reward: 7 in table A for all actions; 0/1, 1/8 in table B. The optimal return
+    is 8. A sum of one value for each agent (VDN) does not fit table B, so VDN chooses A and gets 7. See Rashid et al.,
+    QMIX, arXiv:1803.11485, section 5.
 
     Observation: one-hot of the first step, table A and table B, [3]; zeros at the end. Actions: Discrete(2). Rewards:
     the same for both agents. Ends: after the second step, for both. The state is the observation.

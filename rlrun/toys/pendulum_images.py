@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 LENGTH = 0.8
-"""Length of the rod, where 1 is from the middle of the picture to its border."""
+"""Length of the rod, in units of half the image's side."""
 
 HALF_WIDTH = 0.1
-"""Half the width of the rod, in the same unit."""
+"""Half the width of the rod, in units of half the image's side."""
 
 
 class PendulumImages(gymnasium.ObservationWrapper[NDArray[np.uint8], Any, NDArray[np.float32]]):  # type: ignore[misc]
     """Observation wrapper: Pendulum as grayscale images [size, size, 1].
 
-    It is drawn in 50 us without a window; upright is up.
+    Images are drawn in 50 us, without a window; the upright pendulum points up.
 
     Args:
-        env: Pendulum.
-        size: Pixels of a side.
+        env: Pendulum env.
+        size: Side length of the images in pixels.
     """
 
     def __init__(self, env: gymnasium.Env[NDArray[np.float32], Any], size: int = 64) -> None:

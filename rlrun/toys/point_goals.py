@@ -25,10 +25,10 @@ NEAR = 0.01
 
 
 class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnasium is not type-checked
-    """Point navigation from (0, 0) to an unobserved goal; the cost is the squared distance, observed is the position.
+    """Point navigation from (0, 0) to an unobserved goal; observation: position, reward: minus the squared distance.
 
-    The goal follows from the episode's seed, uniform in a square: episodes with one seed are one task. Without
-    knowledge of the goal it is best to stay, which costs 1/6 a step on average.
+    The goal is uniform in a square, and determined by the episode's seed: episodes with equal seeds are one task.
+    Without knowledge of the goal, the optimal policy stays at the start, with a mean cost of 1/6 per step.
 
     Args:
         episode_len: Steps after which an episode is truncated.
@@ -53,7 +53,7 @@ class PointGoals(gymnasium.Env[Floats, Floats]):  # type: ignore[misc]  # gymnas
         return self._place.astype(np.float32), {}
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Moves the point."""
+        """Moves the point by the action, and ends the episode near the goal or at the time limit."""
         self._place = self._place + np.clip(action, -SPEED, SPEED)
         self._elapsed += 1
         squared = float(np.square(self._place - self._goal).sum())

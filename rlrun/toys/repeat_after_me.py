@@ -15,8 +15,8 @@ Step = tuple[int, float, bool, bool, dict[str, Any]]
 class RepeatAfterMe(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Memory task: repeat the random bit observed `delay` steps ago, for reward 1, else -1.
 
-    Nothing is to be repeated in the first `delay` steps, which pay 0. The best return is `episode_len` - `delay`. A
-    policy without memory gets 0 on average, if the delay is not 0.
+    The first `delay` steps have reward 0. The optimal return is `episode_len` - `delay`. A policy without memory gets 0
+    on average, if the delay is not 0.
     """
 
     def __init__(self, delay: int = 2, episode_len: int = 101) -> None:

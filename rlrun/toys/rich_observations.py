@@ -22,8 +22,9 @@ class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  
     """Entity-set task: classify the kind of the highest-valued entity, for a reward of 1 per step.
 
     Observation: a Dict. `entities`: a value between 0 and 1 and the kind as a one-hot vector, [K, 4]. `entity_mask`: 1
-    for each row that holds an entity, else 0, [K]. There are one to K entities; the other rows hold entities that count
-    for nothing. Actions: Discrete(3). Episodes have 10 steps. The best return is 10; a random policy gets 10 / 3.
+    for each row that holds an entity, else 0, [K]. There are one to K entities; the other rows hold masked entities,
+    which are irrelevant. Actions: Discrete(3). Episodes have 10 steps. The best return is 10; a random policy gets 10 /
+    3.
     """
 
     def __init__(self, num_entities: int = 8, episode_len: int = 10) -> None:
@@ -62,10 +63,10 @@ class HighestEntity(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]  
 class TwoCameras(gymnasium.Env[dict[str, Any], int]):  # type: ignore[misc]
     """Two-image classification task: observations of two images of different sizes and a number.
 
-    Observation: a Dict. `front`: bytes [24, 20, 3]. `rear`: bytes [36, 40, 1]. Each is bright in its left or in its
-    right half and dark in the other. `turned`: -1 or 1, [1]; where it is 1 the rear image counts the other way.
-    Actions: Discrete(4), 2 f + r: whether the front and the rear image are bright on the right. Rewards: 1/2 for each
-    that is right, in episodes of 10 steps. The best return is 10, that of a random policy 5.
+    Observation: a Dict. `front`: bytes [24, 20, 3]. `rear`: bytes [36, 40, 1]. Each image is bright in the left or in
+    the right half, and dark in the other half. `turned`: -1 or 1, [1]; 1 swaps left and right in the rear image.
+    Actions: Discrete(4), 2 f + r, where f and r are 1 if the front and the rear image are bright on the right. Rewards:
+    1/2 for each correct part, in episodes of 10 steps. The best return is 10, that of a random policy 5.
     """
 
     def __init__(self, episode_len: int = 10) -> None:

@@ -21,7 +21,7 @@ class RandomLegal:
         self._generator = np.random.default_rng(seed)
 
     def __call__(self, observation: Mapping[str, Any]) -> int:
-        """Returns an action.
+        """Samples a legal action uniformly.
 
         Raises:
             ValueError: The observation holds no action mask.

@@ -10,21 +10,21 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 CALM_COST, BUSY_COST = 0.2, 1.0
-"""Costs of a step in the fast lane from a calm and from a busy cell."""
+"""Costs of a step in the fast lane, from a calm and from a busy cell."""
 
 
 class TwoLanes(gymnasium.Env[NDArray[np.float32], int]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Constrained MDP of a car on a ring road: one cell per step in the slow lane, two in the fast (costly) lane.
 
     Action 1 changes the lane before the step, action 0 stays. The reward is the number of cells driven. The info of
-    each step holds its `cost`: nothing in the slow lane; in the fast one 0.2 from a calm cell and 1 from a busy one,
-    which every second cell is. Episodes begin in the first cell, in the slow lane, and end after `episode_len` steps.
+    each step holds its `cost`: 0 in the slow lane; in the fast lane 0.2 from a calm cell and 1 from a busy cell. Every
+    second cell is busy. Episodes begin in the first cell, in the slow lane, and end after `episode_len` steps.
 
-    Without a bound of the cost it is best to stay in the fast lane. The best return under a bound is the solution of a
-    linear programme over how often each action is taken in each state (Altman, "Constrained Markov Decision
+    Without a cost constraint the optimal policy stays in the fast lane. Under a cost constraint, the optimal return
+    solves a linear programme over occupancy measures of states and actions (Altman, "Constrained Markov Decision
     Processes", 1999, chapter 3).
 
-    Observations are one-hot cells, the lane, and the part of the episode that is over.
+    Observations are the one-hot cell, the lane, and the elapsed fraction of the episode.
     """
 
     def __init__(self, num_cells: int = 5, episode_len: int = 10) -> None:

@@ -1,1 +1,1 @@
-"""Training: one or several trainees under their algorithms, run, saved and restored."""
+"""Training of one or several policies by their algorithms: iterations, saving and restoring."""

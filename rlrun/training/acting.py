@@ -23,8 +23,8 @@ class Acting:
 
     Args:
         description: The training's env, policies and seed.
-        policies: Acting policies by name.
-        league: The frozen opponents in the seats of a world; None where there are no seats.
+        policies: Inference policies by name.
+        league: Frozen opponents in the seats of a world; None without seats.
     """
 
     def __init__(self, description: Description, policies: Mapping[str, ActingPolicy], league: League | None) -> None:
@@ -74,9 +74,9 @@ class Acting:
             episodes: Number of episodes, whose seeds depend on `seed` alone.
             seed: Seed of the episodes.
             explore: Whether actions are sampled instead of the most likely ones.
-            env: Another environment than the one trained on, with its `evaluation_kwargs`.
-            draw: Called with a picture [height, width, 3] of the world at each of its steps, None where it has none;
-                for worlds alone, whose episodes then run one after the other.
+            env: Evaluation environment, with its `evaluation_kwargs`; None for the training environment.
+            draw: Callback with an image [height, width, 3] of the world at each step, or None without an image; for
+                multi-agent worlds only, whose episodes then run one after the other.
 
         Raises:
             UsageError: The policy does not fit that environment.

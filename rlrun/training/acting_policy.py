@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ActingPolicy:
-    """Inference policy: a behavior policy with a trainee's current weights and filters, apart from the workers.
+    """Inference policy: a behavior policy with a trainee's current weights and filters, separate from workers.
 
     Args:
         trainee: The trainee whose policy acts.
@@ -69,8 +69,8 @@ class ActingPolicy:
         Args:
             observation: The env's observation.
             explore: Whether the action is sampled instead of the most likely one.
-            episode_start: Whether an episode begins with it, which only policies with memory or views need to know.
-            prev_reward: Reward of the last action, which only views contain.
+            episode_start: Whether the observation starts an episode; only policies with memory or views use this.
+            prev_reward: Reward of the last action; only policies with views use this.
         """
         batch = batched(self.trainee.spaces.observation, observation)
         behavior = self.behavior()
@@ -88,7 +88,7 @@ class ActingPolicy:
         prev_reward: float = 0.0,
         prev_action: Any = None,
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Returns the action for one observation, and the policy's recurrent memory, kept by the caller between calls.
+        """Returns the action for one observation, and the policy's memory, which the caller keeps between calls.
 
         The memory is plain data: the recurrent state, and the last observations, actions and rewards that
         `model.views` show. So any number of episodes can run in parallel.

@@ -1,4 +1,4 @@
-"""Assembly of a training: trainees, workers, and the dataflow of one trainee or of several in one world."""
+"""Assembly of a training: trainees, workers and dataflow, for one or several policies."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from rlrun.league.league import League
 from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
+from rlrun.replay.local_replay import local_replay
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
@@ -56,16 +57,16 @@ def assemble(
     """Assembles a training: creates its trainees, rollout workers and dataflow.
 
     Args:
-        env: The environment, or the world of many agents.
+        env: The environment, or the multi-agent world.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
-        announce: Called with a sentence when something is about to take long.
+        announce: Callback with a message before a slow operation.
         update_executor: Executor of updates.
-        copied: The opponents from checkpoints that a saved run had copied; others are read where the seats say.
-        for_plan: Whether the dataflow is only printed: nothing is started then, but a world that is asked for spaces.
+        copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
+        for_plan: Whether the dataflow is only printed: then nothing is started, except a world to read its spaces.
 
     Raises:
-        UsageError: Policies or algorithms cannot learn in this env, or not side by side.
+        UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
     """
     _refuse_misfits(env, policies, for_plan=for_plan)
     sampling, mapping = policies.sampling, policies.agent_mapping()
@@ -118,7 +119,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
     """Validates that each policy and algorithm supports the env's spaces and settings.
 
     Raises:
-        UsageError: There are such.
+        UsageError: An algorithm or policy does not support them.
     """
     if not env.has_many_agents and (len(policies.acting) > 1 or policies.slots or policies.mapping):
         raise UsageError(
@@ -149,7 +150,7 @@ class PoliciesInWorld:
         spaces: Observation and action space of each policy's agents.
         views: Per policy, state space, number of agents, clock and game; empty where an env has one agent.
         slots: Agent slots of each policy in one world.
-        agents: The possible agents of a world of many; none where an env has one agent.
+        agents: Possible agents of a multi-agent world; empty for single-agent envs.
     """
 
     spaces: Mapping[str, Spaces]
@@ -175,7 +176,7 @@ def policies_in_world(env: EnvConfig, mapping: PolicyMapping, slots: Mapping[str
 
 
 def _unasked(policy: str) -> PoliciesInWorld:
-    """Placeholder for an env with one agent: one slot and no spaces, so that the env is created only on demand."""
+    """Placeholder for a single-agent env: one slot and no spaces, so that the env is created only on demand."""
     return PoliciesInWorld({}, {}, {policy: 1}, ())
 
 
@@ -211,7 +212,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
     """Creates the worker set: rollout workers, or the custom workers of the only policy's algorithm.
 
     Raises:
-        UsageError: An algorithm with workers of its own is not alone.
+        UsageError: An algorithm with custom workers is combined with other policies.
     """
     for policy, algorithm in algorithms.items():
         if algorithm.worker_factory == ROLLOUT_WORKER:
@@ -232,7 +233,7 @@ def _saved_opponents(
 
     Raises:
         CheckpointError: There is no such checkpoint, or it cannot be used.
-        UsageError: It holds no such policy, or one that does not fit the seat's agents.
+        UsageError: A checkpoint lacks the policy, or the policy's spaces differ from those of the seat's agents.
     """
     found: dict[str, FrozenPolicy] = {}
     for seat, settings in seats.items():
@@ -333,7 +334,6 @@ class _Making:
         config, start_learner = self.algorithm.config, self.start_learner
         return Trainee(
             name=name,
-            policy_names=(name,),
             seed=seed,
             fragment_length=fragment_length,
             learner_factory=self.factory,
@@ -347,6 +347,7 @@ class _Making:
                 self.algorithm.clock_unit,
                 config.fixed_schedules(),
             ),
+            make_replay=partial(local_replay, workers.indices, seed),
             is_sparse=self.factory.world is not None,
             world=self.factory.world,
         )

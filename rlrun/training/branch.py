@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """One trainee's branch of a training's dataflow.
+    """Branch of a training's dataflow that belongs to one trainee.
 
     Attributes:
         trainee: The trainee.
-        flow: Its dataflow; None if it does not learn, and acts with its initial weights.
-        shared: The flows upstream of its own that other trainees share.
+        flow: Dataflow of the trainee; None for a trainee that does not learn and acts with initial weights.
+        shared: Upstream flows that are shared with other trainees.
     """
 
     trainee: Trainee

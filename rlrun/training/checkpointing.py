@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
-"""Kinds of tensor files of a trainee."""
+"""File stems of a trainee's tensors in checkpoints, by kind."""
 
 SECTION_VERSIONS = {"training": 1, "workers": 1, "learner": 1, "filters": 1, "flow": 2, "league": 1}
-"""Version number written to each section, also the newest one that can be read."""
+"""Version number of each checkpoint section: the version that is written, and the newest that can be read."""
 
 
 def section(owner: str, state: Any) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def trainee_sections_of(sections: Mapping[str, Any], trainee: str) -> dict[str, 
     """Returns one trainee's checkpoint sections: learner, filters and flow.
 
     Raises:
-        CheckpointError: There are none.
+        CheckpointError: The sections are missing.
     """
     trainees = sections.get("trainees")
     found = trainees.get(trainee) if isinstance(trainees, dict) else None
@@ -136,7 +136,7 @@ def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
     """Returns the update executor recorded in a checkpoint's manifest, translated from older manifests.
 
     Raises:
-        CheckpointError: It is unknown here.
+        CheckpointError: The executor is unknown.
     """
     if "update_executor" not in manifest:
         return "compiled" if manifest.get("compiled") else "eager"
@@ -173,7 +173,7 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     """Loads the parameters of a trainee's policy and of its target network, if any, from a checkpoint.
 
     Raises:
-        CheckpointError: They do not fit this env or network, or are not finite.
+        CheckpointError: The parameters do not fit this env or network, or are not finite.
     """
     parameters = trainee.policy.parameters
     try:
@@ -192,7 +192,7 @@ def load_optimizer(trainee: Trainee, content: Content) -> None:
     """Loads the state of a trainee's optimizers, such as Adam's moments, from a checkpoint.
 
     Raises:
-        CheckpointError: It is missing, is of other objectives or other sizes, or holds numbers that are not finite.
+        CheckpointError: The state is missing, belongs to other objectives or sizes, or is not finite.
     """
     stem = f"optimizers/{trainee.name}"
     try:
@@ -227,7 +227,7 @@ def finite(tensor: NDArray[Any], name: str) -> NDArray[np.float32]:
         name: Name of the tensor in error messages.
 
     Raises:
-        ValueError: It is not of 32-bit floats, or has numbers that are not finite.
+        ValueError: The tensor is not float32, or has numbers that are not finite.
     """
     if tensor.dtype != np.float32:
         raise ValueError(f"{name} is of {tensor.dtype}, not of float32")
@@ -264,7 +264,7 @@ def sections_of(content: Content) -> dict[str, Any]:
     """Returns a checkpoint's sections, converted from version 1 of the format if necessary.
 
     Raises:
-        CheckpointError: Its state is none, or it has tensors that belong to none of its trainees.
+        CheckpointError: The state is malformed, or tensors belong to none of the trainees.
     """
     sections = as_version_2(content).state
     trainees = sections.get("trainees")
@@ -296,12 +296,12 @@ def saved_training(content: Content, path: object, *, trust: bool) -> SavedTrain
 
     Args:
         content: The checkpoint.
-        path: Its path in messages.
-        trust: Whether demands beyond the known harmless ones are allowed.
+        path: Path of the checkpoint, for messages.
+        trust: Whether code and files beyond the allowlist of harmless ones may be used.
 
     Raises:
-        CheckpointRefused: It asks for more, and `trust` is False.
-        CheckpointError: Its spec describes no training.
+        CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
+        CheckpointError: The spec does not describe a training.
     """
     try:
         if not trust:
@@ -321,8 +321,8 @@ def saved_policies(spec: Mapping[str, Any]) -> Policies:
     """Parses the policies, with algorithms and settings, of a checkpoint's spec.
 
     Raises:
-        CheckpointError: It has no settings, or some with numbers that no setting reaches.
-        KeyError: It lacks something else.
+        CheckpointError: The settings are missing, or contain absurdly large numbers.
+        KeyError: Another required key is missing.
         SpecError: Settings are not valid.
         UsageError: There is no such algorithm.
     """
@@ -334,8 +334,8 @@ def evaluation_env(spec: Mapping[str, Any]) -> EnvConfig | None:
     """Returns the evaluation env of a spec; None if evaluation uses the training env.
 
     Raises:
-        SpecError: It is none.
-        ValueError: The section is none.
+        SpecError: The env is invalid.
+        ValueError: The section is malformed.
     """
     evaluation = spec.get("evaluation") or {}
     if not isinstance(evaluation, Mapping):
@@ -347,7 +347,7 @@ def demand_settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the validated settings of a checkpoint's spec as plain data.
 
     Raises:
-        CheckpointError: There are none, or they have numbers that no setting reaches.
+        CheckpointError: The settings are missing, or contain absurdly large numbers.
     """
     config = spec.get("config")
     if not isinstance(config, dict):
@@ -364,7 +364,7 @@ def refuse_absurd_numbers(value: Any) -> None:
     """Validates that no integer in settings exceeds `LARGEST_NUMBER`.
 
     Raises:
-        CheckpointError: There is one.
+        CheckpointError: A larger integer was found.
     """
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:

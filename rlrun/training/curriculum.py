@@ -22,7 +22,7 @@ class Curriculum:
         kwargs: Current keyword arguments of envs, the function's last result; empty in the first iteration.
 
     Raises:
-        UsageError: There is no such function.
+        UsageError: The function does not exist.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,10 +34,10 @@ class Curriculum:
         """Updates the env arguments from an iteration's metrics; returns whether they have changed.
 
         Args:
-            metrics: The iteration's result, flat.
+            metrics: Flat result of the iteration.
 
         Raises:
-            TrainingFailed: Its result is no mapping of keyword arguments.
+            TrainingFailed: The function's result is not a mapping of keyword arguments.
         """
         returned = self._function(dict(metrics))
         if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):

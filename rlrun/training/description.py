@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _ANY_ENV = EnvConfig(id="CartPole-v1")
-"""Placeholder where no env is made."""
+"""Placeholder env for descriptions in which no env is created."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Description:
 
         Args:
             env: The environment, or the world of many agents: an id, a mapping or a config.
-            learns: The algorithm with its settings; or of a world the policies with theirs.
+            learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
             seed: Root seed.
 
         Raises:
-            SpecError: With everything that is wrong in `env`.
+            SpecError: `env` is invalid; the error lists all mistakes.
         """
         world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
         if isinstance(learns, Policies):
@@ -73,7 +73,7 @@ class Description:
 
     @property
     def algorithm(self) -> Algorithm[Any]:
-        """The first policy's algorithm: the only one where an env has one agent."""
+        """Algorithm of the first policy, which is the only one in single-agent envs."""
         return self.policies.first
 
     def plan(self) -> Flow[Any]:
@@ -81,7 +81,7 @@ class Description:
         return assemble(self.env, self.policies, self.seed, silent, update_executor="eager", for_plan=True).flow
 
     def metrics(self) -> list[Metric]:
-        """Table of the metrics declared for the training's results."""
+        """Metrics that are declared for the training's results."""
         # What an algorithm reports does not depend on its env, so that nothing has to be made.
         algorithms = self.policies.sampling_together()
         learned = {
@@ -111,8 +111,8 @@ class Description:
         """Returns each policy's observation and action space, read from a temporary env or world.
 
         Raises:
-            EnvironmentUnusable: It cannot be made here.
-            EnvError: Its own code raised.
+            EnvironmentUnusable: The env cannot be created on this machine.
+            EnvError: The env's own code raised an exception.
         """
         with self.hangs_fail():
             return self._spaces_in(self.env)
@@ -137,7 +137,7 @@ class Description:
 
         Raises:
             UsageError: The algorithm cannot learn in this env.
-            EnvironmentUnusable: The env cannot be made here.
+            EnvironmentUnusable: The env cannot be created on this machine.
             EnvError: The env's own code raised.
         """
         with self.hangs_fail():
@@ -154,7 +154,7 @@ class Description:
             trained: The spaces that each policy is trained with.
 
         Raises:
-            UsageError: They do not fit it.
+            UsageError: The spaces differ.
         """
         if env == self.env:
             return

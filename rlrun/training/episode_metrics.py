@@ -12,14 +12,14 @@ from rlrun.rollout.evaluation import column_metric
 from rlrun.rollout.rollout import Episode
 
 WINDOW = 100
-"""Finished episodes over which returns and lengths are averaged."""
+"""Number of last finished episodes over which returns and lengths are averaged."""
 
 
 class EpisodeMetrics:
     """Episode count, and mean return, length and infos over the last 100 episodes.
 
     Args:
-        announce: Called once with a warning if infos hold more numbers than become metrics.
+        announce: Callback with a warning, at most once, if infos have more numbers than become metrics.
     """
 
     def __init__(self, announce: Callable[[str], None] = lambda text: None) -> None:
@@ -45,7 +45,7 @@ class EpisodeMetrics:
 
     @property
     def last(self) -> Sequence[Episode]:
-        """The last hundred episodes."""
+        """The last 100 finished episodes."""
         return tuple(self._last)
 
     def _info_names(self) -> list[str]:
@@ -80,8 +80,9 @@ class AgentMetrics:
 
     Args:
         policies: Names of the policies.
-        agents: Ids of the possible agents; others, such as those born in an episode, count for their policy alone.
-        announce: Called once per policy with a warning if infos hold more numbers than become metrics.
+        agents: Ids of the possible agents; other agents, such as those born in an episode, only enter their policy's
+            metrics.
+        announce: Callback with a warning, once per policy, if infos have more numbers than become metrics.
     """
 
     def __init__(
@@ -91,14 +92,14 @@ class AgentMetrics:
         self._of_agents: dict[str, EpisodeMetrics] = {agent: EpisodeMetrics() for agent in agents}
 
     def add(self, policy: str, episodes: Iterable[Episode]) -> None:
-        """Adds newly finished episodes of a policy's agents."""
+        """Adds newly finished episodes of a policy's agents, in the order of their ends."""
         for episode in episodes:
             self._of_policies[policy].add([episode])
             if episode.agent in self._of_agents:
                 self._of_agents[episode.agent].add([episode])
 
     def of_policy(self, policy: str) -> dict[str, float | int | None]:
-        """Returns the metrics of a policy's agents."""
+        """Episode metrics of a policy's agents, by name."""
         return self._of_policies[policy].result()
 
     def of_policies(self, policies: Iterable[str]) -> dict[str, float | None]:

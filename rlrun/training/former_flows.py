@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 MERGED = re.compile(r"ComputeAdvantages-\d+|WeightAdvantages")
-"""Paths of operators, all without a state, whose work the first ComputeAdvantages of a dataflow does today."""
+"""Paths of stateless operators from earlier versions, which are merged into the first ComputeAdvantages today."""
 
 
 def from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     """Migrates a flow's saved state from version 1 of its section to the current version.
 
-    Then each stream of rewards had a ComputeAdvantages of its own, the Lagrangian came after MeasureValues, and
-    asynchronous algorithms sent weights before they computed intrinsic rewards. Paths of operators with a state are the
-    same, so that only the plan is translated.
+    In version 1, each reward stream had a separate ComputeAdvantages, the Lagrangian came after MeasureValues, and
+    asynchronous algorithms sent weights before computing intrinsic rewards. Paths of stateful operators are unchanged,
+    so that only the plan is translated.
 
     Args:
-        state: State of a flow; one without a plan is returned as it is, and refused when it is loaded.
+        state: State of a flow; a state without a plan is returned unchanged, and rejected on loading.
     """
     plan = state.get("plan")
     if not isinstance(plan, list) or not all(isinstance(path, str) for path in plan):

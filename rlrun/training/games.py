@@ -53,8 +53,8 @@ class Games:
             episodes: Number of games, half of them on each side; rounded up to an even number where there are two.
             seed: Seed of the games.
             explore: Whether policies sample their actions. In a deterministic world all games are equal without it.
-            policy: Which policy plays; "" for the first of each side that learns.
-            opponent_policy: Which policy of the other training plays, likewise.
+            policy: Name of the policy that plays; "" for the first learning policy of each side.
+            opponent_policy: Name of the opponent's policy; "" for the first learning policy of each side.
 
         Raises:
             UsageError: There is no such policy, the opponent's spaces differ, or the world does not have two sides.
@@ -84,7 +84,7 @@ class Games:
 
         Args:
             side: `first` or `second`, as in `play`.
-            policy: Which policy plays; "" for the first of that side that learns.
+            policy: Name of the policy; "" for the first learning policy of that side.
 
         Raises:
             UsageError: There is no such policy, none plays that side, or the world does not have two sides.

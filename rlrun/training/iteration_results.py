@@ -20,15 +20,15 @@ class IterationResults:
 
     Args:
         workers: The rollout workers.
-        branches: Branches by policy.
-        flow: The dataflow of all of them.
-        announce: Called with a warning about an unintended setting.
-        agents: The possible agents of a world of many; none where every env has one.
-        league: The frozen opponents of a world with seats; None where there are no seats.
+        branches: Dataflow branches by policy.
+        flow: Joint dataflow of all branches.
+        announce: Callback with a warning about a probably unintended setting.
+        agents: Possible agents of a multi-agent world; empty for single-agent envs.
+        league: Frozen opponents in a world with seats; None without seats.
 
     Attributes:
-        episodes: The last episodes.
-        agents: Those of each policy's agents in a world; None where every env has one agent.
+        episodes: Metrics of the last episodes.
+        agents: Metrics of the last episodes of each policy's agents; None for single-agent envs.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class IterationResults:
         self._waited_s = self._flow.waited_s
 
     def take_episodes(self) -> None:
-        """Drains newly finished episodes from the workers' counts into the episode metrics, per agent too in worlds."""
+        """Moves newly finished episodes from the workers into the episode metrics."""
         counts = self._workers.counts
         self.episodes.add(counts.take_episodes())
         if self.agents is not None:
@@ -71,7 +71,7 @@ class IterationResults:
         Args:
             iteration: Number of the iteration.
             seconds: Duration of the iteration.
-            since_last_s: Seconds since the previous iteration, such as evaluation, that count into this one.
+            since_last_s: Seconds between the iterations, as for an evaluation, that are counted in this one.
             time_total_s: Total seconds of all iterations.
         """
         counts = self._workers.counts
@@ -103,14 +103,14 @@ class IterationResults:
         self._flow.metrics()
 
     def _returns_in_place_of_the_worlds(self) -> dict[str, float | None]:
-        """Returns the agents' return metrics for worlds with endless episodes; {} where the world's episodes end."""
+        """Metrics of the agents' returns, for worlds with endless episodes; {} if the world's episodes end."""
         endless = self._workers.counts.endless
         if self.agents is None or self.episodes.episodes or endless is None or not endless.is_told:
             return {}
         return self.agents.of_policies(self._branches)
 
     def _of_policies(self, agents: AgentMetrics) -> dict[str, Any]:
-        """Returns the per-policy and per-agent metrics of a multi-agent world."""
+        """Metrics of a multi-agent world per policy and per agent."""
         counts = self._workers.counts
         result: dict[str, Any] = {
             "missing_final_observations": counts.missing_finals,
@@ -131,7 +131,7 @@ class IterationResults:
         return {**result, **agents.of_agents(), **league}
 
     def _take_operator_seconds(self) -> dict[str, float]:
-        """Returns the seconds spent in each operator, and waiting for workers, since the last call."""
+        """Seconds spent in each operator, and in waiting for workers, since the last call."""
         before, now = self._seconds, {timing.path: timing.seconds for timing in self._flow.timings()}
         now["waiting"] = self._flow.waited_s
         self._seconds = now
@@ -139,7 +139,7 @@ class IterationResults:
 
 
 def _learned(branch: Branch) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns a trainee's policy lag, and the metrics of its learner and its operators."""
+    """Metrics of a trainee's policy lag, learner and operators."""
     trainee = branch.trainee
     return dict(trainee.lag.take()), {
         **{f"learner/{name}": value for name, value in trainee.learner.take_statistics().items()},

@@ -58,7 +58,7 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
     """Returns the algorithm's operators that run on shared rollout workers.
 
     Raises:
-        UsageError: It learns there, or has a setting of collection that several policies do not share.
+        UsageError: The algorithm learns on workers, or has a collection setting that several policies cannot share.
     """
     config = algorithm.config
     for name in algorithm.collect_settings:
@@ -78,7 +78,7 @@ def _on_worker_beside_others(algorithm: Algorithm[Any], trainee: Trainee) -> lis
 
 
 def _common_mode(algorithms: Mapping[str, Algorithm[Any]]) -> RolloutMode:
-    """Returns the collection mode (synchronous or asynchronous) required by all algorithms of a world.
+    """Returns the collection mode (synchronous or asynchronous) required by all algorithms of a multi-agent world.
 
     Raises:
         UsageError: The algorithms require different modes.

@@ -54,11 +54,11 @@ def made_policy(algorithm: Algorithm[Any], spaces: Spaces, world: WorldView | No
     Args:
         algorithm: The algorithm.
         spaces: Observation and action space.
-        world: View of its world, where there are many agents.
-        seed: Seed of its initial parameters.
+        world: View of the multi-agent world; None for single-agent envs.
+        seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: The algorithm returns none, or one that acts by a setting that its config lacks.
+        UsageError: The algorithm returns no policy, or one that reads a setting missing in its config.
     """
     from rlrun.policy.policy import Policy
 
@@ -91,7 +91,7 @@ class AlgorithmLearnerFactory:
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
         update_executor: Executor of updates: torch, NumPy kernels, or compiled.
-        world: View of the policy's world, where there are many agents.
+        world: View of the policy's multi-agent world; None for single-agent envs.
     """
 
     algorithm: Algorithm[Any]
@@ -119,9 +119,9 @@ class AlgorithmLearnerFactory:
         """Creates a learner in its initial state.
 
         Args:
-            reducer: All-reduce of gradients with other learners, None if it learns alone.
+            reducer: Reducer of gradients over data-parallel learners; None for a single learner.
             share: (i, n) for data parallelism: the learner trains on part i (from 0) of n equal parts of a minibatch.
-            announce: Called with a sentence when something is about to take long.
+            announce: Callback with a message before a slow operation.
         """
         from rlrun.learner.device import available_device, limit_threads
         from rlrun.learner.local_learner import LocalLearner
@@ -145,7 +145,7 @@ class AlgorithmLearnerFactory:
         )
 
     def _identity(self) -> str | None:
-        """Returns the cache key of the compiled update; None if the update runs custom code."""
+        """Cache key of the compiled update; None if custom code takes part in the update."""
         algorithm, config = self.algorithm, self.algorithm.config
         own_modules = [config.model.module or "", *config.model.encoders.values()]
         named = [algorithm.name(), algorithm.policy_family, *own_modules]
@@ -164,7 +164,7 @@ def started_learner(
 
     Args:
         factory: Factory of a learner.
-        announce: Called with a sentence when something is about to take long.
+        announce: Callback with a message before a slow operation.
         cpus_of_others: CPUs reserved for learner processes of other policies.
     """
     config = factory.algorithm.config
@@ -193,7 +193,7 @@ def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None)
 
     Args:
         config: The algorithm's settings.
-        total_env_steps: Planned length of the run, None if it is not known.
+        total_env_steps: Planned env steps of the run; None if unknown.
 
     Raises:
         CompilerMissing: The settings demand compiled updates, and there is no compiler.
@@ -223,8 +223,8 @@ def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: 
     """Selects one update executor that serves all policies.
 
     Args:
-        configs: Their algorithms' settings.
-        total_env_steps: Planned length of the run, None if it is not known.
+        configs: Settings of the policies' algorithms.
+        total_env_steps: Planned env steps of the run; None if unknown.
 
     Raises:
         CompilerMissing: Settings demand compiled updates, and there is no compiler.
@@ -238,7 +238,7 @@ def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: 
 def has_kernels(config: AlgorithmConfig) -> bool:
     """Whether the kernels may support the model: dense layers, LSTMs and GRUs in float32 on the CPU.
 
-    Observation spaces are not examined.
+    The observation spaces are not checked.
     """
     model = config.model
     is_own = model.module is None and not model.encoders

@@ -1,4 +1,4 @@
-"""Metric table of a training: the metrics declared by learners, operators and rollout."""
+"""Declared metrics of a training's results: those of learners, operators and rollouts."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ TRAINING_METRICS = (
     Metric("time/<operator>_s", "s", "Seconds of an operator of the dataflow in this iteration"),
     Metric("time/learner_wait_share", "", "Part of the iteration for which the learner waited for data"),
 )
-"""Metrics of every training in an env with one agent."""
+"""Metrics that every training in a single-agent env reports."""
 
 
 _OWN_OF_A_POLICY = ("policy_lag_mean", "policy_lag_max", "weights_version")
-"""Names of metrics reported per policy instead of globally in multi-agent worlds."""
+"""Names of the metrics that are reported per policy instead of globally in multi-agent worlds."""
 
 WORLD_METRICS = (
     *(metric for metric in TRAINING_METRICS if metric.name not in _OWN_OF_A_POLICY and metric.name != "agent_steps"),
@@ -53,7 +53,7 @@ WORLD_METRICS = (
     Metric("dropped_rewards", "rewards", "Rewards so far that no return has: their agent had ended, or was never born"),
     Metric("agents/<agent>/episode_return_mean", "", "Mean raw return of an agent's last 100 finished episodes"),
 )
-"""Metrics of a training in a world as a whole; a return of the world is the sum over all its agents."""
+"""Metrics of a training in a multi-agent world as a whole; a world's return is the sum over all agents."""
 
 POLICY_METRICS = (
     Metric("agent_steps", "agent steps", "Steps of the policy's agents so far"),
@@ -61,19 +61,19 @@ POLICY_METRICS = (
     *EPISODE_METRICS,
     *(metric for metric in TRAINING_METRICS if metric.name in _OWN_OF_A_POLICY),
 )
-"""Metrics of each policy of a world, below `policies/<name>/`; episodes are those of the policy's agents."""
+"""Metrics of each policy of a multi-agent world, below `policies/<name>/`; episodes are those of the policy's
+agents."""
 
 
 def metric_table(learned: Mapping[str, tuple[Algorithm[Any], Flow[Any]]], *, has_many_agents: bool) -> list[Metric]:
-    """Returns all metrics of a training's results, ordered as in single-agent results.
+    """All declared metrics of a training's results, in the order of single-agent results.
 
     Args:
-        learned: By policy, its algorithm and its dataflow, whose operators declare metrics of their own; a plan will
-            do.
+        learned: Algorithm and dataflow (or its plan) of each policy; operators declare metrics too.
         has_many_agents: Whether the policies learn in a multi-agent world, with metrics per policy.
 
     Raises:
-        UsageError: Two parts of an algorithm declare a metric of one name.
+        UsageError: Two parts of an algorithm declare metrics with equal names.
     """
     table = [*WORLD_METRICS] if has_many_agents else []
     for policy, (algorithm, flow) in learned.items():
@@ -109,12 +109,12 @@ def refuse_undeclared(names: Iterable[str], table: Sequence[Metric], policies: P
     """Validates that all metrics in results are declared, as `stop`, `best` and hyperparameter searches require.
 
     Args:
-        names: The names.
-        table: The declared metrics.
+        names: Names of the metrics in results.
+        table: Declared metrics.
         policies: The policies of the training.
 
     Raises:
-        UsageError: There are undeclared ones; the message names the place to declare them.
+        UsageError: Some metrics are undeclared; the message names the place to declare them.
     """
     undeclared = sorted(name for name in names if not any(metric.matches(name) for metric in table))
     if not undeclared:

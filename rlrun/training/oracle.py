@@ -33,7 +33,7 @@ class ExactValues:
         mdp: Transition probabilities and rewards.
         gamma: Discount factor.
         q: Optimal action values, [S, A].
-        counts: Mask [S] of the reachable states, the ones over which gaps are averaged.
+        counts: Mask [S] of the reachable states, over which gaps are averaged.
     """
 
     mdp: FiniteMDP
@@ -94,7 +94,7 @@ def exact_values(env: EnvConfig, gamma: float) -> ExactValues:
     """Computes the optimal values of an env from its known MDP.
 
     Raises:
-        UsageError: It has no model, or none that is finite.
+        UsageError: The env has no known finite model.
     """
     if env.has_many_agents:
         raise UsageError(f"env {env.id}: no exact values of a world of many agents")
@@ -115,7 +115,7 @@ def learned_values(training: Training) -> LearnedValues:
     """Evaluates a training's current value estimates and greedy actions in all states of its env.
 
     Raises:
-        UsageError: The env has no exact values, or the algorithm estimates none that they could be compared with.
+        UsageError: The env has no known finite model, or the algorithm estimates no values.
     """
     algorithm, trainee = training.description.algorithm, training.running.trainee
     policy, name, config = trainee.policy, algorithm.name(), algorithm.config

@@ -1,4 +1,4 @@
-"""Checks of results of a plugin's methods, whose messages name the plugin."""
+"""Type checks of the results of plugin methods; error messages name the plugin."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -
         result: The result.
         kind: The required type.
         algorithm: The plugin.
-        method: Its method, without parentheses.
+        method: Name of the plugin's method.
 
     Raises:
-        TrainingFailed: It has another type.
+        TrainingFailed: The result has another type.
     """
     if isinstance(result, kind):
         return result
@@ -36,10 +36,10 @@ def demand(result: Result, kind: type, algorithm: Algorithm[Any], method: str) -
 
 
 def objectives_of(algorithm: Algorithm[Any], policy: Policy) -> Sequence[Objective]:
-    """Returns a plugin's objectives for a policy, after a check of their types and parameters.
+    """Objectives of a plugin for a policy, with types and parameters checked.
 
     Raises:
-        TrainingFailed: They are no objectives, or fit neither each other nor the policy's parameters.
+        TrainingFailed: The result is not a list of objectives, or does not fit the policy's parameters.
     """
     from rlrun.learner.objective import Objective, check_objectives
 

@@ -19,19 +19,19 @@ from rlrun.worlds.mapping import PolicyMapping
 
 @dataclass(frozen=True)
 class Policies:
-    """The policies of a training, with their algorithms and their mapping to agents.
+    """Policies of a training, with their algorithms and the mapping of agents to policies.
 
     Attributes:
-        algorithms: The algorithms with their settings, by policy. Their own settings of sampling are ignored in favour
-            of `sampling`.
-        sampling: Settings of sampling for all of them.
-        slots: Greatest number of agents of a policy in each world at a time; by default that of the world's possible
-            agents mapped to it.
-        mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.worlds.mapping`. None where one
-            policy acts for all agents.
-        train: The policies that learn, by default all; the others act with their initial weights.
-        seats: Policies of the world that do not learn, in whose slots frozen opponents act: past selves and scripts.
-        league: Settings of the league's pool and ratings, where there are seats.
+        algorithms: Algorithms with their settings, by policy. Their sampling settings are ignored in favour of
+            `sampling`.
+        sampling: Sampling settings of all policies.
+        slots: Maximum number of a policy's agents in a world at a time; by default the number of possible agents mapped
+            to the policy.
+        mapping: Policies by pattern of agent ids, or `module:function`; see `rlrun.worlds.mapping`. None if one policy
+            acts for all agents.
+        train: Names of the policies that learn, by default all; the others act with their initial weights.
+        seats: Policies of the world that do not learn, in whose slots frozen opponents act: past policies and scripts.
+        league: Settings of the league's pool and ratings, for worlds with seats.
     """
 
     algorithms: Mapping[str, Algorithm[Any]]
@@ -46,7 +46,7 @@ class Policies:
         """Validates that mapping, `train`, seats and slots name existing policies.
 
         Raises:
-            UsageError: There is no policy of a name.
+            UsageError: A name matches no policy.
         """
         if not self.algorithms:
             raise UsageError("a training needs at least one policy")
@@ -96,8 +96,8 @@ class Policies:
         """Deserializes policies from `to_data`, including data of earlier versions, or from a trial's spec.
 
         Raises:
-            KeyError: The data lacks something.
-            SpecError: It is not valid.
+            KeyError: A key is missing in the data.
+            SpecError: The data is not valid.
             UsageError: There is no such algorithm, or settings name no existing policy.
         """
         if not data.get("policies"):
@@ -142,7 +142,7 @@ class Policies:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one policy for all agents, whose algorithm's settings include those of sampling."""
+        """Whether there is one policy for all agents, with sampling settings of its own."""
         return self.sampling is self.first.config
 
     @property
@@ -194,12 +194,12 @@ class Policies:
         return algorithms
 
     def agent_mapping(self) -> PolicyMapping:
-        """Returns the mapping of a world's agents to policies and seats."""
+        """Returns the mapping of a multi-agent world's agents to policies and seats."""
         return PolicyMapping(self.acting, self.mapping)
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """The policies that learn."""
+        """Names of the policies that learn."""
         return self.train or tuple(self.algorithms)
 
     @property
@@ -208,12 +208,12 @@ class Policies:
         return (*self.algorithms, *self.seats)
 
     def told_apart(self, env: EnvConfig) -> tuple[str, ...]:
-        """Returns the policies with separate metrics in results: those of a multi-agent world."""
+        """Names of the policies with separate metrics in results: those of a multi-agent world."""
         return tuple(self.algorithms) if env.has_many_agents else ()
 
     @property
     def first(self) -> Algorithm[Any]:
-        """The first policy's algorithm: the only one where an env has one agent."""
+        """Algorithm of the first policy, which is the only one in single-agent envs."""
         return next(iter(self.algorithms.values()))
 
 

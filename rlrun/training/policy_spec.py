@@ -1,4 +1,4 @@
-"""Spec of one policy of a world."""
+"""Spec of one policy of a multi-agent world."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rlrun.registry import algorithm_class
 
 
 class PolicySpec(ConfigModel):
-    """Spec of one policy of a world: its algorithm, settings and number of slots."""
+    """Spec of one policy in a multi-agent world: algorithm, settings and number of agent slots."""
 
     algorithm: NonEmptyText
-    """Name or import path of its algorithm."""
+    """Name or import path of the policy's algorithm."""
     config: SerializeAsAny[AlgorithmConfig]
-    """Settings of the algorithm. Those of sampling are ignored in favour of the world's."""
+    """Settings of the algorithm; sampling settings are ignored in favour of the world's."""
     slots: PositiveInt | None = None
-    """Greatest number of its agents in each world at a time; null for that of the world's possible agents mapped to
-    it."""
+    """Maximum number of the policy's agents in each world at a time; null for the number of possible agents mapped to
+    the policy."""
 
     @field_serializer("config")
     def _without_unsaid_sampling(self, config: AlgorithmConfig) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class PolicySpec(ConfigModel):
 
         Args:
             data: Plain data.
-            path: Its path in the spec, a prefix of each problem's path.
+            path: Path of the policy in the spec, a prefix of each problem's path.
 
         Raises:
             SpecError: The data is not valid.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.flow.trainee import Trainee
     from rlrun.learner.objective import Loss, Objective
-    from rlrun.policy.curiosity import CuriousOutputs
     from rlrun.policy.policy import Policy
+    from rlrun.reward_streams.curiosity import CuriousOutputs
 
 
 def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, seed: int) -> Policy:
@@ -37,22 +37,22 @@ def with_curiosity(policy: Policy, algorithm: Algorithm[Any], spaces: Spaces, se
         seed: Seed of the networks' initial parameters.
 
     Raises:
-        UsageError: Additional reward streams are set, and the policy lacks value heads for them.
+        UsageError: Additional reward streams are configured, but the policy lacks value heads for them.
     """
-    streams = algorithm.config.reward_streams
-    if not streams.names:
+    heads, curiosity = algorithm.config.value_heads, algorithm.config.reward_streams.curiosity
+    if not heads:
         return policy
     from rlrun.policy.actor_critic import ActorCriticPolicy
-    from rlrun.policy.curiosity import CuriousPolicy
+    from rlrun.reward_streams.curiosity import CuriousPolicy
 
-    if not isinstance(policy, ActorCriticPolicy) or policy.streams != streams.names:
+    if not isinstance(policy, ActorCriticPolicy) or policy.streams != heads:
         raise UsageError(
             f"{algorithm.name()}: curiosity and constraint need a policy with value heads of their own, and a "
             f"{type(policy).__name__} has none: leave them out"
         )
-    if streams.curiosity is None:
+    if curiosity is None:
         return policy
-    return CuriousPolicy(policy, spaces.observation, spaces.action, streams.curiosity, seed)
+    return CuriousPolicy(policy, spaces.observation, spaces.action, curiosity, seed)
 
 
 def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
@@ -65,7 +65,7 @@ def objectives_of_curiosity(config: AlgorithmConfig) -> list[Objective]:
     if curiosity is None:
         return []
     from rlrun.learner.objective import Objective
-    from rlrun.policy.curiosity import KINDS, LEARNED
+    from rlrun.reward_streams.curiosity import KINDS, LEARNED
 
     if not KINDS[curiosity.kind].learns:
         return []

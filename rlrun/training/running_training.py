@@ -29,30 +29,30 @@ class RunningTraining:
 
     Args:
         workers: The rollout workers.
-        branches: Branches by policy.
-        flow: The dataflow of all of them.
-        announce: Called with a warning about a probable mistake.
-        env_slots: Envs, or worlds, of all workers together.
-        agents: The possible agents of a world of many; none where every env has one.
-        league: The frozen opponents of a world with seats; None where there are no seats.
-        curriculum: The curriculum of env arguments; None for none.
+        branches: Dataflow branches by policy.
+        flow: Joint dataflow of all branches.
+        announce: Callback with a warning about a probable mistake.
+        env_slots: Number of envs, or worlds, of all workers.
+        agents: Possible agents of a multi-agent world; empty for single-agent envs.
+        league: Frozen opponents in a world with seats; None without seats.
+        curriculum: Curriculum of env arguments; None for none.
 
     Attributes:
         workers: The rollout workers.
-        branches: Branches by policy.
-        flow: The dataflow of all of them.
-        env_slots: Envs, or worlds, of all workers together.
-        league: The frozen opponents of a world with seats; None where there are no seats.
-        curriculum: The curriculum of env arguments; None for none.
-        results: Aggregator of each iteration's result.
-        acting: Policies that act in this process, by name.
-        iteration: Iterations so far.
-        time_total_s: Seconds of all iterations.
-        is_for_training: Whether workers and dataflow were restored too, not the policies alone.
+        branches: Dataflow branches by policy.
+        flow: Joint dataflow of all branches.
+        env_slots: Number of envs, or worlds, of all workers.
+        league: Frozen opponents in a world with seats; None without seats.
+        curriculum: Curriculum of env arguments; None for none.
+        results: Aggregator of the results of iterations.
+        acting: Inference policies in this process, by name.
+        iteration: Number of iterations so far.
+        time_total_s: Total seconds of all iterations.
+        is_for_training: Whether workers and dataflow were restored as well, not only policies.
         env_slots_restarted: Env slots that could not be restored exactly.
-        unsaved: Reasons why it has not resumed exactly from its checkpoint.
-        is_restored_in_part: Whether it was restored from an older format, of which env places, replay and dataflow are
-            not read.
+        unsaved: Reasons why the resume from a checkpoint was not exact.
+        is_restored_in_part: Whether the checkpoint had an older format, of which env states, replay and dataflow are
+            not restored.
     """
 
     def __init__(
@@ -90,25 +90,25 @@ class RunningTraining:
 
     @property
     def trainee(self) -> Trainee:
-        """The first trainee: the only one where an env has one agent."""
+        """First trainee, which is the only one in single-agent envs."""
         return next(iter(self.branches.values())).trainee
 
     @property
     def trainees(self) -> list[Trainee]:
-        """The trainees, in the order of the policies."""
+        """All trainees, in the order of the policies."""
         return [branch.trainee for branch in self.branches.values()]
 
     @property
     def shared_flows(self) -> tuple[Flow[Any], ...]:
-        """The flow upstream of all trainees, where there are several."""
+        """Shared dataflow upstream of all trainees, if there are several."""
         return next(branch.shared for branch in self.branches.values() if branch.flow is not None)[:1]
 
     def spaces(self) -> dict[str, Spaces]:
-        """Returns each policy's spaces."""
+        """Observation and action space of each policy."""
         return {policy: branch.trainee.spaces for policy, branch in self.branches.items()}
 
     def flows(self) -> dict[str, Flow[Any]]:
-        """Returns the dataflow of each policy that learns."""
+        """Dataflow of each policy that learns."""
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
     def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
@@ -116,10 +116,10 @@ class RunningTraining:
 
         Args:
             min_env_steps: Least number of env steps of the iteration.
-            since_last_s: Seconds since the last iteration that count into this one.
+            since_last_s: Seconds since the last iteration that are counted in this one.
 
         Raises:
-            UsageError: It was restored for acting alone.
+            UsageError: The training was restored for acting only.
         """
         self.demand_whole()
         result = self._iterate(min_env_steps, since_last_s)

@@ -34,11 +34,11 @@ class SavedOpponent:
     """Frozen opponent as plain data and arrays: algorithm, settings, weights and filters from a checkpoint.
 
     Attributes:
-        algorithm: Name of its algorithm, which is an installed one.
+        algorithm: Name of the opponent's algorithm, an installed one.
         config: The algorithm's settings.
-        tensors: Its parameters by name.
-        filters: Its running statistics by name.
-        env_steps: Env steps of its training, by which its scheduled settings are evaluated.
+        tensors: Parameters of the policy by name.
+        filters: Running statistics of observations by name.
+        env_steps: Env steps of the opponent's training, at which its scheduled settings are evaluated.
     """
 
     algorithm: str
@@ -48,7 +48,7 @@ class SavedOpponent:
     env_steps: int
 
     def to_data(self) -> dict[str, Any]:
-        """Returns its state for checkpoints."""
+        """Serializes the opponent's state for checkpoints."""
         return {
             "algorithm": self.algorithm,
             "config": dict(self.config),
@@ -58,18 +58,18 @@ class SavedOpponent:
         }
 
     def in_world(self, spaces: Spaces, view: WorldView) -> FrozenPolicy:
-        """Creates the frozen policy for a seat of a world.
+        """Creates the frozen policy for a seat of a multi-agent world.
 
         Only code of installed algorithms is run: settings that name other code are refused.
 
         Args:
-            spaces: Spaces of the agents that it acts for.
-            view: View of their world.
+            spaces: Observation and action space of the agents.
+            view: View of the agents' world.
 
         Raises:
-            CheckpointError: Its settings have numbers that no setting reaches.
-            CheckpointRefused: Its algorithm or its network is custom code.
-            UsageError: It does not fit these agents.
+            CheckpointError: The settings contain absurdly large numbers.
+            CheckpointRefused: The algorithm or the network is custom code.
+            UsageError: The policy does not fit these agents.
         """
         checkpointing.refuse_absurd_numbers(dict(self.config))
         refuse_demands(policy_demands({"algorithm": self.algorithm, "config": self.config}, "its config"), "it")
@@ -98,9 +98,9 @@ def read_opponent(named: str) -> SavedOpponent:
     """Loads a frozen opponent from a checkpoint path, PATH:policy if the checkpoint holds several policies.
 
     Raises:
-        CheckpointError: There is no such checkpoint, or it cannot be used.
-        CheckpointRefused: Its algorithm or its network is custom code.
-        UsageError: It holds no such policy, or several of which none is named.
+        CheckpointError: The checkpoint does not exist or cannot be used.
+        CheckpointRefused: The algorithm or the network is custom code.
+        UsageError: The checkpoint lacks the named policy, or has several and none is named.
     """
     path, asked = _path_and_policy(named)
     content = checkpointing.as_version_2(read_checkpoint(path))
@@ -140,7 +140,7 @@ def copied_opponents(state: Mapping[str, Any]) -> dict[str, SavedOpponent]:
     """Returns the frozen opponents copied into a checkpoint's league section.
 
     Raises:
-        CheckpointError: They are none.
+        CheckpointError: The section is malformed.
     """
     with checkpointing.refusing("section of its league"):
         return {
@@ -164,7 +164,7 @@ def _chosen(path: Path, asked: str, names: list[str]) -> str:
     """Selects the named policy of a checkpoint, or the only one.
 
     Raises:
-        UsageError: There is none of that name, or several of which none is named.
+        UsageError: There is no policy with this name, or there are several and none is named.
     """
     if asked and asked not in names:
         raise UsageError(f"{path} has no policy '{asked}'{did_you_mean(asked, names)}; it has {', '.join(names)}")

@@ -25,10 +25,10 @@ def content_of(running: RunningTraining, spec: dict[str, Any], about: Mapping[st
     Args:
         running: The running training.
         spec: Spec of the training, for the checkpoint.
-        about: Further entries of its manifest.
+        about: Additional entries for the manifest.
 
     Raises:
-        UsageError: It was restored for acting alone.
+        UsageError: The training was restored for acting only.
     """
     trainee = running.trainee
     return Content(
@@ -63,7 +63,7 @@ def sections(running: RunningTraining) -> dict[str, Any]:
     """Captures the state of training, workers, league and trainees as checkpoint sections.
 
     Raises:
-        UsageError: It was restored for acting alone.
+        UsageError: The training was restored for acting only.
     """
     running.demand_whole()
     workers, results, league = running.workers.state(), running.results, running.league
@@ -97,14 +97,14 @@ def _flow_state(branch: Branch) -> dict[str, Any]:
 def new_policies(policies: Policies, spec: Mapping[str, Any]) -> frozenset[str] | None:
     """Returns the policies without a counterpart in a checkpoint: missing there, or trained by another algorithm.
 
-    None means that nothing differs, neither policies nor the agents that they act for.
+    None means that nothing differs: neither policies nor the agents mapped to them.
 
     Args:
-        policies: The policies of today.
-        spec: The checkpoint's spec.
+        policies: Policies of the current training.
+        spec: Spec in the checkpoint.
 
     Raises:
-        CheckpointError: Its policies cannot be read.
+        CheckpointError: The policies in the spec cannot be parsed.
     """
     if policies.is_alone and not spec.get("policies"):
         return None
@@ -125,19 +125,19 @@ def load(
 ) -> None:
     """Restores a training from a checkpoint.
 
-    From a checkpoint in version 1 of the format, env places, replay and dataflow are not restored. Where policies have
-    changed since, new ones keep their initial state, all worlds begin new episodes, and a dataflow is restored if its
-    plan is the same.
+    From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. If policies have
+    changed since, new ones keep their initial state, and all worlds begin new episodes. A dataflow is then restored
+    only if its plan is unchanged.
 
     Args:
         running: The running training.
         content: The checkpoint.
-        new: The policies that it lacks, or that learned by another algorithm; empty where policies act for other
-            agents than they did. None where nothing differs.
-        for_training: Whether it is to be trained on; else workers and dataflow are left out, and no worker starts.
+        new: Policies that are missing in the checkpoint or had another algorithm; empty if only the mapping of agents
+            differs. None if nothing differs.
+        for_training: Whether the training continues; else workers and dataflow are not restored, and no worker starts.
 
     Raises:
-        CheckpointError: It does not fit this env or network.
+        CheckpointError: The checkpoint does not fit this env or network.
     """
     saved = checkpointing.sections_of(content)
     state = checkpointing.section_state(saved, "training")
@@ -228,7 +228,7 @@ def load_weights(running: RunningTraining, content: Content) -> None:
         content: A checkpoint of the other run.
 
     Raises:
-        CheckpointError: It does not fit this env or network.
+        CheckpointError: The checkpoint does not fit this env or network.
     """
     saved = checkpointing.sections_of(content)
     for policy, branch in running.branches.items():
@@ -250,7 +250,7 @@ def adopt(running: RunningTraining, content: Content) -> None:
         content: A checkpoint of the other run.
 
     Raises:
-        CheckpointError: It does not fit this env or network.
+        CheckpointError: The checkpoint does not fit this env or network.
     """
     saved = checkpointing.sections_of(content)
     for policy, branch in running.branches.items():

@@ -36,19 +36,19 @@ class Training:
     context manager, which closes them at the end.
 
     Args:
-        env: The environment, or the world of many agents: an id, a mapping or a config.
-        learns: The algorithm with its settings; or of a world the policies with theirs.
-        seed: Root seed; every episode, worker and minibatch order draws from a child of it.
-        total_env_steps: Planned env steps of the run, with all others that share its compiled update, if known:
-            updates are compiled where that pays over them.
-        announce: Called with a sentence when something is about to take long.
+        env: The environment or multi-agent world: an id, a mapping or a config.
+        learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
+        seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
+        total_env_steps: Planned env steps of all runs that share the compiled update, if known: updates are compiled if
+            that pays over these steps.
+        announce: Callback with a message before a slow operation.
 
     Attributes:
         description: Static description: env, policies, seed, plan and metrics.
         update_executor: Executor of updates; None before it is chosen.
 
     Raises:
-        SpecError: With everything that is wrong in `env`.
+        SpecError: `env` is invalid; the error lists all mistakes.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Training:
 
     @property
     def iteration(self) -> int:
-        """Iterations so far."""
+        """Number of iterations so far."""
         return 0 if self._running is None else self._running.iteration
 
     def start(self, *, for_training: bool = True) -> RunningTraining:
-        """Builds policy, learner, workers and dataflow, unless that has been done, and returns the running training.
+        """Builds policy, learner, workers and dataflow at the first call, and returns the running training.
 
         Args:
-            for_training: Whether workers get the weights, which starts them.
+            for_training: Whether the weights are broadcast to the workers, which starts them.
         """
         if self._running is None:
             described = self.description
@@ -120,7 +120,7 @@ class Training:
         """Runs one iteration and returns its result: flat, with the names of `description.metrics()`.
 
         Args:
-            since_last_s: Seconds that evaluation and saving took since the last iteration; they count into this one.
+            since_last_s: Seconds of evaluation and saving since the last iteration, which are counted in this one.
 
         Raises:
             TrainingFailed: An env, a plugin or a worker failed for good.
@@ -162,7 +162,7 @@ class Training:
         return self.acting.evaluate(episodes, seed=seed, explore=explore, env=env)
 
     def save(self, path: Path | str) -> Path:
-        """Writes a checkpoint and returns its directory; it is there whole or not at all."""
+        """Writes a checkpoint atomically, and returns its directory."""
         described = self.description
         spec = {**described.policies.to_data(), "env": described.env.to_data(), "seed": described.seed}
         return write_checkpoint(Path(path), self.content(spec))
@@ -182,17 +182,17 @@ class Training:
 
         Args:
             path: The checkpoint's directory.
-            trained_by: Required class of its algorithms.
-            trust: Whether demands beyond the known harmless ones are allowed.
+            trained_by: Required class of the checkpoint's algorithms.
+            trust: Whether code and files beyond the allowlist of harmless ones may be used.
             eager: Whether a run that began with compiled updates may continue without.
-            for_training: Whether it is to be trained on or saved; for acting alone no episode is replayed.
-            announce: Called with a sentence when something is about to take long.
+            for_training: Whether the training will continue or be saved; for acting only, no episode is replayed.
+            announce: Callback with a message before a slow operation.
 
         Raises:
-            CheckpointCorrupt: A file of it is missing, truncated or altered.
-            CheckpointRefused: It asks for more, and `trust` is False.
-            CheckpointError: It is not a checkpoint of a training, or of another algorithm.
-            CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
+            CheckpointCorrupt: A file of the checkpoint is missing, truncated or altered.
+            CheckpointRefused: The checkpoint names other code or files, and `trust` is False.
+            CheckpointError: The path is not a checkpoint of a training, or of another algorithm.
+            CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
         """
         content = read_checkpoint(Path(path))
         saved = saved_training(content, path, trust=trust)
@@ -224,17 +224,17 @@ class Training:
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
         """Restores the training from a checkpoint's content.
 
-        From a checkpoint in version 1 of the format, env places, replay and dataflow are not restored. Policies of a
-        world that the checkpoint lacks, or that learned by another algorithm, keep their initial state.
+        From a checkpoint in version 1 of the format, env states, replay and dataflow are not restored. Policies that
+        are missing in the checkpoint or had another algorithm keep their initial state.
 
         Args:
             content: Content of the checkpoint.
             eager: Whether a run that began with compiled updates may continue without.
-            for_training: Whether it is to be trained on or saved.
+            for_training: Whether the training will continue or be saved.
 
         Raises:
-            CompilerMissing: It began with compiled updates, there is no compiler here, and `eager` is False.
-            CheckpointError: It does not fit this env or network.
+            CompilerMissing: The run began with compiled updates, there is no compiler here, and `eager` is False.
+            CheckpointError: The checkpoint does not fit this env or network.
         """
         if "league" in content.state:
             self._copied_opponents = copied_opponents(section_state(content.state, "league"))
@@ -249,10 +249,10 @@ class Training:
         """Updates scheduled settings (such as learning rates) of the running training in place, if no others differ.
 
         Args:
-            learns: The algorithm with its new settings; or of a world the policies with theirs.
+            learns: The algorithm with its new settings; for a multi-agent world, the policies with theirs.
 
         Returns:
-            Whether they were changed: other settings than `scheduled_fields` need a new training.
+            Whether the settings were updated: changes of settings other than `scheduled_fields` require a new training.
         """
         policies = learns if isinstance(learns, Policies) else Policies.alone(learns)
         if not self.description.policies.differ_in_schedules_alone(policies):
@@ -264,7 +264,7 @@ class Training:
         return True
 
     def close(self) -> None:
-        """Shuts down workers and learners; a later call starts new ones."""
+        """Shuts down workers and learners; later calls start new ones."""
         if self._running is not None:
             with self.description.hangs_fail():
                 self._running.close()

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class TrainingWarnings:
-    """Warning for a dataflow without weight broadcasts, whose workers would act with stale weights.
+    """Warning about a dataflow without weight broadcasts, in which workers act with stale weights.
 
     Args:
-        announce: Called with the warning.
+        announce: Callback with the warning.
         workers: The trainee's workers.
     """
 
@@ -26,13 +26,13 @@ class TrainingWarnings:
     def begin(self, sendings: int, sgd_steps: int, *, is_resumed: bool) -> None:
         """Initializes the check at the start or resume of a training.
 
-        A dataflow may send weights once in many batches, so a resumed run may send none for a while. It was checked
-        when the run was new.
+        A dataflow may send weights once in many batches, so a resumed run may send none for a while. A new run is
+        checked from its start.
 
         Args:
             sendings: Number of earlier broadcasts, made outside of the dataflow.
             sgd_steps: SGD steps so far.
-            is_resumed: Whether it resumes after an iteration.
+            is_resumed: Whether the training resumes after at least one iteration.
         """
         self._sendings, self._sgd_steps = sendings, sgd_steps
         self._looks_for_weights = not is_resumed
@@ -41,7 +41,7 @@ class TrainingWarnings:
         """Checks after an iteration for weight broadcasts, and warns once if SGD steps were taken without any.
 
         Args:
-            sgd_steps: Minibatches learned from so far.
+            sgd_steps: Number of SGD steps so far.
         """
         if self._looks_for_weights and sgd_steps > self._sgd_steps:
             self._looks_for_weights = False

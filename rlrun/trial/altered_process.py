@@ -41,7 +41,7 @@ def _altered() -> Iterator[str]:
     before = time.perf_counter()
     time.sleep(_TICK_S)
     if time.perf_counter() <= before:
-        yield "time.perf_counter() stands still"
+        yield "time.perf_counter() does not advance"
 
 
 def _removed(error: Exception, directory: Path) -> Iterator[str]:

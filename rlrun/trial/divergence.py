@@ -30,7 +30,7 @@ _OF_POLICY = re.compile(r"^policies/[^/]+/")
 
 
 class Diverged(TrainingFailed):
-    """Error: training has diverged to NaN or infinity."""
+    """Error: training has diverged, with NaN or infinity in a loss statistic or parameter."""
 
 
 class DivergenceGuard:

@@ -32,7 +32,7 @@ _ENTRY_KEY, _ENTRY_VALUE, _NUMBER, _TEXT, _TRUTH = b"\x0a", b"\x12", b"\x11", b"
 
 
 class EventFile:
-    """Writer of one TensorBoard event file; TensorBoard merges a directory's files, ordered by name, into one run."""
+    """Writer of one TensorBoard event file; TensorBoard merges the event files of a directory, ordered by name."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
         """Creates a new event file, ordered after the existing ones of the directory.

@@ -122,7 +122,7 @@ class StartingPoint:
         return sentences
 
     def _evaluation(self) -> dict[str, Any]:
-        """Evaluation settings in the checkpoint's spec, as plain data; {} for none.
+        """Evaluation settings in the checkpoint's spec, as plain data; {} without evaluations.
 
         Raises:
             CheckpointError: The spec's entry is not a mapping.
@@ -160,7 +160,7 @@ class StartingPoint:
             if isinstance(present, Mapping) and isinstance(former, Mapping):
                 self._refuse_other(path, former, present)
             raise CheckpointError(
-                f"the trial's spec.yaml says {path}: {shown(present)}, and {self.path} was made with {shown(former)}: "
+                f"the trial's spec.yaml has {path}: {shown(present)}, and {self.path} was made with {shown(former)}: "
                 f"put the file back as it was, or begin another run with `rlrun train --from {self.path}`"
             )
 

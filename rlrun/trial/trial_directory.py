@@ -37,12 +37,12 @@ TRIAL_FILE = "trial.json"
 SPEC_FILE = "spec.yaml"
 ERROR_FILE = "error.txt"
 PICTURES = "picture_*.svg"
-"""Pattern of the names of pictures."""
+"""Glob pattern for the file names of the trial's pictures."""
 
 _LOCK_FILE = ".lock"
 
 CLAIM_TIMEOUT_S = 10.0
-"""Seconds that a trial waits for the process that ran it before, which may be about to end."""
+"""Seconds that a trial waits for a previous process of the trial, which may be about to end, to release the lock."""
 
 # These locks belong to a process, not to an open file: a process is not blocked by its own.
 _claimed_here: set[Path] = set()
@@ -57,23 +57,24 @@ class TrialRecord:
         status: PENDING before its start, RUNNING, PAUSED by a scheduler, TERMINATED when done, ERROR, INTERRUPTED.
         seed: Root seed.
         params: Settings that vary between the trials of its experiment.
-        iteration: The last iteration in result.json.
+        iteration: Number of the last iteration in result.json.
         env_steps: Env steps taken.
         best_return: The highest mean return so far, None if there is none.
         judged_by: Metric by which trials are compared: the mean return (the default in earlier versions), or one of
             evaluations.
-        best_score: The highest value of that metric so far, None if there is none.
-        results_bytes: Length of result.json with the row of that iteration.
-        results_sha256: Digest of these bytes; "" before the first row, and in records of earlier versions.
-        stop_reason: The stop criterion that it has reached, "" before.
-        error: Message of the error that ended it; the traceback is in error.txt.
+        best_score: The highest value of the metric `judged_by` so far, None if there is none.
+        results_bytes: Length of result.json in bytes, up to the row of the last iteration.
+        results_sha256: SHA-256 digest of these bytes of result.json; "" before the first row, and in records of earlier
+            versions.
+        stop_reason: The stop criterion that the trial has reached, "" before.
+        error: Message of the error that ended the trial; the traceback is in error.txt.
         exact_resume: Whether all resumes so far were bit for bit, None if there were none. Also False after a lost
             rollout worker could not be replaced bit for bit.
-        from_checkpoint: Checkpoint whose weights it started with, or None.
-        network: Description of the network's inputs in lines; empty before the training was built.
-        pid: Process that runs it, None if none does.
-        host: Machine of that process, "" if none runs it.
-        notes: Messages to the user while it ran, such as why its updates are not computed by NumPy.
+        from_checkpoint: Checkpoint with the initial weights of the trial (warm start), or None.
+        network: Description of the network's inputs in lines; empty before the training is built.
+        pid: Id of the process that runs the trial, None if none does.
+        host: Machine of that process, "" without a process.
+        notes: Messages to the user during the trial, such as why updates are not computed by NumPy.
     """
 
     name: str

@@ -16,7 +16,7 @@ from rlrun.training.oracle import learned_values
 from rlrun.training.training import Training
 
 EVALUATION = "evaluation/"
-"""Prefix of evaluation metrics."""
+"""Prefix of the names of evaluation metrics."""
 
 
 def evaluated(training: Training, trial: TrialSpec, *, is_last: bool) -> dict[str, Any]:

@@ -41,8 +41,8 @@ class TrialLoggers:
             loggers: Factories of the loggers by name.
             trial: The trial.
             directory: The trial's existing directory, in which each logger stores its id of the trial.
-            announce: Called with messages to the user, in the caller's thread, at most once for each logger.
-            delivery_timeout_s: Seconds that `finish` waits.
+            announce: Callback with messages to the user, in the caller's thread, at most once for each logger.
+            delivery_timeout_s: Timeout of `finish` in seconds.
         """
         self._announce = announce
         self._delivery_timeout_s = delivery_timeout_s

@@ -74,7 +74,7 @@ class TrialLoop:
             from_checkpoint: A checkpoint of another run whose weights and filters a new trial starts with.
             exploit: The trial's last exploit step (PBT), None outside of populations.
             eager: Whether compiled updates may continue uncompiled.
-            announce: Called with a sentence before something that takes long.
+            announce: Callback with a message before a slow operation.
 
         Raises:
             UsageError: Another process runs the trial, or checkpoints exist already and `resume` is False.
@@ -127,7 +127,7 @@ class TrialLoop:
 
     @property
     def training(self) -> Training:
-        """The training that this loop iterates."""
+        """The current training (policies, workers and dataflow) of the trial."""
         if self._training is None:
             raise RuntimeError(f"{self.directory}: the trial's training could not be built")
         return self._training
@@ -407,7 +407,7 @@ class TrialLoop:
             raise failure from error
 
     def _note(self, text: str) -> None:
-        """Announces a message and appends it to trial.json; a remark is not announced."""
+        """Announces a message and appends it to trial.json; a `Remark` is only appended."""
         if not isinstance(text, Remark):
             self._announce(text)
         if text not in self._record.notes:

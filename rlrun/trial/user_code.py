@@ -80,7 +80,7 @@ def failure_of_user_code(error: Exception, *plugins: type, directory: Path | Non
 
 
 def _misfit(error: Exception) -> str | None:
-    """Message on a user's class or function with the wrong interface; None if the interface is not the cause.
+    """Error message for a user's class or function whose signature does not fit its use; None if this is not the cause.
 
     Python raises such errors in the caller, so that the traceback has no frame of the user's code.
     """
@@ -118,7 +118,7 @@ def _expected(found: type | FunctionType, below: list[str]) -> str:
 
 
 def _is_users(module: ModuleType) -> bool:
-    """Whether a module is user code, not an installed file."""
+    """Whether a module is the user's own code: neither part of rlrun nor an installed package."""
     file = vars(module).get("__file__")
     return file is not None and not file.startswith((_PACKAGE, *_INSTALLED))
 

@@ -32,14 +32,15 @@ from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
 
 ROW = "row"
-"""Key of the result row, as JSON, in the results that Tune gets. Of plain numbers Tune would keep statistics until the
-sweep ends: 150 kB for each trial."""
+"""Key of the result row, as JSON text, in the results for Tune. Tune would keep statistics of plain numbers until the
+sweep ends, 150 kB for each trial."""
 AGAIN = "again"
-"""Key that is there if no iteration was run, and the row is the previous one."""
+"""Key in the results for Tune, present if no iteration was run and the row repeats the previous one."""
 NOTES = "notes"
-"""Key of sentences for the user, as a JSON list."""
+"""Key in the results for Tune: messages to the user, as a JSON list."""
 DIVERGED = "diverged"
-"""Key of the reason why a trial of a population has diverged; it then waits for its next generation."""
+"""Key in the results for Tune: reason why a population member has diverged; the member waits for the next
+generation."""
 
 
 class TrialError(Exception):
@@ -59,14 +60,14 @@ class TrialError(Exception):
 
 
 class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
-    """Runs one trial at a time in Tune's actor, an iteration per step.
+    """Tune's Trainable: runs one trial at a time in Tune's actor, with one iteration per step.
 
-    Its config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
+    The config is plain data from which any process can run the trial: `trial` (TrialSpec.to_data), `run_directory`,
     `token` and `disk` (as `open_place` takes them), `version` (of the driver's rlrun), `eager` (see `TrialLoop`),
     `import_paths` (folders of the driver's `sys.path`), `interval_env_steps` (env steps between two generations of a
     population, else None) and `exploit` (Exploit.to_data, or None). A trial resumes from the state in its directory.
 
-    Besides Tune the driver itself calls `take_exploit`, `finish`, `pause` and `interrupt`. They run between two
+    Besides Tune's own calls, the driver calls `take_exploit`, `finish`, `pause` and `interrupt`. These run between two
     iterations, since an actor runs one method at a time.
     """
 
@@ -128,16 +129,16 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._exploit = Exploit.from_data(exploit)
 
     def finish(self, reason: str) -> None:
-        """Ends the trial for good, by a scheduler's decision, and saves it."""
+        """Ends the trial for good by a scheduler's decision, and saves a checkpoint."""
         if self._loop is not None:
             self._loop.finish(reason)
         self._close()
 
     def pause(self) -> None:
-        """Saves the trial and releases it; it continues later, maybe in another process.
+        """Saves the trial and releases its directory; the trial can continue in another process.
 
         Raises:
-            TrialError: If it cannot be saved.
+            TrialError: If the trial cannot be saved.
         """
         with self._failing():
             if self._loop is not None:
@@ -145,7 +146,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
             self._leave()
 
     def interrupt(self) -> None:
-        """Saves the trial and ends it until a resume, by the user's interrupt; the next step returns `done`."""
+        """Saves and ends the trial after a user's interrupt, until a resume; the next step returns `done`."""
         self._is_stopping = True
         if self._loop is not None and not self._loop.done:
             self._loop.interrupt()
@@ -176,7 +177,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         return int((loop.last_result.get("env_steps") or 0) // interval) > known
 
     def _started(self) -> TrialLoop:
-        """Returns the trial's loop, built or resumed at the first call; carries out an exploit that is new."""
+        """Training loop of the trial, built or resumed at the first call; carries out a new exploit."""
         if self._loop is None:
             demand_version(self.config["version"])
             place = self._place = open_place(
@@ -203,7 +204,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         return self._loop
 
     def _fetched(self, exploit: Exploit) -> Exploit:
-        """Returns an exploit with this machine's path of the parent's checkpoint."""
+        """Exploit with the parent's checkpoint copied to this machine if necessary."""
         if self._place is None or exploit.parent is None:
             return exploit
         return replace(exploit, parent=self._place.fetch(exploit.parent))
@@ -214,7 +215,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Releases the trial if it fails, and raises a `TrialError` that can be sent to the driver.
+        """Context manager that releases the trial after an exception, and reraises a picklable `TrialError`.
 
         Raises:
             TrialError: If the trial fails.
@@ -236,7 +237,7 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
         self._leave()
 
     def _leave(self) -> None:
-        """Copies the last changes into the run's directory, and releases the trial and its directory."""
+        """Copies the last changes into the run's directory, and releases the trial's claim and directory."""
         self._loop = None
         place, self._place = self._place, None
         if place is not None:
@@ -248,12 +249,12 @@ class AlgorithmTrainable(Trainable):  # type: ignore[misc]  # ray has no types
 
 @lru_cache(maxsize=16)
 def _placement(resources: TrialResources) -> PlacementGroupFactory:
-    """Returns the placement group of a trial; trials with equal needs share it, since Tune keeps one per trial."""
+    """Placement group of a trial; trials with equal resources share one object, since Tune caches one per trial."""
     return PlacementGroupFactory(resources.bundles())
 
 
 def demand_version(version: str) -> None:
-    """Refuses to run trials for a driver with another rlrun than this machine's.
+    """Raises an error if the driver's rlrun version differs from this machine's.
 
     Raises:
         UsageError: If the versions differ.

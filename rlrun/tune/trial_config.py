@@ -1,4 +1,4 @@
-"""Config of Tune's trainable for a trial."""
+"""Config of Ray Tune's Trainable for a trial."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rlrun.trial.exploit import Exploit
 
 
 def trial_config(run: ActiveRun, trial: TrialSpec, exploit: Exploit | None) -> dict[str, Any]:
-    """Returns the config of `AlgorithmTrainable` for a trial, plain data from which any process can run it.
+    """Config of `AlgorithmTrainable` for a trial: plain data from which any process can run the trial.
 
     Args:
         run: The run.
-        trial: The trial, with the settings it has at first.
-        exploit: The last one of its population, if it has any.
+        trial: The trial with its initial settings.
+        exploit: The trial's last exploit step (PBT), or None.
     """
     scheduler = run.experiment.scheduler
     population = None if scheduler is None else scheduler.population

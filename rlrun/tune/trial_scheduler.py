@@ -1,4 +1,4 @@
-"""Tune's TrialScheduler that carries out a rule's decisions: which trials run, wait, continue and end.
+"""Ray Tune scheduler that carries out the decisions of a scheduling rule: stop, pause or continue trials.
 
 A trial that has to wait keeps its actor until another trial needs the place. Then it is saved, and the other trial
 takes over the actor. Tune saves and restores nothing: a trial resumes from its own directory.
@@ -33,16 +33,16 @@ from rlrun.trial.trial_directory import TrialStatus
 from rlrun.tune.trainable import DIVERGED, ROW
 
 PATIENCE_S = 5.0
-"""Seconds without a place for a runnable trial after which a waiting one is paused, whatever the counted resources."""
+"""Seconds after which a waiting trial is paused for a runnable one without an actor, whatever resources Ray reports."""
 
 
 class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
-    """Scheduler of a run's trials by a rule; without a rule, all trials simply run.
+    """Ray Tune scheduler that follows a scheduling rule (ASHA, PBT, ...); without a rule, all trials simply run.
 
     Args:
         run: The run.
-        rule: The rule that decides about trials, or None.
-        suggestions: The run's searcher, or None.
+        rule: Scheduling rule that decides on trials, or None.
+        suggestions: Trials suggested by the run's searcher, or None.
     """
 
     def __init__(self, run: ActiveRun, rule: Rule | None, suggestions: Suggestions | None) -> None:
@@ -63,7 +63,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
     @override
     def __reduce__(self) -> tuple[type[TrialScheduler], tuple[()]]:
-        """Keeps this object out of the state that Tune pickles, which is never read."""
+        """Pickles as an empty `FIFOScheduler`: Tune saves its schedulers, but this saved state is never loaded."""
         return (FIFOScheduler, ())
 
     # Callbacks of Tune.
@@ -111,7 +111,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
     @override
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Carries out the decisions since the last call, and returns a waiting trial that may continue."""
+        """Carries out new decisions of the rule, and returns a trial that may run next; None without one."""
         controller = tune_controller._tune_controller
         if self._run.interrupts.received:
             self._stop_all(controller)
@@ -133,7 +133,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
     # Decisions and how they are carried out.
 
     def _decision_on(self, trial: Trial, result: dict[str, Any]) -> Decision | None:
-        """Passes a result to the rule and the searcher; returns the decision, None if there is no rule or no row."""
+        """Passes a result to the rule and the searcher; returns the rule's decision, None without a rule or a row."""
         scheduler = self._run.experiment.scheduler
         if self._rule is None or scheduler is None:
             return None
@@ -169,7 +169,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         return str(TrialScheduler.CONTINUE)
 
     def _release(self, controller: Any, name: str, decision: Decision) -> None:
-        """Continues a waiting trial, or ends it.
+        """Continues or stops a waiting trial, by a decision of the rule.
 
         A trial that was waiting when the run was interrupted runs an iteration before it waits again. A decision about
         it in between takes effect at its next result.
@@ -199,14 +199,14 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             controller._schedule_trial_train(trial)
 
     def _report_waiting(self) -> None:
-        """Reports trials as PAUSED that have begun to wait, after their last results were reported."""
+        """Reports newly waiting trials as PAUSED, after their last results."""
         for name in self._just_held:
             if name in self._held:
                 self._run.tell(TrialEvent(name, "PAUSED"))
         self._just_held.clear()
 
     def _exploit(self, trial: Trial, orders: Orders, status: TrialStatus) -> Exploit:
-        """Stores an exploit in a trial's config, so that it survives its actor, and reports it."""
+        """Stores an exploit in a trial's config, so that a lost actor can repeat it, and reports the new settings."""
         spec = TrialSpec.from_data(trial.config["trial"])
         changed = exploit_of(spec, orders)
         if orders.parent is not None:
@@ -223,7 +223,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
         self._run.stopped[name] = decision.reason
 
     def _make_room(self, controller: Any) -> None:
-        """Pauses a trial that holds an actor while it waits, if another trial needs the place."""
+        """Pauses a waiting trial that occupies an actor, if another trial needs the resources."""
         for name, trial in list(self._ready.items()):
             if trial.status == Trial.RUNNING:  # Tune has found a place for it
                 del self._ready[name]
@@ -244,7 +244,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
             self._crowded_since = math.inf
 
     def _take_paused(self, controller: Any) -> None:
-        """Frees the actors of trials whose `pause` has returned; a lost actor is not reused."""
+        """Frees the actors of trials whose `pause` call has returned; a lost actor is left to Tune's error handling."""
         for name, left in list(self._leaving.items()):
             if not ray.wait([left], timeout=0)[0]:
                 continue
@@ -261,7 +261,7 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
                 self._paused[name] = trial
 
     def _stop_all(self, controller: Any) -> None:
-        """Makes running trials save and stop after their iteration; the others do not start."""
+        """Makes running trials save and stop after an iteration, and cancels trials that have not started."""
         if not self._is_stopping:
             self._is_stopping = True
             self._run.stopping()
@@ -288,19 +288,19 @@ class RuleScheduler(TrialScheduler):  # type: ignore[misc]  # ray has no types
 
 
 def trial_name(trial: Trial) -> str:
-    """Returns the name in the run of one of Tune's trials."""
+    """Name of a trial in the run, for one of Tune's trial objects."""
     name: str = trial.config["trial"]["name"]
     return name
 
 
 def exploit_of(spec: TrialSpec, orders: Orders) -> Exploit:
-    """Returns the exploit that carries out a rule's orders in a trial."""
+    """Exploit step that carries out a rule's orders in a trial."""
     parent = None if orders.checkpoint is None else Path(orders.checkpoint)
     return Exploit(orders.generation, with_settings(spec, orders.params), parent)
 
 
 def copied(orders: Orders, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Describes the changes of a member that copies another one, in a sentence.
+    """Message on a population member that copied another one: the parent and the changed settings.
 
     Examples:
         >>> copied(Orders(3, "001-a", "x", {}), {"lr": 0.001}, {"lr": 0.0012})
@@ -315,12 +315,12 @@ def _short(value: Any) -> str:
 
 
 def _actor(trial: Trial) -> Any:
-    """Returns the actor that runs a trial, None while it has none; Tune has no public accessor."""
+    """Ray actor that runs a trial, None without one; a private attribute, since Tune has no public accessor."""
     return trial.temporary_state.ray_actor
 
 
 def _resources(trials: Iterable[Trial]) -> dict[str, float]:
-    """Returns the resources of trials together, by kind."""
+    """Total resources of several trials, by kind."""
     total: dict[str, float] = {}
     for trial in trials:
         factory: PlacementGroupFactory = trial.placement_group_factory

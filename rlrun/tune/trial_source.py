@@ -1,4 +1,4 @@
-"""Tune's Searcher that supplies a run's trials: those of its table, then those of its searcher as others end."""
+"""Ray Tune searcher that supplies a run's trials: those in its table, then those of rlrun's own searcher."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rlrun.tune.trial_config import trial_config
 
 
 class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
-    """Supplies the next trial to Tune, whose own search is not used.
+    """Supplier of trials to Ray Tune, in the role of a Tune searcher.
 
     Args:
         run: The run.
-        suggestions: The run's searcher, or None.
-        exploit_of: Returns the last exploit of a trial's population, if it has any.
+        suggestions: Trials suggested by the run's searcher, or None.
+        exploit_of: Function from a trial to its last exploit step (PBT), None without any.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
 
     @override
     def __reduce__(self) -> tuple[type[Searcher], tuple[()]]:
-        """Keeps this object out of the state that Tune pickles, which is never read."""
+        """Pickles as a plain `Searcher`: Tune saves its searchers, but this saved state is never loaded."""
         return (Searcher, ())
 
     @override
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Returns the config of the next trial, None while others must end first, `FINISHED` if none is left."""
+        """Config of the next trial; None while other trials must end first, `FINISHED` after the last trial."""
         if self._run.interrupts.received:
             return str(Searcher.FINISHED)
         if not self._next and self._suggestions is not None:
@@ -82,7 +82,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
         pass
 
     def _places(self, suggestions: Suggestions) -> float:
-        """Returns the number of configurations that may run at once."""
+        """Maximum number of configurations that may run at once."""
         if suggestions.max_concurrent is not None:
             return suggestions.max_concurrent
         if not self._run.trials:

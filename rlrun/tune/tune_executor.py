@@ -1,4 +1,4 @@
-"""Executor that runs trials under Ray Tune: each in an actor of its own, as many at once as fit.
+"""Ray Tune executor: runs each trial in an actor, as many at once as the resources allow.
 
 Tune places the trials, runs them concurrently, and restarts those whose process died. Its loggers and checkpoints are
 off, and its own state is never read back.
@@ -42,15 +42,16 @@ RESOURCES_EVERY_S = 3.0
 """Seconds between two reports of the resources in use."""
 
 LOW_MEMORY = "running low on memory"
-"""Words in Ray's message about a process that it has killed because the memory was full."""
+"""Part of Ray's message about a process that was killed for lack of memory."""
 
 
 def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
-    """Runs the trials of a run on the Ray that this process belongs to.
+    """Runs the trials of a run under Ray Tune, on the Ray that this process has joined.
 
     Args:
-        run: The run; after an interrupt its running trials are INTERRUPTED and those that had not started PENDING.
-        spans_machines: Whether trials may run on machines that cannot see the run's directory.
+        run: The run. After an interrupt, running trials become INTERRUPTED and trials that had not started stay
+            PENDING.
+        spans_machines: Whether trials may run on machines without access to the run's directory.
     """
     run.capacity = dict(ray.cluster_resources())
     run.token = leave_token(run.directory.path)
@@ -108,11 +109,11 @@ def run_under_tune(run: ActiveRun, spans_machines: bool) -> None:
 
 
 class Reporter(Callback):  # type: ignore[misc]  # ray has no types
-    """Callback of Tune that reports the progress of trials to the run's watcher and searcher.
+    """Ray Tune callback that reports the progress of trials to the run's watcher and searcher.
 
     Args:
         run: The run.
-        suggestions: The run's searcher, or None.
+        suggestions: Trials suggested by the run's searcher, or None.
     """
 
     def __init__(self, run: ActiveRun, suggestions: Suggestions | None) -> None:
@@ -122,7 +123,7 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
 
     @override
     def __reduce__(self) -> tuple[type[Callback], tuple[()]]:
-        """Keeps this object out of the state that Tune pickles, which is never read."""
+        """Pickles as a plain `Callback`: Tune saves its callbacks, but this saved state is never loaded."""
         return (Callback, ())
 
     @override
@@ -173,22 +174,22 @@ class Reporter(Callback):  # type: ignore[misc]  # ray has no types
         self._end(trial, failed=True)
 
     def _end(self, trial: Trial, *, failed: bool) -> None:
-        """Reports the end of a trial to the searcher, and frees what Tune keeps of it."""
+        """Reports the end of a trial to the searcher, and frees Tune's data of the trial."""
         _forget(trial)
         if self._suggestions is not None and not self._run.interrupts.received:
             with self._run.stopping_when_full():
                 self._suggestions.ended(trial_name(trial), failed=failed)
 
     def _release(self, trial: Trial) -> None:
-        """Releases the claim of a trial's process, which may be lost, so that a restart need not wait for it."""
+        """Releases a trial's claim on its directory, so that a restart need not wait for a lost process."""
         if self._run.disk:
             RemoteFiles(self._run.disk).release(trial_name(trial))
 
 
 def _forget(trial: Trial) -> None:
-    """Frees what Tune keeps of a trial until the sweep ends, which adds up over many trials and is never read.
+    """Frees data that Tune keeps of an ended trial, since it adds up over many trials and is never read.
 
-    The name stays in the config, since `trial_name` reads it there.
+    The trial's name stays in the config, for `trial_name`.
     """
     trial.set_config({"trial": {"name": trial_name(trial)}})
     trial._Trial__unresolved_config = {}  # a second copy of the config, with unresolved placeholders
@@ -201,7 +202,7 @@ def _forget(trial: Trial) -> None:
 
 
 def _error_of(trial: Trial) -> Exception:
-    """Returns the error that ended a trial: the exception of its loop, or the fate of its process."""
+    """Error that ended a trial: the exception in its training loop, or the death of its process."""
     try:
         # This process has just written the file itself, so that unpickling it is safe.
         with open(trial.pickled_error_file, "rb") as file:
@@ -221,7 +222,7 @@ def _error_of(trial: Trial) -> Exception:
 
 
 def _error_in_text(trial: Trial) -> Exception:
-    """Returns the error that ended a trial, where Tune has written it as text only."""
+    """Error that ended a trial, from Tune's text file, for errors that Tune has not pickled."""
     try:
         text = Path(trial.error_file).read_text()
     except (OSError, TypeError):
@@ -230,7 +231,7 @@ def _error_in_text(trial: Trial) -> Exception:
 
 
 def error_told(name: str, text: str) -> RlrunError:
-    """Returns the last error in Tune's text file; Tune writes nothing else where memory is short at a trial's start.
+    """Last error in Tune's text file, which is all that exists if memory was short at a trial's start.
 
     Args:
         name: Name of the trial.

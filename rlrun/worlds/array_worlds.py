@@ -111,7 +111,7 @@ class ArrayWorld(Protocol):
         ...
 
     def close(self) -> None:
-        """Frees what the worlds hold."""
+        """Frees the worlds' resources."""
         ...
 
 
@@ -167,7 +167,7 @@ class ArrayVectorWorld:
         }
 
     def reset(self) -> WorldRows:
-        """Begins the first episode of every world with its own seed."""
+        """Resets every world to its first episode, with the episode's seed."""
         seeds = self._ledger.start_over()
         return self._begin(range(self.num_worlds), seeds)
 
@@ -213,7 +213,7 @@ class ArrayVectorWorld:
         return self._rows(), exact
 
     def hashes(self) -> list[str]:
-        """Returns a digest of what each world shows now."""
+        """Returns a digest of each world's current observations."""
         shown = self.shown()
         return [observation_hash(map_tree(itemgetter(world), shown)) for world in range(self.num_worlds)]
 
@@ -268,7 +268,7 @@ class ArrayVectorWorld:
 
     @cached_property
     def _marks(self) -> StepMarks:
-        """Made with the first episode: worlds that are only asked for their spaces leave the notes of others alone."""
+        """Step marks, created with the first episode, so that worlds created only for their spaces write none."""
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _show(self, doing: str, shown: ArrayStep) -> None:
@@ -339,7 +339,7 @@ class _GroupSlots:
         self.dropped_rewards = 0
 
     def by_world(self, leaf: Any) -> Any:
-        """Returns a leaf [B, ...] as [W, K, ...]."""
+        """Reshapes a leaf [B, ...] of slots to worlds and agents, [W, K, ...]."""
         return leaf.reshape(*self._shape, *leaf.shape[1:])
 
     def misfit(self, shown: GroupRows) -> str | None:
@@ -452,5 +452,5 @@ def _form(value: Any) -> str:
 
 
 def _by_slot(leaf: Any) -> Any:
-    """Returns a leaf [W, K, ...] as [B, ...]."""
+    """Reshapes a leaf [W, K, ...] of worlds and agents to slots, [B, ...] with B = W * K."""
     return leaf.reshape(-1, *leaf.shape[2:])

@@ -52,8 +52,8 @@ def check_by_stepping(
         Findings in reading order.
 
     Raises:
-        UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
-        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        UsageError: A name or a keyword argument does not exist, or an agent has no policy.
+        EnvironmentUnusable: A package is not installed, or the env has no supported form.
         EnvError: The env's own code raised.
     """
 
@@ -94,7 +94,7 @@ def _general(config: EnvConfig, worlds: VectorWorld) -> Iterator[EnvFinding]:
 
 
 def _named(policy: str, worlds: VectorWorld, found: Iterable[EnvFinding]) -> Iterator[EnvFinding]:
-    """Yields findings on the agents of one policy, with its name where there are several."""
+    """Yields findings on the agents of one policy, prefixed with the policy's name if there are several policies."""
     for one in found:
         yield replace(one, topic=f"{policy}: {one.topic}") if len(worlds.spaces) > 1 else one
 
@@ -102,7 +102,7 @@ def _named(policy: str, worlds: VectorWorld, found: Iterable[EnvFinding]) -> Ite
 def _told_by_one(
     config: EnvConfig, worlds: VectorWorld, mapping: PolicyMapping, steps: int, seed: int
 ) -> Iterator[EnvFinding]:
-    """Findings on the raw returns of a single env or world."""
+    """Findings on the raw return values of a single env or world."""
     if not config.has_many_agents:
         (spaces,) = worlds.spaces.values()
         if backend_of(config) == "loop":
@@ -112,7 +112,7 @@ def _told_by_one(
 
 
 def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterator[EnvFinding]:
-    """Findings on the agents of one policy, with its name where there are several."""
+    """Yields findings on one policy's agents: observations, rewards, episode lengths and slots."""
     found: list[EnvFinding] = []
     if shown.observations:
         rows = map_tree(lambda *leaf: np.stack(leaf)[:, None], *shown.observations)
@@ -126,7 +126,7 @@ def _of_policy(policy: str, worlds: VectorWorld, shown: ShownToPolicy) -> Iterat
 
 
 def _slots(policy: str, slots: int, most: int) -> EnvFinding:
-    """Finding on a policy's slots per world compared with its greatest number of living agents."""
+    """Finding on a policy's number of slots per world, compared with the maximum number of its living agents."""
     if most and 2 * most < slots:
         reason = "empty slots cost memory, and count where batches are filled"
         advice = f"policies.{policy}.slots: {most + 1}, if no policy keeps more of them alive"

@@ -30,8 +30,8 @@ class JointEnv(World):
         kwargs: Keyword arguments of the env.
 
     Raises:
-        EnvironmentUnusable: The env is of another kind, or lacks a package.
-        UsageError: There is no such env.
+        EnvironmentUnusable: The env's spaces are not Tuples with one element per agent, or a package is missing.
+        UsageError: No env is registered under the id.
     """
 
     def __init__(self, env_id: str, kwargs: Mapping[str, Any] | None = None) -> None:
@@ -56,7 +56,7 @@ class JointEnv(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the env to the start of an episode; returns all agents' observations."""
         self._seen, _ = self._env.reset(seed=seed)
         return self._by_agent(self._seen)
 
@@ -82,7 +82,7 @@ class JointEnv(World):
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3], where the env was made with a render mode that has one."""
+        """Renders the env as an RGB image [height, width, 3]; None without a render mode for images."""
         picture = self._env.render()
         return picture if isinstance(picture, np.ndarray) else None
 

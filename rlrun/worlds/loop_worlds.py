@@ -29,9 +29,8 @@ from rlrun.worlds.world import World
 class LoopWorlds:
     """`VectorWorld` that steps dict-based worlds in a loop, with observations in preallocated arrays.
 
-    Return values are fully validated at each reset and at the first step after `reset` or `restore`. Later steps are
-    only checked for invalid rewards, ends that are flagged by a value other than True, and observations of a wrong
-    shape or dtype.
+    Return values are fully validated at each reset and at the first step after `reset` or `restore`. In later steps,
+    only rewards, the type of set termination and truncation flags, and the shape and dtype of observations are checked.
 
     A reward before an agent's first observation is credited in the step of that observation. A reward after an agent's
     end is discarded and counted: it does not belong to a later agent with the same id.
@@ -47,7 +46,7 @@ class LoopWorlds:
         slots: Slots per world by policy, K.
         max_episode_steps: Steps after which all living agents of a world are truncated; None for no limit.
         first_episodes: Number of each world's first episode; 0 for all unless given.
-        columns: Names of the numbers that are read from agents' infos.
+        columns: Names of the numbers in agents' infos that are recorded as columns.
     """
 
     def __init__(
@@ -187,11 +186,11 @@ class LoopWorlds:
 
     @cached_property
     def _marks(self) -> StepMarks:
-        """Made with the first episode: worlds that are only asked for their spaces leave the notes of others alone."""
+        """Step marks, created with the first episode, so that worlds created only for their spaces write none."""
         return StepMarks(self._id, self._seeds, self.num_worlds, each="world")
 
     def _begin(self, number: int, place: EpisodePlace) -> None:
-        """Resets a world to the episode of a place, which is the ledger's current one."""
+        """Resets a world to the ledger's current episode, given as a place."""
         self._marks.begin(number, place.episode, place.seed)
         self._worlds[number].reset(place)
 

@@ -81,7 +81,7 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or this is no world of many agents.
+        EnvironmentUnusable: A package is not installed, or the object is no multi-agent world.
         EnvError: The world's own code raised.
     """
     check_world(config)
@@ -102,7 +102,7 @@ def _of_one_task(config: EnvConfig, kwargs: dict[str, Any]) -> World:
     with Watched(f"env {config.id}: making it"):
         try:
             world = _as_world(config.id, factory(**kwargs))
-        except RlrunError:  # which says itself what is wrong, as of an env's id among the keyword arguments
+        except RlrunError:  # whose message is complete, as of an env's id among the keyword arguments
             raise
         except (Exception, SystemExit) as error:
             raise env_error(config.id, "its factory", "before any episode", error, starts=True) from error
@@ -118,7 +118,7 @@ def game_of(config: EnvConfig) -> ArrayGame | None:
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or this is no world of many agents.
+        EnvironmentUnusable: A package is not installed, or the object is no multi-agent world.
         EnvError: The world's own code raised.
     """
     if not config.has_many_agents or steps_all_at_once(config):
@@ -151,8 +151,8 @@ def make_vector_world(
         lessons: Curriculum arguments of the worlds; None without a curriculum.
 
     Raises:
-        UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
-        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        UsageError: A name or a keyword argument does not exist, or an agent has no policy.
+        EnvironmentUnusable: A package is not installed, or the env has no supported form.
         EnvError: The world's own code raised.
     """
     if not config.has_many_agents:
@@ -179,8 +179,8 @@ def spaces_of_policies(config: EnvConfig, mapping: PolicyMapping) -> dict[str, S
     """Returns each policy's observation and action space; creates one env or world.
 
     Raises:
-        UsageError: A name or a keyword argument does not exist, or an agent is no policy's.
-        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        UsageError: A name or a keyword argument does not exist, or an agent has no policy.
+        EnvironmentUnusable: A package is not installed, or the env has no supported form.
         EnvError: The world's own code raised.
     """
     if not config.has_many_agents:
@@ -205,7 +205,7 @@ def kinds_of_agents(config: EnvConfig) -> PolicyMapping:
 
     Raises:
         UsageError: A name or a keyword argument does not exist.
-        EnvironmentUnusable: A package is not installed, or no policies can be trained in this.
+        EnvironmentUnusable: A package is not installed, or the env has no supported form.
         EnvError: The world's own code raised.
     """
     if not config.has_many_agents:

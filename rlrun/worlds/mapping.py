@@ -24,14 +24,14 @@ class PolicyMapping:
 
     Args:
         policies: Names of all policies, at least one.
-        mapping: Policies by pattern of agent ids, in order; or package.module:function, called as
-            `function(agent, episode)` with the number of the world's episode; None where one policy is everybody's.
+        mapping: Policies by pattern of agent ids, in order; or package.module:function, called as `function(agent,
+            episode)` with the number of the world's episode; None if all agents share one policy.
 
     Attributes:
         policies: Names of all policies.
 
     Raises:
-        UsageError: If there is nothing to decide by, or a pattern's policy or the function does not exist.
+        UsageError: If there are several policies but no mapping, or a pattern's policy or the function does not exist.
         UserCodeError: If the function's module raises while it is imported.
 
     Examples:

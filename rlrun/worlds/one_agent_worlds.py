@@ -45,12 +45,12 @@ class OneAgentWorlds:
         self._rows = WorldRows({policy: self._shown}, None, nobody, nobody, {}, 0)
 
     def reset(self) -> WorldRows:
-        """Begins the first episode of every env with its own seed."""
+        """Resets every env to its first episode, with the episode's seed."""
         self._shown.observations = self._env.reset()
         return self._rows
 
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
-        """Takes one step in every env, or begins the next episode where the last step ended one."""
+        """Steps all envs; an env whose episode ended is reset instead (NEXT_STEP autoreset)."""
         shown, rows = self._shown, self._rows
         begins = rows.ended
         shown.observations, shown.rewards, shown.terminateds, shown.truncateds, infos = self._env.step(
@@ -66,7 +66,7 @@ class OneAgentWorlds:
         return rows
 
     def owners(self, policy: str) -> Sequence[str]:
-        """Returns the only agent for each env."""
+        """Returns the id of each env's only agent, [B]."""
         return (ONLY_AGENT,) * self.num_worlds
 
     def places(self) -> list[EpisodePlace]:
@@ -80,21 +80,21 @@ class OneAgentWorlds:
         hashes: Sequence[str],
         max_replay_s: float,
     ) -> tuple[WorldRows, list[bool]]:
-        """Returns to the given places by resetting with their seeds and replaying the actions."""
+        """Restores the envs to given places by seeded resets and a replay of their actions; see `VectorEnv.restore`."""
         own = [map_tree(lambda leaf: leaf[:, 0], taken[self._policy]) for taken in actions]
         self._shown.observations, exact = self._env.restore(places, own, hashes, max_replay_s)
         return self._rows, exact
 
     def hashes(self) -> list[str]:
-        """Returns a digest of what each env shows now; none before the reset."""
+        """Returns a digest of each env's current observation; an empty list before `reset`."""
         seen = self._shown.observations
         slots = range(0 if seen is None else self.num_worlds)
         return [observation_hash(map_tree(lambda leaf, slot=slot: leaf[slot], seen)) for slot in slots]
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns no picture: a recording draws an env of its own."""
+        """Returns None: recordings render a separate env."""
         return None
 
     def close(self) -> None:
-        """Frees what the envs hold."""
+        """Frees the envs' resources."""
         self._env.close()

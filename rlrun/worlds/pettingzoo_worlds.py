@@ -56,13 +56,13 @@ class ParallelWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the env to the start of an episode; returns the observations of agents that act first."""
         observations, infos = self._env.reset(seed=seed)
         return self._spaces.shown(observations, infos)
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step."""
+        """Steps the env with the joint action of all living agents."""
         observations, rewards, terminations, truncations, infos = self._env.step(actions)
         return WorldStep(
             self._spaces.shown(observations, infos),
@@ -80,7 +80,7 @@ class ParallelWorld(World):
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3] of the world."""
+        """Renders the world as an RGB image [height, width, 3]."""
         return self._env.render()  # type: ignore[no-any-return]
 
     @override
@@ -116,7 +116,7 @@ class TurnBasedWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the env to the start of an episode; returns the observations of agents that act first."""
         self._env.reset(seed=seed)
         observation, _, _, _, info = self._env.last()
         return self._spaces.shown({self._env.agent_selection: observation}, {self._env.agent_selection: info})
@@ -148,7 +148,7 @@ class TurnBasedWorld(World):
 
     @override
     def render(self) -> NDArray[np.uint8] | None:
-        """Returns a picture [height, width, 3] of the world."""
+        """Renders the world as an RGB image [height, width, 3]."""
         return self._env.render()  # type: ignore[no-any-return]
 
     @override
@@ -230,7 +230,7 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
     """Returns the factory of a PettingZoo module: `parallel_env`, or `env` for modules without a parallel form.
 
     Raises:
-        UsageError: There is no such module, or it holds no env.
+        UsageError: The module does not exist, or has no env.
         EnvironmentUnusable: A package is not installed.
         UserCodeError: The module raises while it is imported.
     """
@@ -239,7 +239,7 @@ def pettingzoo_factory(module_name: str) -> Callable[..., Any]:
         if package.isidentifier() and importlib.util.find_spec(needed) is None:
             raise EnvironmentUnusable(f"env {module_name} needs {needed}, which is not installed: {_MARL}")
     try:
-        with warnings.catch_warnings():  # what PettingZoo says since 1.27 of modules that its documentation names
+        with warnings.catch_warnings():  # PettingZoo's warning since 1.27 about modules that its documentation names
             warnings.filterwarnings("ignore", "The old environment creation API", DeprecationWarning)
             load_object(f"{module_name}:__name__", "PettingZoo env")
     except UserCodeError as error:

@@ -41,7 +41,7 @@ class PolicySlots:
 
     Args:
         policy: Name of the policy.
-        example: One of its agents.
+        example: Id of one of the policy's agents.
         spaces: Observation and action space of its agents.
         num_worlds: Number of worlds, W.
         per_world: Number of slots per world, K.

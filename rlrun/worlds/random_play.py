@@ -29,7 +29,7 @@ class ShownToPolicy:
 
     Attributes:
         observations: Observations, one row each.
-        where: Place of each observation.
+        where: Place of each observation in words: env and step, or agent.
         rewards: Reward of each agent in each step of its life.
         lengths: Length of each completed episode of an agent.
         legal: Share of legal actions, for each observation with an action mask.

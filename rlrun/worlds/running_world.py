@@ -48,7 +48,7 @@ class RunningWorld:
         max_episode_steps: Steps after which all living agents are truncated; None for no limit.
 
     Attributes:
-        place: Current place: episode number, seed and length.
+        place: Current place of the world: episode number, seed and episode length so far.
         awaiting: Whether the episode has ended, so that the next step is a reset.
         infos: Infos of agents that ended in the last step, by policy and slot.
         missing_finals: Number of agents truncated in the last step without a final observation.

@@ -17,7 +17,8 @@ CHECKED_ACTIONS = 20
 """Number of actions in the check that a clone's observations equal the original's."""
 
 _TOLERANCE = 1e-4
-"""Tolerance between an observation and that of the position reconstructed from it, since observations are rounded."""
+"""Tolerance in comparing an observation with the reconstructed position's observation, since observations are
+rounded."""
 
 
 class Searchable(Protocol):

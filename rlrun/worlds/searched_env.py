@@ -53,18 +53,18 @@ class SearchedEnv(World):
 
     @override
     def spaces(self, agent: str) -> Spaces:
-        """Returns the env's spaces."""
+        """Returns the env's observation and action space."""
         return Spaces(self._env.observation_space, self._env.action_space)
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the env to the start of an episode."""
         observation, _ = self._env.reset(seed=seed)
         return {AGENT: observation}
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step."""
+        """Steps the env with the agent's action."""
         observation, reward, terminated, truncated, _ = self._env.step(actions[AGENT])
         ended = bool(terminated or truncated)
         return WorldStep(
@@ -135,7 +135,7 @@ class EnvPosition:
         self._env, self._state, self._observation, self._gained = env, state, observation, gained
 
     def observe(self) -> Any:
-        """Returns the observation."""
+        """Returns the position's observation."""
         return self._observation
 
     def legal(self) -> NDArray[np.bool_]:

@@ -87,9 +87,9 @@ class VectorWorld(Protocol):
         spaces: Observation and action space by policy.
         state_space: Space of the global state, None if there is no state.
         possible_agents: Ids of agents, at least one of each kind.
-        columns: Names of the numbers that are read from agents' infos.
-        seeds_episodes: Whether single worlds can be reset with a seed of their own; without it `restore` can only begin
-            new episodes.
+        columns: Names of the numbers in agents' infos that are recorded as columns.
+        seeds_episodes: Whether single worlds can be reset with their own seeds; otherwise `restore` starts new
+            episodes.
     """
 
     possible_agents: Sequence[str]
@@ -143,7 +143,7 @@ class VectorWorld(Protocol):
             Step result, and per world whether the restore was exact. Other worlds start their next episode instead.
 
         Raises:
-            EnvError: As in `step`.
+            EnvError: A world raised, or returned a value outside its agents' spaces.
         """
         ...
 
@@ -156,7 +156,7 @@ class VectorWorld(Protocol):
         ...
 
     def close(self) -> None:
-        """Frees what the worlds hold."""
+        """Frees the worlds' resources."""
         ...
 
 

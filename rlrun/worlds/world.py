@@ -90,5 +90,5 @@ class World(ABC):
         return None
 
     def close(self) -> None:
-        """Frees what the world holds; nothing by default."""
+        """Frees the world's resources; no-op by default."""
         return

@@ -34,7 +34,7 @@ def observations_refusal(observations: Any, slots_of: Callable[[str], PolicySlot
     """Validates observations by agent id; returns the error, None if valid.
 
     Args:
-        observations: What the world returned.
+        observations: Observations that the world returned, by agent id.
         slots_of: Returns the slots of the policy of an agent id.
     """
     if found := _no_mapping("observations", observations):
@@ -49,7 +49,7 @@ def step_refusal(result: Any, slots_of: Callable[[str], PolicySlots]) -> Refusal
     """Validates the return value of a world's `step`; returns the first error, None if valid.
 
     Args:
-        result: What the world returned.
+        result: Return value of the world's `step`.
         slots_of: Returns the slots of the policy of an agent id.
     """
     if not isinstance(result, tuple) or len(result) != 6:

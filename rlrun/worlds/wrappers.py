@@ -41,12 +41,12 @@ class WrappedWorld(World):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the wrapped world; returns the transformed observations."""
         return {agent: self.shown(agent, seen) for agent, seen in self.world.reset(seed).items()}
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Takes a step."""
+        """Steps the wrapped world; returns the result with transformed observations."""
         step = self.world.step(actions)
         return step._replace(observations={agent: self.shown(agent, seen) for agent, seen in step.observations.items()})
 
@@ -93,7 +93,7 @@ class AgentIndicator(WrappedWorld):
 
     @override
     def shown(self, agent: str, observation: Any) -> Any:
-        """Returns an observation with the indicator."""
+        """Adds the one-hot agent indicator to an observation."""
         one_hot = self._one_hots.get(agent, self._nobody)
         if isinstance(observation, Mapping):
             return {**observation, AGENT: one_hot.astype(np.float32)}
@@ -180,7 +180,7 @@ class PadSpaces(WrappedWorld):
 
     @override
     def shown(self, agent: str, observation: Any) -> Any:
-        """Returns a padded observation."""
+        """Pads an agent's observation with zeros to the common space."""
         given = observation if self._is_dict else {OBSERVATION: observation}
         padded: dict[str, Any] = {}
         for key, part in self._parts.items():
@@ -292,7 +292,7 @@ class Team(WrappedWorld):
 
     @override
     def reset(self, seed: int) -> Mapping[str, Any]:
-        """Begins an episode."""
+        """Resets the wrapped world; returns the transformed observations."""
         observations = self.world.reset(seed)
         self._acting = set(observations) & set(self._members)
         return self._joined(observations)
@@ -302,7 +302,7 @@ class Team(WrappedWorld):
         """Takes a step with the actions of the members that act.
 
         Raises:
-            ValueError: If the reward is given `once` and members were given different ones.
+            ValueError: If `reward` is `once`, but the members' rewards differ.
         """
         chosen = {agent: action for agent, action in actions.items() if agent != self._name}
         if self._name in actions:
@@ -381,8 +381,8 @@ def _widest(spaces: Sequence[Space[Any]]) -> Box:
 def _widest_action(spaces: Sequence[Space[Any]]) -> Box:
     """Returns the smallest Box for padded actions of all spaces, each in the leading entries of every axis.
 
-    Bounds of a number are those of the agents that have it, which must be the same: units of the bounds, in which
-    policies act, would mean something else for each of them.
+    Each entry has the bounds of the agents whose action spaces include it, which must be equal: policies act in units
+    of these bounds.
     """
     boxes = [space for space in spaces if isinstance(space, Box)]
     widest = _widest(boxes)

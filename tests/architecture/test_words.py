@@ -65,6 +65,8 @@ CLEAN = (
     "waiting_parent.py", "renamed_settings.py", "commented_yaml.py", "foreign_names.py",
     "nn/", "actors/", "rollout/", "toys/", "training/", "trust.py", "flow/", "learner/", "functional/", "runs/",
     "search/", "algorithm.py", "algorithm_config.py",
+    "envs/", "worlds/", "data/", "replay/", "league/", "policy/",
+    "spec/", "trial/", "checkpoint/", "algorithms/", "reward_streams/", "__init__.py", "__main__.py",
 )  # fmt: skip
 """Rooms and files whose docstrings, comments and messages are in the field's words: a room is added once it is."""
 
@@ -116,11 +118,12 @@ def test_the_first_line_of_a_docstring_is_a_concept_and_no_question() -> None:
 
 @pytest.mark.parametrize("pattern", INSTEAD)
 def test_words_that_stumble_are_in_no_clean_room(pattern: str) -> None:
+    """Names, placeholders, and strings of one word, such as keys of saved states, are no prose."""
     found = [
         f"{path.relative_to(REPOSITORY)}:{number}"
         for path in CLEAN_MODULES
         for number, text in texts(path.read_text("utf-8"))
-        if re.search(pattern, re.sub("|".join([r"`[^`]*`|\{[^{}]*\}", *BEHIND_PLACES]), "", text))
+        if re.search(pattern, re.sub("|".join([r"`[^`]*`|\{[^{}]*\}", r'^"\w+"$', *BEHIND_PLACES]), "", text))
     ]
     assert not found, f"say {INSTEAD[pattern]}"
 

@@ -26,8 +26,8 @@ from rlrun.functional.vtrace import vtrace
 from rlrun.nn.observation_leaves import observation_leaves
 from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import ReplayConfig, SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 from rlrun.rollout.episode_sums import EpisodeSums
 from rlrun.rollout.rewards import RewardSettings, RewardTransform
 from tests.rounding import rounding_error

@@ -1,6 +1,8 @@
-"""Parameters of an actor, its critics (Q functions) and temperature, without sharing (torch)."""
+"""Parameters of critics (Q functions), actors and further networks, without sharing (torch)."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -27,8 +29,8 @@ def actor_spec(
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))
 
 
-def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, action_size: int) -> NetworkSpec:
-    """Spec of a Q network, of state and action or with one output per action.
+def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int = 1, action_size: int = 0) -> NetworkSpec:
+    """Spec of a Q network, of state and action or with one output per action; by default of a state-value network.
 
     In a recurrent network, actions are concatenated after the core, before dense layers of the same widths. The
     recurrent state is thus a function of observations alone, and any action can be evaluated at every step (Ni et al.,
@@ -38,7 +40,7 @@ def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, a
         leaves: Tree of `ObservationLeaf`.
         model: Settings of the layers.
         num_outputs: Size of the output.
-        action_size: Size D of the input action; 0 if the outputs are the values of all actions.
+        action_size: Size D of the input action; 0 for a function of the state alone.
     """
     vectors = (("actions", action_size),) if action_size else ()
     hiddens = None if model.core is None else model.dense_widths
@@ -47,19 +49,17 @@ def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int, a
 
 
 class ActorQNets(nn.Module):
-    """Actor, critics and temperature, each contiguous in the flat parameter vector.
+    """Critics, other networks such as an actor, and temperature, each contiguous in the flat parameter vector.
 
     Args:
-        critic: Spec of each critic.
-        num_critics: Number of critics, C.
-        actor: Spec of the actor; None without an actor.
+        critics: Specs of the critics.
+        others: Specs of the other networks by name; several specs for a list of networks.
         model: Settings of all networks.
         seed: Seed of the initial weights.
         initial_alpha: Initial temperature; None for no temperature.
 
     Attributes:
-        critics: Critic networks.
-        actor: Actor network; None without an actor.
+        critics: Critic networks. The other networks are attributes too, by their names.
         log_alpha: Logarithm of the temperature, [1], of maximum-entropy actors.
 
     Raises:
@@ -68,9 +68,8 @@ class ActorQNets(nn.Module):
 
     def __init__(
         self,
-        critic: NetworkSpec,
-        num_critics: int,
-        actor: NetworkSpec | None,
+        critics: Sequence[NetworkSpec],
+        others: Mapping[str, NetworkSpec | Sequence[NetworkSpec]],
         model: ModelConfig,
         *,
         seed: int,
@@ -80,44 +79,12 @@ class ActorQNets(nn.Module):
             raise UsageError("model.module: actors under critics of actions are built by rlrun; leave it null")
         super().__init__()
         with seeded(seed):
-            critics = [NetworkModule(critic) for _ in range(num_critics)]
-            self.critics = nn.ModuleList(critics)
-            self.actor = None if actor is None else NetworkModule(actor)
-        actors = [] if self.actor is None else [self.actor]
-        initialize([*actors, *critics], self, orthogonal=model.orthogonal_init, seed=seed)
+            self.critics = nn.ModuleList(map(NetworkModule, critics))
+            for name, spec in others.items():
+                part = NetworkModule(spec) if isinstance(spec, NetworkSpec) else nn.ModuleList(map(NetworkModule, spec))
+                self.add_module(name, part)
+        networks = [module for module in self.modules() if isinstance(module, NetworkModule)]
+        # Actors draw their output layers before critics do.
+        ordered = networks[len(critics) :] + networks[: len(critics)]
+        initialize(ordered, self, orthogonal=model.orthogonal_init, seed=seed)
         self.log_alpha = None if initial_alpha is None else nn.Parameter(torch.tensor([initial_alpha]).log())
-
-
-class TeamActorQNets(nn.Module):
-    """Critics of a team's members, followed by their actors; actors and critics share no parameters.
-
-    Args:
-        critic: Spec of each critic.
-        num_members: Number of team members, K, each with a critic.
-        actor: Spec of each actor.
-        num_actors: Number of actors: K, or 1 with parameter sharing.
-        model: Settings of all networks.
-        seed: Seed of the initial weights.
-
-    Attributes:
-        critics: Critic networks of the members.
-        actors: Actor networks of the members, or one shared actor.
-    """
-
-    def __init__(
-        self,
-        critic: NetworkSpec,
-        num_members: int,
-        actor: NetworkSpec,
-        num_actors: int,
-        model: ModelConfig,
-        *,
-        seed: int,
-    ) -> None:
-        super().__init__()
-        with seeded(seed):
-            critics = [NetworkModule(critic) for _ in range(num_members)]
-            actors = [NetworkModule(actor) for _ in range(num_actors)]
-        self.critics = nn.ModuleList(critics)
-        self.actors = nn.ModuleList(actors)
-        initialize([*actors, *critics], self, orthogonal=model.orthogonal_init, seed=seed)

@@ -15,7 +15,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.nn.model_config import ActionValueModelConfig
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 
 @defaults(
@@ -30,15 +30,15 @@ from rlrun.replay.sequences import SequenceReplayConfig
 class ApexDDPGConfig(DistributedReplaySettings, DDPGConfig):
     """Settings of Ape-X DPG (Horgan et al., arXiv:1803.00933, section 4.2 and appendix D).
 
-    Most defaults are the paper's. Its 64 workers have an env each, and all the same noise; its learner clips its
-    gradients, which max_grad_norm does not by default.
+    Most defaults are the paper's. There, 64 workers have one env each and equal exploration noise. The paper's learner
+    clips gradients; here `max_grad_norm` is null by default.
     """
 
     records_values: ClassVar[bool] = True
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """The networks of the actor and of the critic."""
+    """Network architecture of the actor and of the critic."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000, prioritized=True)
-    """The replay buffer, of single transitions."""
+    """Replay buffer of single transitions, distributed over shards."""
 
 
 class ApexDDPG(DDPG):
@@ -54,15 +54,15 @@ class ApexDDPG(DDPG):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Initial priorities; remote workers run at a lower process priority than replay shards and learner."""
+        """Operators on workers: initial priorities; a lower process priority than replay shards and learner."""
         return first_priorities(trainee, self.config)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous fragments; those for replay shards are delivered as references."""
+        """Stream of asynchronous fragments; fragments for replay shards are delivered as object references."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
+        """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)

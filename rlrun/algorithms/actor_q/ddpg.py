@@ -17,14 +17,13 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import ActorQModelConfig
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,17 +38,17 @@ class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
     num_critics: ClassVar[int] = 1
-    """Q functions, of which the least counts."""
+    """Number of critics (Q functions); targets use the minimum over the critics."""
     draws_noise: ClassVar[bool] = False
-    """Whether minibatches hold standard normal noise of the target's actions, `next_noise` [S, L, D]."""
+    """Whether minibatches include standard normal noise for the target policy's actions, `next_noise` [S, L, D]."""
     records_values: ClassVar[bool] = False
-    """Whether fragments hold the critic's values."""
+    """Whether fragments include the critic's Q values, for initial replay priorities."""
     model: ActorQModelConfig = ActorQModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """The networks of the actor and of each critic."""
+    """Network architecture of the actor and of each critic."""
     minibatch_size: PositiveInt = 256
-    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    """Transitions per minibatch from the replay buffer; sequences per minibatch if the network is recurrent."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
-    """The replay buffer."""
+    """Settings of the replay buffer."""
 
 
 class DDPG(Algorithm[DDPGConfig]):
@@ -66,7 +65,7 @@ class DDPG(Algorithm[DDPGConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the objectives of the critics and, after it, of the actor."""
+        """Objectives of the learner: first the critics' loss, then the actor's."""
         bound = self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
@@ -74,11 +73,11 @@ class DDPG(Algorithm[DDPGConfig]):
         ]
 
     def actor_every(self) -> int:
-        """Minibatches of the critics per update of the actor."""
+        """Number of critic updates per actor update."""
         return 1
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
-        """Returns the target actor's actions in the next observations, [S, L, D]."""
+        """Actions of the target actor in the next observations, [S, L, D]."""
         return outputs.target_actions(outputs.following(batch))
 
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
@@ -106,14 +105,10 @@ class DDPG(Algorithm[DDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
-        replay = transitions_or_sequences(
-            config.replay,
-            trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            is_recurrent=config.model.core is not None,
+        replay = trainee.make_replay(
+            config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
         )
         return (
             fragments.zip_with_worker()

@@ -1,4 +1,4 @@
-"""Forward passes of an actor, its critics (Q functions) and their target networks, for losses (torch)."""
+"""Forward passes of critics (Q functions), an actor and their target networks, for losses (torch)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets
 from rlrun.data.action_masks import ACTION_MASK, mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
@@ -43,18 +42,18 @@ class Sequences:
 
 @dataclass(frozen=True)
 class ActorQNetworks:
-    """Actor, critics and target networks, evaluated with the parameters of an update.
+    """Critics, other networks and target networks, evaluated with the parameters of an update.
 
     Attributes:
         critics: The C critics, without parameters.
-        actor: The actor, without parameters; None for algorithms that have only Q functions.
-        views: Online parameters of actor and critics by name.
+        others: The other networks by name, such as `actor`, without parameters.
+        views: Online parameters by name.
         target_views: Parameters of the target networks by name.
         burn_in: Length of the burn-in of recurrent networks; None for feed-forward networks.
     """
 
     critics: tuple[TorchNetwork, ...]
-    actor: TorchNetwork | None
+    others: Mapping[str, TorchNetwork]
     views: Mapping[str, Tensor]
     target_views: Mapping[str, Tensor]
     burn_in: int | None = None
@@ -83,11 +82,11 @@ class ActorQNetworks:
         return torch.stack([run(critic, self.target_views, observations, actions) for critic in self.critics])
 
     def values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [C, S, L] by the C critics for observations [S, L, ...] and actions [S, L, D]."""
+        """Q values [C, S, L] by the C critics, [C, S, L, K] of K outputs, for observations and actions [S, L, D]."""
         return self.critic_outputs(observations, actions).squeeze(-1)
 
     def target_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [C, S, L] by the C target critics for observations [S, L, ...] and actions [S, L, D]."""
+        """Q values by the C target critics, as `values`, for observations [S, L, ...] and actions [S, L, D]."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
     def first_values(self, observations: Any, actions: Tensor) -> Tensor:
@@ -102,9 +101,17 @@ class ActorQNetworks:
         """Action distribution parameters [S, L, K] by the target actor, under action masks."""
         return self._actor_outputs(self.target_views, observations)
 
+    def outputs_of(self, name: str, observations: Any) -> Tensor:
+        """Outputs [S, L, K] of another network, such as a state-value network, for observations [S, L, ...]."""
+        return run(self.others[name], self.views, observations)
+
+    def target_outputs_of(self, name: str, observations: Any) -> Tensor:
+        """Outputs [S, L, K] of another target network for observations [S, L, ...]."""
+        return run(self.others[name], self.target_views, observations)
+
     def _actor_outputs(self, views: Mapping[str, Tensor], observations: Any) -> Tensor:
-        assert self.actor is not None
-        outputs = run(self.actor, views, observations, state=_state(observations))
+        state = observations.state if isinstance(observations, Sequences) else None
+        outputs = run(self.others["actor"], views, observations, state=state)
         return masked_tensor(outputs, action_masks(observations))
 
 
@@ -168,11 +175,12 @@ def action_masks(observations: Any) -> dict[str, Tensor]:
     return {ACTION_MASK: masks.gather(1, observations.steps.unsqueeze(-1).expand(-1, -1, masks.shape[-1]))}
 
 
-def _state(observations: Any) -> Tensor | None:
-    return observations.state if isinstance(observations, Sequences) else None
+def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
+    """Functional networks of a policy's list of networks, whose parameters are passed in each call.
 
-
-def networks_of(module: ActorQNets) -> tuple[tuple[TorchNetwork, ...], TorchNetwork | None]:
-    """Functional critics and actor of a module, whose parameters are passed in each call."""
-    critics = tuple(TorchNetwork(critic, prefix=f"{CRITICS}{i}.") for i, critic in enumerate(module.critics))
-    return critics, None if module.actor is None else TorchNetwork(module.actor, prefix=ACTOR)
+    Args:
+        module: Module of the policy.
+        prefix: Prefix of the list's parameters, such as `CRITICS`.
+    """
+    networks = module.get_submodule(prefix.removesuffix("."))
+    return tuple(TorchNetwork(network, prefix=f"{prefix}{i}.") for i, network in enumerate(networks.children()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
@@ -20,14 +20,13 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import SoftModelConfig
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,26 +39,28 @@ if TYPE_CHECKING:
 class SACConfig(ActorCriticSettings, OffPolicyConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
+    num_critics: ClassVar[int] = 2
+    """Q functions, of which the least counts."""
     model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """The networks of the actor and of each critic."""
+    """Network architecture of the actor and of each critic."""
     minibatch_size: PositiveInt = 256
-    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    """Transitions per minibatch from the replay buffer; sequences per minibatch if the network is recurrent."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
-    """The replay buffer."""
+    """Settings of the replay buffer."""
     exploration: Literal["sampled"] | ImportPath = "sampled"
-    """How actions are chosen in training: drawn from the actor's distribution (`sampled`), or by an exploration of
-    one's own, `package.module:Class`."""
+    """Exploration in training: `sampled` samples actions from the actor's distribution; `package.module:Class` is a
+    custom exploration."""
     alpha_lr: Schedule = 3e-4
-    """Learning rate of the temperature, the weight of the entropy."""
+    """Learning rate of the entropy temperature."""
     initial_alpha: PositiveFloat = 1.0
-    """Initial temperature."""
+    """Initial entropy temperature."""
     learn_alpha: bool = True
     """Whether the temperature is learned, so that the actor's entropy approaches target_entropy (arXiv:1812.05905,
     section 5); otherwise it is constant."""
     target_entropy: float | None = None
-    """Target entropy in nats, of actions in units of half the distance of their bounds; null for minus the number of
-    continuous actions, or 0.98 of the largest entropy over a finite number of actions, in each observation over those
-    that its action mask allows."""
+    """Target entropy in nats, for actions in units of half the distance between their bounds. null for minus the number
+    of continuous actions, or for Discrete actions 0.98 of the uniform distribution's entropy over the allowed actions.
+    """
 
 
 class SAC(Algorithm[SACConfig]):
@@ -84,7 +85,7 @@ class SAC(Algorithm[SACConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """Returns the objectives of the critics, the actor and the temperature, in this order."""
+        """Objectives of the learner, in this order: critics, actor and temperature."""
         config, bound = self.config, self.config.max_grad_norm
         objectives = [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
@@ -130,14 +131,10 @@ class SAC(Algorithm[SACConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
-        replay = transitions_or_sequences(
-            config.replay,
-            trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            is_recurrent=config.model.core is not None,
+        replay = trainee.make_replay(
+            config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
         )
         return (
             fragments.zip_with_worker()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,6 +69,10 @@ class SoftNetworks(ABC):
 class SquashedNetworks(SoftNetworks):
     """Tanh-Gaussian actor: expectations are estimated from one reparameterised action per observation."""
 
+    def sample(self, observations: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Reparameterised actions [S, L, D] by standard normal noise [S, L, D], and their log-densities [S, L]."""
+        return SquashedGaussian(self.networks.actor_outputs(observations)).sample_and_log_prob(noise)
+
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Q values [C, S, L] by the C critics of recorded actions [S, L, D]."""
@@ -78,8 +82,7 @@ class SquashedNetworks(SoftNetworks):
     def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
         """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
-        actor = SquashedGaussian(self.networks.actor_outputs(observations))
-        actions, log_probs = actor.sample_and_log_prob(batch["noise"])
+        actions, log_probs = self.sample(observations, batch["noise"])
         return Soft(log_probs, self.networks.values(observations, actions).amin(0))
 
     @override
@@ -87,10 +90,8 @@ class SquashedNetworks(SoftNetworks):
         """Evaluates actions in the next observations, sampled with the batch's `next_noise` [S, L, D]; no gradients."""
         with torch.no_grad():
             observations = self.networks.following(batch)
-            actor = SquashedGaussian(self.networks.actor_outputs(observations))
-            actions, log_probs = actor.sample_and_log_prob(batch["next_noise"])
-            values = self.networks.target_values(observations, actions)
-        return Soft(log_probs, values.amin(0))
+            actions, log_probs = self.sample(observations, batch["next_noise"])
+            return Soft(log_probs, self.networks.target_values(observations, actions).amin(0))
 
 
 class ChoiceNetworks(SoftNetworks):

@@ -23,11 +23,12 @@ class TD3Config(DDPGConfig):
     num_critics: ClassVar[int] = 2
     draws_noise: ClassVar[bool] = True
     policy_delay: PositiveInt = 2
-    """Minibatches of the critics per update of the actor."""
+    """Policy delay: number of critic updates per actor update."""
     target_noise: NonNegativeFloat = 0.2
-    """Standard deviation of the noise on the target's actions, in units of half the distance of the bounds."""
+    """Standard deviation of the target policy smoothing noise, in units of half the distance between the action
+    bounds."""
     target_noise_clip: NonNegativeFloat = 0.5
-    """Bound of that noise."""
+    """Clip bound of the target policy smoothing noise."""
 
 
 class TD3(DDPG):
@@ -38,7 +39,7 @@ class TD3(DDPG):
 
     @override
     def actor_every(self) -> int:
-        """Policy delay (arXiv:1802.09477, section 5.2)."""
+        """Policy delay: number of critic updates per actor update (arXiv:1802.09477, section 5.2)."""
         return self.config.policy_delay
 
     @override

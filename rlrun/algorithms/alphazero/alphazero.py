@@ -41,7 +41,7 @@ from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import AdamW
 from rlrun.metric import Metric
 from rlrun.nn.model_config import SearchModelConfig
-from rlrun.replay.replay import LocalReplay
+from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,23 +56,23 @@ if TYPE_CHECKING:
 
 
 class GateConfig(ConfigModel):
-    """Gate of new weights: a match that they must win before they play."""
+    """Settings of the gate: a match that new weights must win before self-play uses them."""
 
     every: PositiveInt = 2000
-    """Env steps from one match to the next."""
+    """Env steps between two matches of new against accepted weights."""
     games: PositiveInt = 40
-    """Games of a match; each side begins half of them."""
+    """Games per match; each side moves first in half of them."""
     share: Fraction = 0.55
-    """Share of the points that new weights must get against the present ones; a draw is half a point."""
+    """Score, as a fraction of the points, that new weights need against the accepted ones; a draw is half a point."""
 
 
 class RankedReturnsConfig(ConfigModel):
-    """Ranked rewards: the threshold of returns of one-player games."""
+    """Settings of ranked rewards (R2): the threshold that turns returns of one-player games into wins and losses."""
 
     percentile: Annotated[float, Field(ge=0.0, le=100.0)] = 75.0
-    """Percentile of the newest returns that a game must reach to count as a win."""
+    """Percentile of the most recent returns that a game's return must reach to count as a win."""
     newest: PositiveInt = 100
-    """Number of newest returns that the percentile is of."""
+    """Number of recent returns over which the percentile is computed."""
 
 
 @fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)
@@ -88,36 +88,39 @@ class AlphaZeroConfig(OffPolicyConfig):
     """
 
     model: SearchModelConfig = SearchModelConfig()
-    """The network."""
+    """Network architecture."""
     replay: RowReplayConfig = RowReplayConfig(capacity=50_000)
     """The replay buffer of positions."""
     simulations: PositiveInt = 50
-    """Simulations of the search before each move of self-play."""
+    """Number of tree search simulations before each move of self-play."""
     evaluation_simulations: NonNegativeInt = 50
-    """Simulations before each move in evaluation and outside of training; 0 acts by the network without search."""
+    """Number of tree search simulations before each move in evaluation and other acting; 0 acts by the network without
+    search."""
     exploration: PositiveFloat = 1.25
     """Exploration constant of PUCT, the papers' c_puct."""
     first_play_reduction: NonNegativeFloat = 0.2
-    """First-play urgency: an unvisited action's value is its position's minus this."""
+    """First-play urgency reduction: the Q value of an unvisited action is the position's predicted value minus this."""
     root_noise: Fraction = 0.25
-    """Share of Dirichlet noise in the probabilities of a root's actions, in self-play alone."""
+    """Weight of Dirichlet noise in the root's prior probabilities, in self-play only."""
     root_noise_alpha: PositiveFloat = 0.3
-    """Concentration of that noise; about 10 over the number of legal actions."""
+    """Concentration of the Dirichlet noise; usually about 10 divided by the number of legal actions."""
     temperature: PositiveFloat = 1.0
-    """The first moves of a game are drawn in proportion to visits ** (1 / temperature), in self-play alone."""
+    """Temperature of the first moves of a self-play game, which are sampled in proportion to visits ** (1 /
+    temperature)."""
     exploring_moves: NonNegativeInt = 30
-    """Moves of a game that are drawn like that; later moves are the most visited ones."""
+    """Number of first moves of a self-play game that are sampled; later moves are the most visited ones."""
     symmetries: bool = True
-    """Data augmentation: whether learned positions are transformed by random symmetries of the game's board."""
+    """Data augmentation: whether training positions are transformed by random symmetries of the board."""
     value_coeff: NonNegativeFloat = 1.0
-    """Weight of the values' squared error."""
+    """Weight of the value loss (squared error)."""
     weight_decay: NonNegativeFloat = 1e-4
     """Decoupled weight decay (AdamW)."""
     gate: GateConfig | None = None
-    """A match that new weights must win before they play, as in AlphaGo Zero; null plays with the latest weights."""
+    """Gate of new weights, as in AlphaGo Zero: a match that they must win before self-play uses them; null always uses
+    the latest weights."""
     ranked_returns: RankedReturnsConfig | None = None
-    """Ranked rewards of one-player games (Laterre et al., arXiv:1807.01672): a game counts as won above a percentile of
-    the newest returns, else as lost; null for results between -1 and 1."""
+    """Ranked rewards for one-player games (R2, Laterre et al., arXiv:1807.01672): a game counts as won if its return
+    reaches a percentile of recent returns, else as lost. null for games with results between -1 and 1."""
 
     @model_validator(mode="after")
     def _one_player_or_two(self) -> AlphaZeroConfig:
@@ -150,7 +153,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Refuses an env with one agent.
+        """Rejects single-agent envs.
 
         Raises:
             UsageError: Always.
@@ -159,10 +162,10 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def policy_in_world(self, spaces: Spaces, world: WorldView, seed: int) -> Policy:
-        """Returns an actor-critic that searches.
+        """Creates the policy-value network, which acts by tree search.
 
         Raises:
-            UsageError: The world is no game that can be searched in.
+            UsageError: The world does not provide a searchable game.
         """
         if world.game is None:
             raise UsageError(_NEEDS_A_GAME)
@@ -177,16 +180,17 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """The one loss, under weight decay."""
+        """Objective of the learner: AlphaZero's loss, minimised by AdamW."""
         config = self.config
         decayed = AdamW(config.weight_decay)
         return [Objective("loss", self.loss, max_grad_norm=config.max_grad_norm, optimizer=decayed, is_main=True)]
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Cross-entropy to the visits plus squared error to the result, over rows [S, 1]: Nature 550 (2017), eq. 1.
+        """AlphaZero loss over rows [S, 1]: cross-entropy to visit counts plus squared value error (Nature 550, eq. 1).
 
-        (z - v)^2 - pi^T log p; weight decay is the optimizer's. v is the tanh of the value head.
+        The loss is (z - v)^2 - pi^T log p, with the game's result z, and v the tanh of the value head. The weight decay
+        is in the optimizer.
         """
         valid, visits = batch["valid"].float(), batch[VISITS]
         log_probs = outputs.distribution.outputs.log_softmax(-1)
@@ -202,7 +206,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
 
     @override
     def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores games, updates from `training_intensity` minibatches per position, and broadcasts the weights."""
+        """Dataflow: stores games, updates from `training_intensity` minibatches per position, broadcasts weights."""
         config = self.config
         replay = LocalReplay(RowReplay(config.replay, child_seed(trainee.seed, "replay")), trainee.workers.indices)
         minibatches = replay_minibatches(
@@ -229,7 +233,7 @@ class AlphaZero(Algorithm[AlphaZeroConfig]):
         )
 
     def _match(self, trainee: Trainee, games: int, new: Weights, accepted: Weights, number: int) -> float:
-        """Returns the score of new weights against the accepted ones, by searches without root noise."""
+        """Plays a match without root noise; returns the score of the new weights against the accepted ones."""
         config = self.config
         behaviors: list[SearchingBehavior] = []
         for weights in (new, accepted):

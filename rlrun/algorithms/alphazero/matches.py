@@ -1,4 +1,4 @@
-"""Parallel games of two predictions against one another."""
+"""Matches between two policy-value networks, played in parallel games."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def points_of(
     exploring_moves: int,
     generator: np.random.Generator,
 ) -> float:
-    """Score of one prediction against another, as a share of the points; a draw is half a point for each.
+    """Score of one policy-value network against another, as a fraction of the points; a draw is half a point.
 
-    Each begins every other game. Both search alike, without noise at the roots.
+    Each side moves first in every other game. Both sides use equal search settings, without root noise.
 
     Args:
-        mine: Priors and values of positions.
-        theirs: Those of the opponent.
+        mine: Leaf evaluation (priors and values of positions) of the scored network.
+        theirs: Leaf evaluation of the opponent.
         game: A game of two players.
         games: Number of games.
         simulations: Simulations before each move.
         settings: Settings of the tree search.
         temperature: Temperature of the first moves, see `draw_actions`.
-        exploring_moves: Moves that are drawn; later moves are the most visited ones.
-        generator: Generator of the draws.
+        exploring_moves: Number of initial moves that are sampled; later moves are the most visited ones.
+        generator: Random generator of the sampled moves.
     """
     states, points, move = game.first(games), 0.0, 0
     side = np.where(np.arange(games) % 2, -1.0, 1.0)  # as which player the first prediction plays

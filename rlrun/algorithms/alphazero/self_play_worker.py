@@ -142,7 +142,7 @@ class SelfPlayWorker:
         )
 
     def _begin(self) -> _Game:
-        """Starts the worker's next game."""
+        """Starts the worker's next self-play game."""
         self._begun += 1
         return _Game(self._begun)
 

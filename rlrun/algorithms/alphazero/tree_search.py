@@ -26,7 +26,8 @@ class SearchSettings:
 
     Attributes:
         exploration: Exploration constant of PUCT, the papers' c_puct.
-        first_play_reduction: First-play urgency: an unvisited action's value is its position's minus this.
+        first_play_reduction: First-play urgency reduction: the Q value of an unvisited action is the position's
+            predicted value minus this.
         noise_fraction: Weight of Dirichlet noise in the root's priors during self-play.
         noise_concentration: Concentration of the symmetric Dirichlet noise over the legal actions.
     """
@@ -42,10 +43,10 @@ class _Rows:
 
     Attributes:
         states: Positions of the nodes, [rows, ...].
-        parents: Parent of each node, [rows]; a root is its own parent.
+        parents: Parent of each node, [rows]; a node without a parent is its own.
         movers: Player to move, 1 or -1, [rows].
         is_end: Mask of terminal nodes, [rows].
-        worth: Predicted value of the position for its mover, or the result of a finished game, [rows].
+        worth: Predicted value of the position for its mover, or the result of a finished game for the mover, [rows].
         counts: Visit counts of the nodes, including their expansion, [rows].
         best: Action with the highest PUCT score, [rows].
         next: Child of the best action, -1 if unexpanded, [rows].
@@ -88,7 +89,7 @@ class _Rows:
         self.parents[places] = np.where(parents == _NONE, places, parents)
 
     def _plain(self) -> tuple[NDArray[Any], ...]:
-        """Allocates an empty table of nodes."""
+        """Arrays that `copy` transfers unchanged: statistics of nodes and edges, without the links between rows."""
         return (
             self.states,
             self.best,
@@ -107,8 +108,8 @@ class _Rows:
 class BatchedSearch:
     """Monte Carlo tree search with PUCT in B parallel games.
 
-    A simulation selects the actions with the highest score down to an untried action, expands it, and backs up the
-    predicted value along the path, with opposite signs for the two players. An action's score is
+    A simulation selects the actions with the highest scores down to an untried action, and expands it. The predicted
+    value is backed up along the path, with opposite signs for the two players. An action's score is
 
         Q(s, a) + exploration * P(s, a) * sqrt(N(s)) / (1 + N(s, a)).
 

@@ -25,8 +25,8 @@ class LinTSConfig(LinearBanditConfig):
     """Settings of linear Thompson sampling (Agrawal and Goyal, arXiv:1209.3352)."""
 
     v: Schedule = 0.1
-    """Scale of the posterior: coefficients are drawn from N(theta, v^2 A^-1). Right for rewards with noise of that
-    standard deviation; larger explores more."""
+    """Scale v of the posterior N(theta, v^2 A^-1) that coefficients are sampled from. It fits rewards whose noise has
+    standard deviation v; larger values explore more."""
 
 
 class LinTS(Algorithm[LinTSConfig]):
@@ -49,5 +49,5 @@ class LinTS(Algorithm[LinTSConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Ridge regression of rewards on contexts; broadcasts the coefficients."""
+        """Dataflow: ridge regression of rewards on contexts; broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

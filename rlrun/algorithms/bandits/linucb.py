@@ -49,5 +49,5 @@ class LinUCB(Algorithm[LinUCBConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Ridge regression of rewards on contexts; broadcasts the coefficients."""
+        """Dataflow: ridge regression of rewards on contexts; broadcasts the coefficients."""
         return regressed_rewards(fragments, trainee, self.config)

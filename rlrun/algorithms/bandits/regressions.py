@@ -77,7 +77,7 @@ class RegressRewards(StatefulOperator):
         return item
 
     def _look_for_states(self, item: SampleBatch) -> None:
-        """Warns once if an episode with several steps was terminated."""
+        """Warns once if a terminated episode had several steps, since the env is then no bandit."""
         valid, terminateds = item["valid"], item["terminateds"]
         going_on = valid & ~(terminateds | item["truncateds"])
         before = np.zeros_like(going_on[0]) if self._going_on is None else self._going_on

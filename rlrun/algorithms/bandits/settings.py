@@ -1,4 +1,4 @@
-"""Settings that the algorithms of linear bandits share."""
+"""Settings that all algorithms of linear bandits share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rlrun.config import PositiveFloat, defaults, fixed
 class LinearBanditConfig(AlgorithmConfig):
     """Settings of linear bandits.
 
-    What is learned between two pulls is `num_workers * num_envs_per_worker * rollout_fragment_length` steps, 1 by
-    default: with more, arms are chosen without the rewards of the others among them.
+    Each update uses `num_workers * num_envs_per_worker * rollout_fragment_length` pulls, 1 by default. With more, the
+    arms of one update are chosen without each other's rewards.
     """
 
     ridge: PositiveFloat = 1.0
@@ -29,5 +29,5 @@ class LinearBanditConfig(AlgorithmConfig):
     @classmethod
     @override
     def shapes_parameters(cls, path: str) -> bool:
-        """False: settings of linear bandits do not determine their parameters."""
+        """False: no setting of a linear bandit determines the shapes of its parameters."""
         return False

@@ -52,20 +52,22 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
     """Runs epochs of minibatch SGD on a worker's own batch, each step along the gradient over all workers' batches.
 
     All workers hold the same parameters and optimizer state, and keep them the same, bit for bit: each applies the same
-    sum of gradients. They sample and learn in step, so all must be asked for a fragment at the same time.
+    sum of gradients. They sample and learn in lockstep, so fragments must be requested from all workers at the same
+    time.
 
     Args:
         make_learner: Picklable learner factory.
-        num_workers: Workers that learn together; a single or local worker learns alone.
-        num_epochs: Passes over each batch.
+        num_workers: Number of workers that learn together; a single or local worker learns alone.
+        num_epochs: Number of epochs (passes over each batch).
         minibatch_size: Steps in a minibatch, over all workers.
         seq_len: Steps in a row of a recurrent policy; it divides each worker's part of a minibatch. None for rows of
             single steps.
-        standardize: Column to standardise over all workers' batches, or None.
-        stop: (statistic, bound): no further pass begins once its mean over one exceeds the bound.
-        timeout_s: Timeout of a worker for the others, at their rendezvous and in each step, in seconds. The timeout of
+        standardize: Name of the column to standardise over all workers' batches, or None.
+        stop: Early stopping (statistic, bound): no further epoch begins once the statistic's epoch mean exceeds the
+            bound.
+        timeout_s: Timeout in seconds of waiting for other workers, in the rendezvous and in each step. The timeout of
             the driver may be shorter.
-        member: On a worker: its number from 0, and where the workers meet.
+        member: Rank from 0 and rendezvous address of a worker; None on the driver and for a worker that learns alone.
 
     Source:
         Wijmans et al., arXiv:1911.00357, section 3.
@@ -138,7 +140,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Keeps schedules and env steps; the parameters only together with an optimizer's state."""
+        """Stores broadcast schedules and env steps; the parameters are loaded only together with an optimizer state."""
         self._weights = weights
         if weights.learning is not None and weights.learning.optimizer:
             self._goes_on_from = weights.learning
@@ -187,7 +189,7 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
         return self.member is None or self.member[0] == 0
 
     def _started(self) -> GradientLearner:
-        """Returns the learner; creates the learner and joins the process group at the first call."""
+        """Learner of this worker; the first call creates the learner and joins the process group."""
         if self._learner is None:
             if self.member is not None:
                 from rlrun.learner.all_reduce import AllReduce
@@ -286,12 +288,12 @@ def standardized_together(
 
     Args:
         x: This process's numbers, of any shape.
-        valid: Mask of the steps that count, of the same shape.
-        added_up: Adds numbers up over all processes.
+        valid: Mask of the valid steps, of the same shape.
+        added_up: Function that sums numbers over all processes.
         epsilon: Added to the standard deviation.
 
     Returns:
-        The standardised numbers, 0 in steps that do not count, and the number of valid steps in all processes.
+        The standardised numbers, 0 at invalid steps, and the number of valid steps in all processes.
     """
     steps, total = added_up([valid.sum(), x[valid].sum(dtype=np.float64)])
     deviations = np.where(valid, x - total / max(steps, 1), 0.0)

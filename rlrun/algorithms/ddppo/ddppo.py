@@ -1,4 +1,4 @@
-"""Decentralized distributed proximal policy optimization."""
+"""DD-PPO: decentralized distributed proximal policy optimization."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.trainee import Trainee
 
 MEETING_TIMEOUT_S = 300.0
-"""Seconds that a worker waits for the others to start."""
+"""Timeout in seconds of the rendezvous of all workers."""
 
 
 @fixed(WHO_HAS_CURIOSITY, curiosity=None)
@@ -61,7 +61,7 @@ class DDPPO(PPO):
     All workers collect fragments of one length; the paper's rule that cuts the fragments
     of slow workers short (section 3, "straggler effect") is left out.
 
-    With no worker but the local one it is PPO.
+    Without remote workers the algorithm is PPO.
     """
 
     Config = DDPPOConfig
@@ -69,7 +69,7 @@ class DDPPO(PPO):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Advantages and SGD on the worker's own fragment, with gradients summed over all workers."""
+        """Operators on each worker: advantages, then SGD on the worker's fragment with all-reduced gradients."""
         config = self.config
         learn = AllReduceSGD(
             trainee.learner_factory,
@@ -85,7 +85,7 @@ class DDPPO(PPO):
 
     @override
     def learn(self, replicas: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Copies the workers' learner state, merges observation filters and broadcasts them."""
+        """Dataflow: copies the workers' learner state, merges observation filters and broadcasts them."""
         return (
             replicas.zip_with_worker()
             .combine(MirrorReplicas(trainee))

@@ -37,30 +37,30 @@ from rlrun.policy.exploration.epsilons import EpsilonLadder
     target_update_interval=2500,
 )
 class ApexConfig(DistributedReplaySettings, DQNConfig):
-    """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933), with the paper's defaults but for those named here.
+    """Settings of Ape-X DQN (Horgan et al., arXiv:1803.00933); most defaults are the paper's.
 
-    Adam, with a learning rate of its own, takes the place of the paper's centred RMSProp. The paper has 360 workers
-    with an env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
+    Other than in the paper, the optimizer is Adam, with another learning rate, instead of centred RMSProp. The paper
+    has 360 workers with one env each; `epsilon` and `epsilon_exponent` apply to any number of env slots.
     """
 
     epsilon: Schedule = 0.4
-    """Probability of an action that is drawn uniformly, in the first env slot; the i-th of N slots of all workers has
+    """Epsilon of epsilon-greedy exploration in the first env slot. Slot i of the N env slots of all workers has
     epsilon^(1 + epsilon_exponent * i / (N - 1))."""
     epsilon_exponent: NonNegativeFloat = 7.0
-    """Spread of epsilon over the env slots; 0 gives all of them the same."""
+    """Exponent that spreads epsilon over the env slots; with 0 all env slots have equal epsilons."""
 
     @property
     @override
     def q(self) -> QSettings:
-        """Settings of the Q policy, whose env slots have probabilities of their own."""
+        """Settings of the Q policy, with a different epsilon for each env slot."""
         return replace(super().q, epsilon_spread=EpsilonLadder(self.epsilon_exponent), records_values=True)
 
 
 class Apex(DQN):
     """Distributed prioritized experience replay with DQN's policy and loss (arXiv:1803.00933).
 
-    Workers compute initial priorities, and each env slot has an epsilon of its own. Workers and learner do not wait for
-    each other; the result `minibatches_per_env_step` is the replay ratio that follows.
+    Workers compute initial priorities, and each env slot has a different epsilon. Workers and learner do not wait for
+    each other; the metric `minibatches_per_env_step` is the resulting replay ratio.
     """
 
     Config = ApexConfig
@@ -73,26 +73,26 @@ class Apex(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Initial priorities; remote workers run at a lower process priority than replay shards and learner."""
+        """Operators on workers: initial priorities; a lower process priority than replay shards and learner."""
         return first_priorities(trainee, self.config)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous fragments; those for replay shards are delivered as references."""
+        """Stream of asynchronous fragments; fragments for replay shards are delivered as object references."""
         return asynchronous_fragments(trainee, self.config.asynchrony, *self.on_worker(trainee))
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
+        """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches."""
         return store_and_learn_concurrently(fragments, trainee, self.config, self.config.asynchrony)
 
 
 def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callable[[Any], Any], ...]:
-    """Operators on each worker: initial priorities, and a lower process priority of remote workers.
+    """Operators on workers: compute initial priorities, and lower the process priority of remote workers.
 
     Args:
-        trainee: The training whose workers collect.
-        config: The algorithm's settings.
+        trainee: Training that the workers belong to.
+        config: Settings of the algorithm.
     """
     priorities = InitialPriorities(config.n_step, config.gamma)
     return (priorities, LowerProcessPriority()) if trainee.workers.num_workers else (priorities,)
@@ -101,12 +101,12 @@ def first_priorities(trainee: Trainee, config: OffPolicyConfig) -> tuple[Callabl
 def asynchronous_fragments(
     trainee: Trainee, asynchrony: AsynchronyConfig, *on_worker: Callable[[Any], Any]
 ) -> Flow[Any]:
-    """Returns the stream of asynchronous fragments; those for replay shards are references.
+    """Stream of asynchronous fragments; fragments for replay shards are delivered as object references.
 
     Args:
-        trainee: The training whose workers collect.
+        trainee: Training that the workers belong to.
         asynchrony: How workers, replay and learner run concurrently.
-        on_worker: Operators that each fragment passes on its worker.
+        on_worker: Operators that workers apply to each fragment.
     """
     return trainee.workers.rollouts(
         *on_worker,
@@ -119,11 +119,11 @@ def asynchronous_fragments(
 def store_and_learn_concurrently(
     fragments: Flow[Any], trainee: Trainee, config: OffPolicyConfig, asynchrony: AsynchronyConfig
 ) -> Flow[Any]:
-    """Stores fragments in a replay and sends weights to their workers; concurrently, updates from minibatches.
+    """Dataflow: stores fragments and sends weights to their workers; concurrently, updates from minibatches.
 
     Args:
-        fragments: The workers' fragments.
-        trainee: The learner, workers and clock.
+        fragments: Stream of the workers' fragments.
+        trainee: Training with learner, workers and clock.
         config: The algorithm's settings.
         asynchrony: How workers, replay and learner run concurrently.
     """

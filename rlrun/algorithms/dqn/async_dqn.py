@@ -56,22 +56,23 @@ class AsyncDQNConfig(WorkerGradientConfig):
     }
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
-    """The network."""
+    """Network architecture."""
     rollout_fragment_length: PositiveInt | None = 5
-    """Steps of each env in one fragment, all of which look ahead to its end (the paper's t_max, 5); null for 1."""
+    """Steps of each env in one fragment; all n-step returns end with the fragment (the paper's t_max, 5). null for
+    1."""
     target_update_interval: PositiveInt = 1000
-    """Gradients between two updates of the target network, which all workers share (the paper's, every 40,000 frames,
-    is 2000 fragments of 5 steps of 4 frames)."""
+    """Gradients between two updates of the shared target network. The paper's 40,000 frames are 2000 fragments of 5
+    steps of 4 frames."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
-    """How actions are chosen in training: the best one or any, or by an exploration of one's own,
-    `package.module:Class`."""
+    """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (20_000, 0.0))
-    """Progress of annealing epsilon, the probability of a uniformly random action: from 1, epsilon 1 in all env slots,
-    to 0, the final epsilon of each. The paper anneals over 4 million frames."""
+    """Annealing of epsilon-greedy exploration, as a schedule from 1 (epsilon 1 in all env slots) to 0 (the final
+    epsilon of each slot). The paper anneals over 4 million frames."""
     final_epsilons: tuple[Fraction, ...] = (0.1, 0.01, 0.5)
-    """Final epsilons (section 5.1's)."""
+    """Final epsilons of the env slots (arXiv:1602.01783, section 5.1)."""
     final_epsilon_shares: tuple[Fraction, ...] = (0.4, 0.3, 0.3)
-    """Fraction of all workers' env slots with each final epsilon (section 5.1's probabilities); they add up to 1."""
+    """Fraction of all workers' env slots with each of the final epsilons (probabilities in section 5.1); the fractions
+    sum to 1."""
 
     @model_validator(mode="after")
     def _each_epsilon_has_a_share(self) -> AsyncDQNConfig:
@@ -81,7 +82,7 @@ class AsyncDQNConfig(WorkerGradientConfig):
 
     @property
     def q(self) -> QSettings:
-        """Settings of the Q policy, whose env slots explore each towards a final probability of its own."""
+        """Settings of the Q policy, with a different final epsilon for each env slot."""
         return QSettings(
             exploration=self.exploration,
             epsilon_spread=FinalEpsilons(self.final_epsilons, self.final_epsilon_shares),
@@ -104,8 +105,8 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
     def loss(self, outputs: QNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Half the squared error of Q values against n-step returns (algorithm S2) over rows [S, T + 1].
 
-        An n-step return sums rewards up to the end of the fragment or episode, and bootstraps there with the maximum of
-        the target network unless the episode has terminated.
+        An n-step return sums rewards up to the end of the fragment or episode. Unless the episode has terminated, it
+        bootstraps there with the maximum of the target network.
         """
         from rlrun.functional.vtrace import vtrace
 
@@ -130,18 +131,18 @@ class AsyncDQN(Algorithm[AsyncDQNConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Gradient of each fragment at the acting weights."""
+        """Operators on workers: the gradient of each fragment at the acting weights."""
         return (ComputeGradients(trainee.learner_factory, whole_fragments=True),)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous gradients of the workers' fragments."""
+        """Stream of the workers' gradients, asynchronous."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
     @override
     def learn(self, gradients: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Applies each gradient, updates the target network, and sends both networks to the worker of the gradient."""
+        """Dataflow: applies each gradient, updates the target network, sends both networks to the worker."""
         return (
             gradients.zip_with_worker()
             .for_each(ApplyGradients(trainee))

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.dqn.q_settings import QSettings
+from rlrun.algorithms.dqn.q_settings import QExploration, QSettings
 from rlrun.algorithms.dqn.return_distributions import cross_entropy, entropy, huber, projected, quantile_huber
 from rlrun.algorithms.dqn.return_model import ReturnKind, ReturnModel
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
@@ -20,13 +20,11 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.nn.model_config import QModelConfig
-from rlrun.policy.exploration.kinds import QExploration
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +42,7 @@ class DQNConfig(OffPolicyConfig):
     """
 
     model: QModelConfig = QModelConfig(activation="relu", orthogonal_init=False)
-    """The network."""
+    """Network architecture."""
     adam_epsilon: PositiveFloat = 1e-5
     """Adam's epsilon, added to the root of the second moment; a larger one takes smaller steps where gradients are
     small."""
@@ -72,10 +70,11 @@ class DQNConfig(OffPolicyConfig):
     exploration: QExploration | ImportPath = "epsilon_greedy"
     """Exploration in training: `epsilon_greedy`; `soft_q` samples from a softmax of values over temperature;
     `parameter_noise` is greedy by a network with noise on its parameters, drawn once per episode (Plappert et al.,
-    arXiv:1706.01905). `package.module:Class` is an exploration of one's own."""
+    arXiv:1706.01905). `package.module:Class` is a custom exploration."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
-    """Probability of a uniformly random action; 0 by default if the network is noisy or exploration is soft_q.
-    parameter_noise draws none: it scales its noise to change actions as often as this epsilon would."""
+    """Probability of a uniformly random action; 0 by default if the network is noisy or exploration is soft_q. With
+    parameter_noise no action is uniformly random: the noise is scaled so that it changes as many actions as this
+    epsilon would."""
     temperature: Schedule = 1.0
     """Softmax temperature of soft_q."""
 
@@ -152,7 +151,7 @@ class DQN(Algorithm[DQNConfig]):
     def _distances(
         self, outputs: QNetworks, batch: SampleBatch, taken: Tensor, following: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Returns the loss of each row [S, 1], and priorities [S, 1] where they are not the absolute TD errors.
+        """Loss of each row [S, 1], and replay priorities [S, 1] where these differ from the absolute TD errors.
 
         Args:
             outputs: The networks.
@@ -173,9 +172,9 @@ class DQN(Algorithm[DQNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches per env step, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))

@@ -23,7 +23,7 @@ from rlrun.replay.replay_config import ReplayConfig
 @fixed("gradients of the workers come without priorities", prioritized=False, priority_alpha=0.6, priority_beta=0.4)
 @fixed("gradients of the workers come without priorities", priority_epsilon=1e-6)
 class UniformReplayConfig(ReplayConfig):
-    """A replay buffer with uniform sampling."""
+    """Settings of a replay buffer with uniform sampling."""
 
 
 @defaults(double=False)
@@ -33,20 +33,20 @@ class GorilaConfig(DQNConfig, WorkerGradientConfig):
     """Settings of Gorila (Nair et al., arXiv:1507.04296) in its bundled form: actor, replay and learner in one process.
 
     The parameter server is the trial's process, with Adam where the paper has AdaGrad. `replay.capacity` and
-    `learning_starts` are of all workers together. `double` is false because the paper is older than that.
+    `learning_starts` are totals over all workers. `double` is false, since the paper precedes Double DQN.
     """
 
     replay: UniformReplayConfig = UniformReplayConfig()
-    """The replay buffers."""
+    """Settings of the workers' local replay buffers."""
     gradients_in_flight: PositiveInt = 1
-    """Fragments in flight per worker, each with the gradients due after it: with 1 a worker waits for new weights after
-    each one; with 2 it continues with older ones."""
+    """Fragments in flight per worker, each followed by the gradients that are due after it. With 1 a worker waits for
+    new weights after each fragment; with 2 it continues with older ones."""
 
 
 class Gorila(DQN):
     """Massively parallel DQN: workers with local replays compute gradients, applied as they arrive (arXiv:1507.04296).
 
-    With no worker but the local one it is DQN. `gradient_share/worker_<index>` is the fraction of an iteration's
+    Without remote workers the algorithm is DQN. `gradient_share/worker_<index>` is the fraction of an iteration's
     gradients that a worker delivered; `policy_lag_mean` counts the updates since the weights that a gradient was
     computed with.
     """
@@ -56,7 +56,7 @@ class Gorila(DQN):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Gradients due after a worker's fragment: a list, empty before learning starts."""
+        """Operators on workers: a list of the gradients due after each fragment, empty before learning starts."""
         config = self.config
         return (
             ComputeReplayedGradients(
@@ -73,7 +73,7 @@ class Gorila(DQN):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
-        """Asynchronous lists of gradients."""
+        """Stream of the workers' lists of gradients, asynchronous."""
         in_flight = self.config.gradients_in_flight
         return trainee.workers.rollouts(*self.on_worker(trainee), mode="async", in_flight=in_flight)
 
@@ -92,5 +92,5 @@ class Gorila(DQN):
 
 
 def each_gradient(gradients: list[Gradients]) -> Iterable[Gradients]:
-    """Splits a list of gradients into its items."""
+    """Items of a list of gradients, which are then applied one by one."""
     return gradients

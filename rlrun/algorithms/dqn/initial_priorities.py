@@ -1,4 +1,4 @@
-"""Initial priorities of experience, computed by workers."""
+"""Initial replay priorities of fragments, computed on the workers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _VALUES = ("q_values", "values", "taken_values")
 class InitialPriorities(Operator):
     """Adds each step's absolute TD error at the acting weights, `priorities` [T, B].
 
-    It takes what the acting side has recorded: `q_values` [T + 1, B, A] of all actions, or `values` [T + 1, B] of the
-    best ones and `taken_values` [T, B]; these do not travel any further. A step nearer to the fragment's end than
-    `n_step` looks ahead to that end.
+    TD errors are computed from recorded columns: `q_values` [T + 1, B, A] of all actions, or `values` [T + 1, B] of the
+    greedy and `taken_values` [T, B] of the taken actions. These columns are then removed. Near the end of the fragment,
+    n-step returns end with the fragment.
 
     Source:
         Horgan et al., arXiv:1803.00933, section 3 and algorithm 1 (ComputePriorities).
@@ -38,7 +38,7 @@ class InitialPriorities(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Adds the column of priorities; empty steps have 0."""
+        """Adds the column `priorities` [T, B] to a fragment, with 0 at invalid steps."""
         rows = Packing(item["valid"], item["terminateds"], item["truncateds"])
         rewards, terminateds, valid = (rows.pack(item[name]) for name in ("rewards", "terminateds", "valid"))
         if "q_values" in item:

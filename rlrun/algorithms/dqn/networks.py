@@ -59,7 +59,7 @@ class QNetworks:
         return self.means(self.target_q_outputs(observations))
 
     def greedy_actions(self, observations: Any) -> Tensor:
-        """Greedy actions [S, L] of the online network under action masks, without gradient (for double Q-learning)."""
+        """Greedy actions [S, L] of the online network under action masks, for double Q-learning; no gradient."""
         with torch.no_grad():
             return self.allowed_argmax(self.means(self._run(self.views, observations, _CHOICE)), observations)
 
@@ -68,7 +68,7 @@ class QNetworks:
         return allowed_argmax(values, observations)
 
     def means(self, q_outputs: Tensor) -> Tensor:
-        """Expected returns [...] of return distributions [..., K]: logits of atoms, quantiles, or the mean itself."""
+        """Expected returns [...] of returns [..., K]: logits of C51 atoms, quantiles, or the mean itself."""
         match self.returns.kind:
             case "none":
                 return q_outputs.squeeze(-1)

@@ -29,8 +29,7 @@ from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.decoder import Decoding
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.own_exploration import own_exploration
+from rlrun.policy.exploration.exploration import Exploration, own_exploration
 from rlrun.policy.exploration.parameter_noise import AdaptiveNoise, LearnedNoise, NoisyPart, ParameterNoise, factors
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import embedding_decoder

@@ -1,26 +1,29 @@
-"""Settings that a Q policy reads."""
+"""Settings of Q policies for Discrete actions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rlrun.algorithms.dqn.return_model import ReturnModel
 from rlrun.policy.exploration.epsilons import EpsilonSpread
 from rlrun.policy.policy_config import PolicyConfig
 
+QExploration = Literal["epsilon_greedy", "soft_q", "parameter_noise"]
+"""Names of the explorations that come with Q policies."""
+
 
 @dataclass(frozen=True)
 class QSettings:
-    """Settings of a Q policy, besides those of every policy.
+    """Settings of a Q policy, in addition to those of every policy.
 
     Attributes:
-        returns: What is estimated of an action's return.
-        dueling: Whether the network has a stream for the observation's value.
-        noisy_sigma: First standard deviation of noisy layers' parameters; None if layers are not noisy.
-        exploration: A `QExploration`, or `package.module:Class` of an exploration of one's own.
-        epsilon_spread: Gives each env slot of the workers an `epsilon` of its own; None for the same everywhere.
-        records_values: Whether fragments hold the values of all actions.
+        returns: Representation of returns: expected value, C51 atoms or quantiles.
+        dueling: Whether the network is dueling, with separate streams for state value and advantages.
+        noisy_sigma: Initial standard deviation of the noisy layers' parameters; None without noisy layers.
+        exploration: A `QExploration`, or the import path `package.module:Class` of a custom exploration.
+        epsilon_spread: Rule for a different `epsilon` in each env slot of the workers; None for equal epsilons.
+        records_values: Whether fragments include the Q values of all actions.
     """
 
     returns: ReturnModel = field(default_factory=ReturnModel)
@@ -32,7 +35,7 @@ class QSettings:
 
 
 class QConfig(PolicyConfig, Protocol):
-    """The part of an algorithm's settings that a Q policy reads."""
+    """Interface of the algorithm configs that a Q policy reads."""
 
     @property
     def q(self) -> QSettings:

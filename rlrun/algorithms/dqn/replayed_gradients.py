@@ -24,14 +24,14 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
     Args:
         make_learner: Picklable learner factory.
-        config: The replay's settings; its capacity is shared out to the workers.
-        num_workers: How many those are.
-        minibatch_size: Steps in a minibatch.
-        ratio: How many minibatches the stored steps of all workers together allow.
+        config: Settings of the replay; the capacity is divided among the workers.
+        num_workers: Number of workers.
+        minibatch_size: Steps per minibatch.
+        ratio: Replay ratio: minibatches per stored env step, over all workers.
         n_step: Steps of an n-step transition.
-        gamma: Discount.
-        seed: Root seed of the draws.
-        worker: On a worker: its index.
+        gamma: Discount factor.
+        seed: Root seed of the replay's sampling.
+        worker: Index of the worker; 0 on the driver.
 
     Source:
         Nair et al., arXiv:1507.04296, section 4: replay memory in its local form.
@@ -79,7 +79,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
 
     @override
     def for_worker(self, worker: int) -> ComputeReplayedGradients:
-        """Returns the operator with the worker's own seed."""
+        """Copy of this operator for one worker, whose replay has a separate seed."""
         return ComputeReplayedGradients(
             self.compute.make_learner,
             self.config,
@@ -120,7 +120,7 @@ class ComputeReplayedGradients(WorkerOperator, StatefulOperator):
     @property
     @override
     def unsaved(self) -> str:
-        """The experience, unless checkpoints hold it."""
+        """Reason why a resume is not exact: the local replay buffer is not saved; "" if checkpoints include it."""
         return "" if self._replay.is_saved else "the replay buffer is not saved whole"
 
     @override

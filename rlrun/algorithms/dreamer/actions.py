@@ -28,11 +28,11 @@ class Choice:
     """Categorical actions mixed with 1 % uniform probability, one-hot as inputs of the world model.
 
     Args:
-        space: The env's space.
+        space: Action space of the env.
 
     Attributes:
-        space: The actions as they act; outputs are log-probabilities.
-        width: Size of an action as input of the world model.
+        space: Categorical action space for acting; its outputs are log-probabilities.
+        width: Size of an action as an input of the world model.
         num_outputs: Size of the actor's last layer.
         num_noise: Size of the noise of an imagined action.
     """
@@ -75,7 +75,7 @@ class Choice:
         return drawn(outputs.exp(), noise.squeeze(-1))
 
     def imagined_seen(self, actions: Tensor) -> Tensor:
-        """Returns imagined actions as inputs of the world model (torch)."""
+        """Identity: imagined one-hot actions are already inputs of the world model (torch)."""
         return actions
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class Choice:
         return (outputs * actions).sum(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
-        """Returns the entropy in nats, [...] (torch)."""
+        """Entropy of the action distributions in nats, [...] (torch)."""
         return -(outputs.exp() * outputs).sum(-1)
 
 
@@ -91,10 +91,10 @@ class BoundedNormal:
     """Normal actions with tanh means, scaled to [-1, 1] and clipped as inputs of the world model.
 
     Args:
-        space: The env's space.
+        space: Action space of the env.
 
     Attributes:
-        space: The actions as they act; outputs are means and log standard deviations.
+        space: Gaussian action space for acting; its outputs are means and log standard deviations.
         width: Size of an action as input of the world model.
         num_outputs: Size of the actor's last layer.
         num_noise: Size of the noise of an imagined action.
@@ -145,7 +145,7 @@ class BoundedNormal:
         return self.space.distribution(outputs).log_prob(actions)
 
     def entropy(self, outputs: Tensor) -> Tensor:
-        """Returns the entropy in nats, [...] (torch)."""
+        """Entropy of the action distributions in nats, [...] (torch)."""
         return self.space.distribution(outputs).entropy()
 
 

@@ -21,7 +21,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights
-from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -29,7 +28,7 @@ from rlrun.functional.seeding import generator
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam
 from rlrun.metric import Metric
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,12 +52,12 @@ PERCENTILES = (0.05, 0.95)
     priority_epsilon=1e-6,
 )
 class DreamerReplayConfig(SequenceReplayConfig):
-    """The replay buffer of sequences that a world model learns from."""
+    """Settings of the replay buffer of sequences for the world model."""
 
     length: PositiveInt = 64
-    """Steps of a sequence."""
+    """Length of a replayed sequence, in steps."""
     stride: PositiveInt = 8
-    """Steps from one possible beginning of a sequence to the next, where the latent state is kept as well."""
+    """Steps between two possible starts of replayed sequences; the latent state is stored at these steps."""
 
 
 @defaults(lr=1e-4, gamma=0.997, max_grad_norm=100.0, training_intensity=0.5, rollout_fragment_length=8, tau=0.02)
@@ -77,13 +76,13 @@ class DreamerConfig(OffPolicyConfig):
     """
 
     model: DreamerModelConfig = DreamerModelConfig()
-    """The networks."""
+    """Network architecture of the world model, the actor and the critic."""
     minibatch_size: PositiveInt = 16
-    """Sequences in a minibatch that is sampled from the replay buffer."""
+    """Sequences per minibatch from the replay buffer."""
     replay: DreamerReplayConfig = DreamerReplayConfig()
-    """The replay buffer, and the sequences that are sampled from it."""
+    """Settings of the replay buffer and of the replayed sequences."""
     learning_starts: NonNegativeInt = 1024
-    """Env steps that are stored before the first minibatch is sampled; their actions are those of the first actor."""
+    """Env steps that are stored before the first minibatch is sampled; their actions are those of the initial actor."""
     actor_lr: Schedule = 3e-5
     """Learning rate of the actor."""
     critic_lr: Schedule = 3e-5
@@ -101,7 +100,7 @@ class DreamerConfig(OffPolicyConfig):
     representation_scale: NonNegativeFloat = 0.1
     """Weight of the representation loss."""
     num_bins: PositiveInt = 255
-    """Bins of rewards and returns, an odd number; fewer of them are faster and less sharp."""
+    """Number of bins of the two-hot encoding of rewards and returns, odd. Fewer bins are faster and less precise."""
     tau: Fraction = 0.02
     """Polyak coefficient of the slow critic's updates."""
 
@@ -120,7 +119,7 @@ class DreamerConfig(OffPolicyConfig):
 class Dreamer(Algorithm[DreamerConfig]):
     """DreamerV3: world model learned from replayed sequences, actor-critic from its imagination (arXiv:2301.04104).
 
-    Imagined steps are not env steps, and no counter counts them.
+    Imagined steps are not counted as env steps.
     """
 
     Config = DreamerConfig
@@ -264,10 +263,10 @@ class Dreamer(Algorithm[DreamerConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
         config = self.config
         # Imagination discounts; the replay's discounts only mark the ends of episodes, also where gamma is 0.
-        replay = transitions_or_sequences(config.replay, trainee, n_step=1, gamma=1.0, is_recurrent=True)
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=1.0, sequences=True)
         updates = (
             replay_minibatches(
                 replay,

@@ -13,14 +13,14 @@ Size = Literal["nano", "micro", "mini", "xxs", "xs", "s", "m", "l", "xl"]
 
 
 class Widths(NamedTuple):
-    """Sizes of the networks.
+    """Sizes of the networks of DreamerV3.
 
     Attributes:
         hiddens: Widths of the dense layers of each network.
-        recurrent: Size of the deterministic (recurrent) state.
-        latents: Categorical variables of a stochastic latent state.
-        classes: Classes of each of them.
-        conv_depth: Channels of the first convolution; each of the others has twice as many as the one before.
+        recurrent: Size of the deterministic (recurrent) latent state.
+        latents: Number of categorical variables in a stochastic latent state.
+        classes: Number of classes of each categorical variable.
+        conv_depth: Channels of the first convolution; each further convolution doubles the channels.
     """
 
     hiddens: tuple[int, ...]
@@ -41,7 +41,8 @@ SIZES: dict[Size, Widths] = {
     "l": Widths((768,) * 4, 2048, 32, 32, 64),
     "xl": Widths((1024,) * 5, 4096, 32, 32, 96),
 }
-"""From `xs` on those of the paper's first version (arXiv:2301.04104v1, table B.1), below those of RLlib."""
+"""Sizes of the networks by preset. Those from `xs` on are from the paper's first version (arXiv:2301.04104v1, table
+B.1), the smaller ones from RLlib."""
 
 
 @fixed("a world model's latent state is its core", core=None, core_width=64, gtrxl={})
@@ -54,27 +55,27 @@ SIZES: dict[Size, Widths] = {
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("what is encoded has to be decoded as well, by networks of rlrun's", module=None, encoders={})
 class DreamerModelConfig(ModelConfig):
-    """The networks of DreamerV3: a world model, an actor and a critic."""
+    """Network architecture of DreamerV3: a world model, an actor and a critic."""
 
     convolves_images = True
 
     size: Size = "xs"
     """Preset of all networks' sizes: nano, micro, mini, xxs, xs, s, m, l or xl. Settings below override parts of it."""
     hiddens: tuple[PositiveInt, ...] | None = None
-    """Widths of the dense layers of each network; null for those of `size`."""
+    """Widths of the dense layers of each network; null for the preset `size`."""
     recurrent_width: PositiveInt | None = None
-    """Numbers of the recurrent part of the latent state, a GRU's; null for those of `size`."""
+    """Size of the deterministic latent state, that of a GRU; null for the preset `size`."""
     latents: PositiveInt | None = None
-    """Categorical variables of its other part; null for those of `size`."""
+    """Number of categorical variables in the stochastic latent state; null for the preset `size`."""
     classes: PositiveInt | None = None
-    """Values that each of them can take; null for those of `size`."""
+    """Number of classes of each categorical latent variable; null for the preset `size`."""
     conv_depth: PositiveInt | None = None
-    """Channels of the first convolution over images, of which each of the other three has twice as many as the one
-    before; null for those of `size`."""
+    """Channels of the first convolution over images; each of the three further ones doubles the channels. null for the
+    preset `size`."""
 
     @property
     def widths(self) -> Widths:
-        """Sizes of the networks."""
+        """Sizes of the networks: the preset `size` with the overriding settings."""
         of_size = SIZES[self.size]
         return Widths(
             self.hiddens or of_size.hiddens,

@@ -37,9 +37,11 @@ def observed_and_imagined(outputs: DreamerNetworks, batch: SampleBatch) -> dict[
         batch: One sequence [1, L] of a minibatch, with `latent_noise` [1, L + 1, K].
 
     Returns:
-        `shown` (observed) and `expected` (predicted) vectors [L + 1, D] and images [L + 1, channels, H, W]; observed
-        and predicted rewards, [L + 1]. `is_known` [L + 1] masks the observations to draw, up to the end of the
-        episode in which the prediction began. `is_behind` masks observations after a step of the sequence.
+        `numbers`: pair of observed and decoded vectors [L + 1, D], empty without vectors. `images` and
+        `decoded_images`: observed and decoded images [L + 1, channels, H, W], for each image leaf. `rewards` and
+        `expected_rewards`: observed and predicted rewards, [L + 1]. `is_known`: mask [L + 1] of the observations to
+        draw, up to the end of the episode in which the prediction began. `is_behind`: mask [L + 1] of the observations
+        until then that follow a recorded step, whose reward is known.
     """
     model, rows = outputs.model, outputs.rows(batch)
     half = rows.counts.shape[1] // 2
@@ -114,7 +116,7 @@ def _panel(name: str, observed: Floats, expected: Floats, known: NDArray[np.bool
 
 
 def _strip(images: Floats, decoded: Floats, known: NDArray[np.bool_], top: int) -> tuple[str, int]:
-    """Strip of observed frames above predicted frames; returns the SVG element and its height."""
+    """Strip of observed frames above decoded frames; returns the SVG element and its height."""
     frames = np.unique(np.linspace(0, len(known) - 1, MOST_FRAMES).round().astype(int))
     rows = [np.where(known[frames, None, None, None], own[frames], 1.0) for own in (images, decoded)]
     both = np.concatenate([np.concatenate([*own], -1) for own in rows], -2)

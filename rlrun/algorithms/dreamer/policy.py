@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.dreamer.dreamer import DreamerConfig
 
 LEAST_SIDE = 48
-"""Least height and width of an image in pixels; the convolutions reduce 48 to 3."""
+"""Minimum height and width of an image in pixels; the convolutions reduce 48 pixels to 3."""
 
 
 class DreamerPolicy(Policy):
@@ -45,8 +45,8 @@ class DreamerPolicy(Policy):
         seed: Seed of the initial parameters.
 
     Raises:
-        UsageError: If a part of an observation is neither numbers nor an image of a fitting size, actions are neither
-            Discrete nor a bounded Box, or observations hold an action mask.
+        UsageError: If an observation leaf is an action mask, or neither a vector nor an image of supported size; or if
+            actions are neither Discrete nor a bounded Box.
     """
 
     module: WorldModelParameters

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LARGEST_EXPONENT = 20.0
-"""The outermost bins are at symexp(20), about 485 million, and its negative."""
+"""Largest exponent of the two-hot bins: the outermost bins are at symexp(20), about 485 million, and its negative."""
 
 
 def symlog(x: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class ActorPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Outputs [S, L, K] of the actor for observations [S, L, ...]."""
+        """Actor outputs [S, L, K] for observations [S, L, ...]."""
         heads, _ = self.network(views, {"obs": batch["obs"]})
         return heads["outputs"]
 

@@ -36,11 +36,11 @@ class ARSConfig(EvolutionConfig):
     """
 
     num_pairs: PositiveInt = 8
-    """Perturbations in a generation, N; each is evaluated with both signs."""
+    """Number N of perturbations in a generation; each is evaluated with both signs."""
     top_pairs: PositiveInt | None = None
-    """Pairs in an update, b: those with the highest return of either candidate; null for all."""
+    """Number b of pairs used in an update: those with the highest return of either candidate; null for all."""
     sigma: Schedule = 0.05
-    """Standard deviation of the perturbations, nu."""
+    """Standard deviation nu of the perturbations."""
 
     @model_validator(mode="after")
     def _follows_what_there_is(self) -> ARSConfig:
@@ -66,12 +66,12 @@ class ARS(Algorithm[ARSConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """An objective without a loss: its gradient comes from the dataflow."""
+        """Objective without a loss function: the dataflow computes the gradient from returns."""
         return [Objective("returns", None, optimizer=SGD())]
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Gathers a generation's returns, steps along its best pairs, and broadcasts the weights."""
+        """Dataflow: gathers a generation's returns, steps along the best pairs, and broadcasts the weights."""
         return (
             generations(items, trainee)
             .for_each(FollowBestPairs(trainee, self.config.top_pairs or self.config.num_pairs))
@@ -81,9 +81,10 @@ class ARS(Algorithm[ARSConfig]):
 
 
 class FollowBestPairs(Operator):
-    """Steps along the best pairs' perturbations, each weighted by the difference of its two returns.
+    """Gradient step along the best pairs of perturbations, each weighted by the difference of the pair's two returns.
 
-    The step is divided by the standard deviation of these returns. Where all are equal there is no step.
+    The step is divided by the number of pairs used and by the standard deviation of their returns. If these returns are
+    all equal, there is no step.
 
     Source:
         Mania et al., arXiv:1803.07055, algorithm 2, line 7.

@@ -14,7 +14,7 @@ class BoxMeanActions(ActionSpace):
     """Deterministic actions of a Box by outputs [..., D], clipped to the bounds on their way to the env.
 
     Args:
-        scale: The env's space.
+        scale: Affine map between the env's Box and [-1, 1].
     """
 
     action_dtype = np.float32
@@ -34,9 +34,9 @@ class BoxMeanActions(ActionSpace):
         return self.scale.to_env(actions)
 
     def overshoots(self, actions: Actions) -> NDArray[np.float64]:
-        """Mean squared distance of actions [N, D] from the bounds, [N].
+        """Mean squared overshoot [N] of actions [N, D]: distance of coordinates outside their bounds, else 0.
 
-        It counts in units of half a coordinate's range, as the actions do.
+        Distances are in units of half the coordinate's range.
         """
         scale = self.scale
         own = actions.astype(np.float64) * scale.half_range + scale.middle

@@ -62,7 +62,7 @@ class MirroredPairs:
         return candidate // 2
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Returns a candidate's parameters, [A]."""
+        """Parameters of a candidate [A]: current parameters plus or minus the pair's noise."""
         sigma = np.float32(value_at(weights.schedules["sigma"], weights.env_steps))
         noise = perturbation(seed, generation, candidate // 2, len(weights.acting))
         noise *= -sigma if candidate % 2 else sigma
@@ -83,11 +83,11 @@ class ListedCandidates:
     number: int
 
     def episode_of(self, candidate: int) -> int:
-        """Returns 0: all share it."""
+        """Episode seed index, which is 0: all candidates share the episode seeds."""
         return 0
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Returns a candidate's parameters, [A]."""
+        """Parameters of a candidate, [A], as broadcast."""
         own: Floats = weights.acting.reshape(1 + self.number, -1)[1 + candidate]
         return own
 
@@ -105,16 +105,16 @@ class Samples:
     number: int
 
     def episode_of(self, candidate: int) -> int:
-        """Returns 0: all share it."""
+        """Episode seed index, which is 0: all candidates share the episode seeds."""
         return 0
 
     def parameters(self, weights: Weights, seed: int, generation: int, candidate: int) -> Floats:
-        """Returns a candidate's parameters, [A]."""
+        """Parameters of a candidate, [A]: a sample from the broadcast normal distribution."""
         mean, deviation = weights.acting.reshape(2, -1)
         own: Floats = mean + deviation * perturbation(seed, generation, candidate, len(mean))
         return own
 
 
 def perturbation(seed: int, generation: int, pair: int, size: int) -> Floats:
-    """Standard normal noise of a pair [A], generated from the seed identically on workers and learner."""
+    """Standard normal noise [A] of a mirrored pair or a sampled candidate, equal on workers and learner by the seed."""
     return generator(seed, "perturbation", generation, pair).standard_normal(size, np.float32)

@@ -35,13 +35,13 @@ class CEMConfig(EvolutionConfig):
     """
 
     population_size: PositiveInt = 50
-    """Candidates in a generation."""
+    """Number of candidates in a generation."""
     num_elites: PositiveInt = 10
-    """Elites: the best candidates, to which the distribution is fitted."""
+    """Number of elites: the best candidates of a generation, to which the distribution is fitted."""
     sigma: PositiveFloat = 1.0
-    """Initial standard deviation of each parameter."""
+    """Initial standard deviation of the distribution over each parameter."""
     added_sigma: Schedule = 0.0
-    """Noise added to the elites' variance, as a standard deviation, against premature convergence."""
+    """Standard deviation of the noise that is added to the elites' variance, against premature convergence."""
 
     @model_validator(mode="after")
     def _has_elites(self) -> CEMConfig:
@@ -66,7 +66,7 @@ class CEM(Algorithm[CEMConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor, and the initial standard deviations after its parameters."""
+        """Creates an actor, whose parameters are followed by the search distribution's initial standard deviations."""
         policy = self.config.actor(spaces, seed, num_candidates=1)
         policy.set_candidates(np.full((1, policy.num_parameters), self.config.sigma, np.float32))
         return policy
@@ -82,7 +82,7 @@ class CEM(Algorithm[CEMConfig]):
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Gathers a generation's returns, fits the distribution to its elites, and broadcasts it."""
+        """Dataflow: gathers a generation's returns, fits the distribution to the elites, and broadcasts it."""
         return (
             generations(items, trainee)
             .for_each(FitElites(trainee, self.config.num_elites))
@@ -92,7 +92,7 @@ class CEM(Algorithm[CEMConfig]):
 
 
 class FitElites(Operator):
-    """Fits a normal distribution of each parameter to the candidates with the highest returns.
+    """Fits a diagonal normal distribution over parameters to the candidates with the highest returns.
 
     Source:
         Szita and Lorincz, "Learning Tetris using the noisy cross-entropy method", 2006, eqs. 2 to 4.

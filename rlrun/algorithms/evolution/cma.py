@@ -13,18 +13,18 @@ from rlrun.functional.saved_numbers import demand_like
 
 
 class CovarianceAdaptation:
-    """CMA-ES with active updates, which maximises.
+    """Covariance matrix adaptation evolution strategy (CMA-ES) with active updates, for maximisation.
 
     Args:
-        mean: Where it begins, [d].
-        sigma: The first step size.
-        size: Candidates in a generation, lambda, at least 2; 4 + 3 ln d is usual.
+        mean: Initial mean of the search distribution, [d].
+        sigma: Initial step size.
+        size: Population size lambda, at least 2; 4 + 3 ln d is usual.
 
     Attributes:
-        size: Candidates in a generation, lambda.
-        mean: Mean of the distribution, [d].
-        sigma: Step size.
-        covariance: Its covariance in units of sigma**2, [d, d].
+        size: Population size lambda.
+        mean: Mean of the search distribution, [d].
+        sigma: Step size of the search distribution.
+        covariance: Covariance of the search distribution in units of sigma**2, [d, d].
 
     Source:
         Hansen, "The CMA evolution strategy: a tutorial", arXiv:1604.00772, figure 6 and table 1.
@@ -42,7 +42,7 @@ class CovarianceAdaptation:
         self._set_rates(d)
 
     def _set_rates(self, d: int) -> None:
-        """Sets recombination weights and learning rates: table 1."""
+        """Sets recombination weights and learning rates (arXiv:1604.00772, table 1)."""
         raw = math.log((self.size + 1) / 2) - np.log(np.arange(1, self.size + 1))
         parents = self.size // 2
         best, worst = raw[:parents], raw[parents:]
@@ -62,15 +62,15 @@ class CovarianceAdaptation:
         self._generations_per_axes = max(1, int(1 / (10 * d * (one + mu))))
 
     def candidates(self, noise: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns the candidates [lambda, d] of standard normal noise [lambda, d]: eqs. 38 to 40."""
+        """Candidates [lambda, d] from standard normal noise [lambda, d] (arXiv:1604.00772, eqs. 38 to 40)."""
         steps = (noise * self._lengths) @ self._axes.T
         found: NDArray[np.float32] = (self.mean + self.sigma * steps).astype(np.float32)
         return found
 
     def update(self, candidates: NDArray[Any], returns: NDArray[Any]) -> None:
-        """Updates the distribution by the returns [lambda] of candidates [lambda, d]: eqs. 41 to 47.
+        """Updates mean, step size and covariance by the returns [lambda] of candidates [lambda, d] (eqs. 41 to 47).
 
-        Equal returns rank in their order. If all are equal, the mean stays and the step size grows.
+        Candidates with equal returns rank in their order, so that a generation without differences makes a random step.
         """
         d = len(self.mean)
         steps = (candidates[np.argsort(-returns, kind="stable")].astype(np.float64) - self.mean) / self.sigma
@@ -103,7 +103,7 @@ class CovarianceAdaptation:
         self._lengths = np.sqrt(np.maximum(variances, 1e-20))
 
     def state(self) -> dict[str, Any]:
-        """Returns the state for a checkpoint."""
+        """State for a checkpoint: search distribution, evolution paths and generation."""
         return {
             "mean": self.mean,
             "sigma": self.sigma,
@@ -116,10 +116,11 @@ class CovarianceAdaptation:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()` of a distribution over as many parameters.
+        """Restores the `state()` of a search over equally many parameters.
 
         Raises:
-            ValueError: It is of another number of parameters, or has numbers that are not finite.
+            ValueError: The state has another number of parameters, numbers that are not finite, or a step size of 0 or
+                less.
         """
         demand_like(state, self.state(), "the distribution")
         if state["sigma"] <= 0:

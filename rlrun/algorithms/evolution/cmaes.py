@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 MOST_PARAMETERS = 1_000
-"""Parameters of the largest network: memory and time grow with their square, and the eigendecomposition with their
-cube."""
+"""Maximum number of parameters: memory and time grow with the square, and the eigendecomposition with the cube."""
 
 
 @defaults(model={"hiddens": ()})
@@ -45,9 +44,10 @@ class CMAESConfig(EvolutionConfig):
     """
 
     population_size: PositiveInt = 16
-    """Candidates in a generation, lambda; of d parameters 4 + 3 ln d are usual: 12 of 15, 17 of 100, 24 of 1,000."""
+    """Population size lambda, the candidates in a generation. For d parameters 4 + 3 ln d are usual: 12 for 15, 17 for
+    100, 24 for 1,000."""
     sigma: PositiveFloat = 0.5
-    """Initial step size: the standard deviation of the first candidates' parameters."""
+    """Initial step size: the standard deviation of each parameter in the first generation."""
 
     @model_validator(mode="after")
     def _has_parents(self) -> CMAESConfig:
@@ -69,7 +69,7 @@ class CMAES(Algorithm[CMAESConfig]):
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Returns an actor, and the first candidates around it.
+        """Creates an actor with the first generation of candidates around its parameters.
 
         Raises:
             UsageError: If the network has too many parameters.
@@ -101,7 +101,7 @@ class CMAES(Algorithm[CMAESConfig]):
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Gathers a generation's returns, adapts the distribution, and broadcasts the next candidates."""
+        """Dataflow: gathers a generation's returns, adapts the distribution, and broadcasts the next candidates."""
         return (
             generations(items, trainee)
             .for_each(AdaptDistribution(trainee, self.config))
@@ -111,7 +111,7 @@ class CMAES(Algorithm[CMAESConfig]):
 
 
 class AdaptDistribution(StatefulOperator):
-    """Adapts the distribution by the returns of its candidates, and loads its mean and the next ones."""
+    """CMA-ES update by a generation's returns; loads the new mean and the next candidates into the learner."""
 
     learns = True
 
@@ -156,5 +156,5 @@ class AdaptDistribution(StatefulOperator):
 
 
 def candidate_noise(seed: int, generation: int, size: int, parameters: int) -> NDArray[np.float64]:
-    """Returns the standard normal noise of a generation's candidates, [lambda, d]."""
+    """Standard normal noise [lambda, d] for the candidates of a generation, from the seed."""
     return generator(seed, "candidates", generation).standard_normal((size, parameters))

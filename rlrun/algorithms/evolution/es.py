@@ -30,11 +30,11 @@ class ESConfig(EvolutionConfig):
     """Settings of evolution strategies (Salimans et al., arXiv:1703.03864)."""
 
     num_pairs: PositiveInt = 25
-    """Perturbations in a generation; each is evaluated with both signs."""
+    """Number of perturbations in a generation; each is evaluated with both signs."""
     sigma: Schedule = 0.1
     """Standard deviation of the perturbations."""
     weight_decay: NonNegativeFloat = 0.005
-    """Weight decay: subtracted from the direction of ascent, times the parameters."""
+    """Weight decay: coefficient of the parameters that are subtracted from the ascent direction."""
 
 
 class ES(Algorithm[ESConfig]):
@@ -54,12 +54,12 @@ class ES(Algorithm[ESConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """An objective without a loss: its gradient comes from the dataflow."""
+        """Objective without a loss function: the dataflow computes the gradient from returns."""
         return [Objective("returns", None, optimizer=Adam(1e-8))]
 
     @override
     def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Gathers a generation's returns, steps along the ranked perturbations, and broadcasts the weights."""
+        """Dataflow: gathers a generation's returns, steps along ranked perturbations, and broadcasts the weights."""
         return (
             generations(items, trainee)
             .for_each(FollowRanks(trainee, self.config.weight_decay))
@@ -69,11 +69,11 @@ class ES(Algorithm[ESConfig]):
 
 
 class FollowRanks(Operator):
-    """Steps along the perturbations, each weighted by the difference of the centred ranks of its pair.
+    """Gradient step along the perturbations, each weighted by the difference of its pair's centred ranks.
 
     Source:
         Salimans et al., arXiv:1703.03864, algorithm 1 with centred ranks and mirrored sampling (section 2.1), scaled as
-        in their code: by the number of evaluations, not by sigma, which Adam makes no difference of.
+        in their code: divided by the number of evaluations, not by sigma, to which Adam is invariant.
     """
 
     learns = True

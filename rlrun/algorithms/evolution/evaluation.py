@@ -19,7 +19,7 @@ class EvaluationConfig(WorkerConfig):
     Attributes:
         candidates: Derivation of the candidates; never None for a worker.
         episodes: Number of episodes per candidate.
-        measures_overshoots: Whether to measure the distance of actions from the bounds of a Box.
+        measures_overshoots: Whether to measure how far actions are outside the bounds of a Box.
     """
 
     candidates: Candidates | None = None
@@ -36,8 +36,8 @@ class Returns:
         candidates: Indices of the candidates, [n].
         returns: Mean unfiltered return of each candidate, [n].
         seen: Sums of raw observations, by the names of the observation filter.
-        overshoots: Mean squared distance of each candidate's actions from the bounds of a Box, [n], as in
-            `BoxMeanActions.overshoots`, averaged over steps; None if not measured.
+        overshoots: Mean squared overshoot of each candidate's actions over the bounds of a Box, [n], averaged over
+            steps and episodes, see `BoxMeanActions.overshoots`; None if not measured.
     """
 
     generation: int

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlrun.algorithms.evolution.box_mean import BoxMeanActions
 from rlrun.algorithms.evolution.evaluation import EvaluationConfig, Returns
 from rlrun.algorithms.evolution.exact_sums import ExactSums
+from rlrun.algorithms.evolution.population_network import PopulationNetwork
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env
@@ -43,7 +44,8 @@ class EvaluationWorker:
         ((self.policy, behavior),) = config.behaviors.items()
         assert isinstance(behavior, BehaviorPolicy)
         self.env = make_vector_env(config.env, config.num_envs, EpisodeSeeds(config.seed, config.worker_index))
-        self.behavior, self.networks = behavior.with_networks(config.num_envs)
+        self.networks = PopulationNetwork(behavior.unmasked_network, config.num_envs)
+        self.behavior = behavior.with_network(self.networks)
         space = behavior.action_space
         self.space = space if config.measures_overshoots and isinstance(space, BoxMeanActions) else None
         self._name = f"env {config.env.id}: worker {config.worker_index}"
@@ -148,7 +150,7 @@ class EvaluationWorker:
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:
-        """Restores `state()`."""
+        """Restores the generation's index from `state()`."""
         self.generation = as_count(state["generation"])
         return 0
 
@@ -158,15 +160,15 @@ class EvaluationWorker:
 
 
 class _Overshoots:
-    """Mean squared distance of actions from the bounds, per episode.
+    """Mean squared overshoot of the actions over the bounds, per episode.
 
     Args:
-        space: Action space that measures the distance; None for no measurement.
+        space: Action space that measures overshoots; None for no measurement.
         jobs: Number of episodes.
         slots: Number of env slots.
 
     Attributes:
-        of_jobs: Mean squared distance of each episode, [jobs].
+        of_jobs: Mean squared overshoot of each episode, [jobs].
     """
 
     def __init__(self, space: BoxMeanActions | None, jobs: int, slots: int) -> None:

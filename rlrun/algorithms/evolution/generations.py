@@ -49,7 +49,7 @@ def generations(items: Flow[Any], trainee: Trainee) -> Flow[Returns]:
 
 
 class MergeObservations(Operator):
-    """Updates the running mean and standard deviation of observations by a generation."""
+    """Merges a generation's observations into the running mean and standard deviation of the observation filter."""
 
     def __init__(self, trainee: Trainee) -> None:
         self.trainee = trainee
@@ -87,17 +87,18 @@ def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDAr
     """Ranks [n] of returns minus a penalty for actions outside their bounds, from 1 - n to 0.
 
     Actions are clipped to the bounds, so returns are flat outside and candidates would stay there. The penalty is the
-    overshoot over its standard deviation, times half the interquartile range of returns. It vanishes with that range,
-    so that actions at the bounds stay possible. Ties rank by the lower overshoot.
+    overshoot divided by the overshoots' standard deviation, times half the interquartile range of returns. It vanishes
+    with that range, so that actions at the bounds stay possible. Ties rank by the lower overshoot.
 
     Args:
-        returns: Of each candidate, [n].
-        overshoots: Mean squared distance of their actions from the bounds, [n].
+        returns: Return of each candidate, [n].
+        overshoots: Mean squared overshoot of each candidate's actions over the bounds, [n].
 
     Source:
-        A penalty of squared distances, scaled by the interquartile range, is that of pycma's `BoundPenalty`: Hansen et
-        al., IEEE Transactions on Evolutionary Computation 13 (2009), addendum. There distances are those of parameters.
-        They are compared with the step size, and the weights adapt; here with their own spread, and the weight is 1/2.
+        The penalty of squared distances, scaled by the interquartile range, follows pycma's `BoundPenalty`: Hansen et
+        al., IEEE Transactions on Evolutionary Computation 13 (2009), addendum. There, distances of parameters are
+        divided by the step size, with adaptive weights. Here, overshoots of actions are divided by their standard
+        deviation, with weight 1/2.
     """
     spread = float(overshoots.std())
     lowest, highest = np.percentile(returns, [25, 75])
@@ -108,7 +109,7 @@ def ranks_within_bounds(returns: NDArray[Any], overshoots: NDArray[Any]) -> NDAr
 
 
 def centred_ranks(returns: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns ranks from -1/2 for the lowest to 1/2 for the highest; equal returns share the mean of their ranks.
+    """Centred ranks, from -1/2 for the lowest to 1/2 for the highest return; equal returns share their mean rank.
 
     Source:
         Salimans et al., arXiv:1703.03864, section 2.1 (fitness shaping), as in their code.

@@ -23,17 +23,17 @@ class EvolutionConfig(AlgorithmConfig):
     """Settings of algorithms that compare candidates by the returns of whole episodes."""
 
     model: ActorModelConfig = ActorModelConfig()
-    """The network."""
+    """Network architecture."""
     episodes_per_candidate: PositiveInt = 1
-    """Episodes with each candidate of a generation, whose mean return counts."""
+    """Episodes of each candidate in a generation; a candidate's fitness is the mean return."""
 
     def actor(self, spaces: Spaces, seed: int, *, num_candidates: int) -> ActorPolicy:
-        """Returns the policy of these settings, with candidates for its parameters.
+        """Creates the policy: an actor, with further parameter vectors for candidates.
 
         Args:
             spaces: Observation and action space.
-            seed: Seed of the first parameters.
-            num_candidates: Number of candidates, zeros at first.
+            seed: Seed of the initial parameters.
+            num_candidates: Number of candidate parameter vectors, initially 0.
         """
         from rlrun.algorithms.evolution.actor_policy import ActorPolicy
 

@@ -34,9 +34,9 @@ class APPOConfig(ImpalaConfig):
     clip_param: Schedule = 0.2
     """Clip range of the probability ratio (arXiv:1707.06347, eq. 7's epsilon)."""
     target_update_interval: PositiveInt = 1
-    """Batches between two copies of the present policy to the target policy."""
+    """Batches between two updates of the target policy, which copy the current policy."""
     kl_coeff: Schedule = 0.0
-    """Weight of the KL divergence of the present policy from the target policy."""
+    """Weight of the KL divergence between target policy and current policy."""
 
     @property
     def starts_at_target(self) -> bool:
@@ -56,8 +56,8 @@ class APPO(Impala):
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Clipped surrogate (arXiv:1707.06347, eq. 7) on V-trace advantages over rows [S, T + 1].
 
-        V-trace leads from the policy that acted to the target policy, the surrogate from the target policy to the
-        present one, whatever the age of the weights that acted.
+        V-trace corrects from the behavior policy to the target policy, the surrogate from the target policy to the
+        current one, for weights of any age.
         """
         config, valid = self.config, batch["valid"].float()
         present = outputs.distribution.outputs
@@ -86,7 +86,7 @@ class APPO(Impala):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Sends weights to each fragment's worker, takes SGD steps on batches, and updates the target policy."""
+        """Dataflow: sends weights to each fragment's worker, takes SGD steps, and updates the target policy."""
         batches = self.batches(fragments, trainee)
         if not self.config.starts_at_target:
             batches = batches.for_each(AddTargetOutputs(trainee))

@@ -38,27 +38,28 @@ if TYPE_CHECKING:
 class ImpalaConfig(OnPolicyConfig):
     """Settings of IMPALA (Espeholt et al., arXiv:1802.01561).
 
-    A batch is as many fragments as fill it.
+    A batch consists of whole fragments.
     """
 
     rollout_fragment_length: PositiveInt | None = 20
-    """Steps of each env in one fragment, over which V-trace looks ahead; null for as many as let one fragment of every
-    worker fill a batch."""
+    """Steps of each env in one fragment, the horizon of V-trace; null for the length at which one fragment of every
+    worker fills a batch."""
     rollouts_in_flight: PositiveInt = 2
-    """Fragments in flight per worker; with 1 it waits while its last one is sent."""
+    """Fragments in flight per worker; with 1 a worker waits while its last fragment is sent."""
     num_aggregators: NonNegativeInt = 0
-    """Processes between workers and learner that join fragments to batches, for more workers than the learner's process
-    can answer; 0 for none. No more than workers are started. Replay keeps batches then."""
+    """Aggregator processes that concatenate fragments to batches between workers and learner, for more workers than the
+    learner's process can serve; 0 for none. At most one per worker is started. With aggregators, replay stores batches.
+    """
     broadcast_interval: PositiveInt = 1
-    """Age of a worker's weights, in batches, from which it gets new ones."""
+    """Age of a worker's weights, in batches, at which the worker is sent new ones."""
     num_epochs: PositiveInt = 1
-    """Passes over each batch."""
+    """Epochs (passes over each batch)."""
     minibatch_size: PositiveInt | None = None
-    """Steps in a minibatch, whole fragments of them; null for the whole batch."""
+    """Steps per minibatch, in whole fragments; null for the whole batch."""
     replay_proportion: NonNegativeFloat = 0.0
-    """Replayed fragments per new one, on average."""
+    """Replay ratio: replayed fragments per new fragment, on average."""
     replay_slots: PositiveInt = 100
-    """Fragments in that replay."""
+    """Number of recent fragments that are kept for replay."""
     vtrace_clip_rho: PositiveFloat = 1.0
     """Rho-bar of V-trace: truncation of the importance ratios that determine its fixed point."""
     vtrace_clip_c: PositiveFloat = 1.0
@@ -71,7 +72,7 @@ class ImpalaConfig(OnPolicyConfig):
     @property
     @override
     def gathered_by(self) -> str | None:
-        """`num_aggregators` where there are any."""
+        """Name of the setting that merges fragments before the learner: `num_aggregators` if above 0, else None."""
         return "num_aggregators" if self.num_aggregators else None
 
     @property
@@ -91,7 +92,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """V-trace policy gradient, value error and entropy (arXiv:1802.01561, section 4.2) over rows [S, T + 1]."""
+        """V-trace policy gradient, value loss and entropy bonus over rows [S, T + 1] (arXiv:1802.01561, sec. 4.2)."""
         valid = batch["valid"].float()
         logp = outputs.distribution.log_prob(batch["actions"]) * valid
         log_ratios = logp.detach() - batch["logp"] * valid
@@ -115,10 +116,10 @@ class Impala(Algorithm[ImpalaConfig]):
         """V-trace advantages and value losses over sequences [S, T + 1].
 
         Args:
-            outputs: The policy's pass over the rows.
+            outputs: Actor-critic outputs for the rows.
             batch: Columns [S, T + 1].
-            log_ratios: Log importance ratios of the present policy to the one that acted, [S, T + 1].
-            lambda_: Factor of the trace coefficients of the env's rewards.
+            log_ratios: Log importance ratios of the current to the behavior policy, [S, T + 1].
+            lambda_: Factor of the trace coefficients, for the env's reward stream.
         """
         config = self.config
         return corrected_values(
@@ -138,7 +139,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def collect(self, trainee: Trainee) -> Flow[SampleBatch]:
-        """Asynchronous fragments, or batches of them from aggregators."""
+        """Stream of asynchronous fragments, or of batches from aggregators."""
         config = self.config
         return trainee.workers.rollouts(
             mode=self.mode,
@@ -149,7 +150,7 @@ class Impala(Algorithm[ImpalaConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Sends weights to each fragment's worker, and takes SGD steps on batches of fragments."""
+        """Dataflow: sends weights to each fragment's worker, and takes SGD steps on batches of fragments."""
         batches = self.batches(fragments, trainee)
         return batches.for_each(self.train_on_batch(trainee)).for_each(MergeFilters(trainee))
 
@@ -163,7 +164,7 @@ class Impala(Algorithm[ImpalaConfig]):
         return fragments.combine(ConcatBatches(config.train_batch_size))
 
     def train_on_batch(self, trainee: Trainee) -> TrainOnBatch:
-        """Operator of SGD on batches of whole fragments."""
+        """Operator that takes SGD steps on batches of whole fragments."""
         config = self.config
         return TrainOnBatch(
             trainee, num_epochs=config.num_epochs, minibatch_size=config.minibatch_size, whole_fragments=True

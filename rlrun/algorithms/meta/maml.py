@@ -1,4 +1,4 @@
-"""Model-agnostic meta-learning."""
+"""MAML: model-agnostic meta-learning for reinforcement learning."""
 
 from __future__ import annotations
 
@@ -42,25 +42,26 @@ class MAMLConfig(AlgorithmConfig):
     """
 
     model: AdaptableModelConfig = AdaptableModelConfig()
-    """The network of the policy. A linear baseline, fitted to each phase, takes the place of a value network."""
+    """Network architecture of the policy. The baseline is a linear regression, fitted to each phase, instead of a value
+    network."""
     tasks_per_update: PositiveInt = 20
-    """Tasks that one batch holds, the paper's meta batch."""
+    """Tasks per batch, the paper's meta batch size."""
     inner_steps: PositiveInt = 1
-    """Gradient steps by which the policy adapts to a task, each on episodes of the one before."""
+    """Inner gradient steps of adaptation to a task, each on new episodes of the policy before the step."""
     inner_lr: NonNegativeFloat = 0.1
-    """Step size of adaptation (the paper's alpha)."""
+    """Inner step size, the paper's alpha."""
     first_order: bool = False
-    """Whether second derivatives are left out of the meta-gradient (section 5.2 of the paper)."""
+    """First-order MAML: whether second derivatives are dropped from the meta-gradient (section 5.2 of the paper)."""
     num_epochs: PositiveInt = 5
-    """Meta-updates per batch; each adapts again from the present parameters, on the collected episodes."""
+    """Meta-updates per batch; each repeats the adaptation from the current parameters, on the collected episodes."""
     clip_param: Schedule = 0.2
-    """Clip range of the probability ratio of an adapted policy."""
+    """Clip range of the probability ratio in the adapted policies' surrogate."""
     entropy_coeff: NonNegativeFloat = 0.0
     """Weight of the adapted policies' entropy bonus."""
 
     @property
     def columns_per_task(self) -> int:
-        """Episodes in all phases of a task."""
+        """Number of episodes in all phases of a task."""
         return (self.inner_steps + 1) * self.num_envs_per_worker
 
     @property
@@ -83,9 +84,9 @@ class MAMLConfig(AlgorithmConfig):
 class MAML(Algorithm[MAMLConfig]):
     """Model-agnostic meta-learning: initial parameters for fast adaptation to a task (arXiv:1703.03400, alg. 3).
 
-    A task is what an env draws from an episode's seed. Each fragment of a worker is one task: the worker adapts the
-    policy by REINFORCE. The meta-update differentiates the adapted policies' clipped surrogate through that step, where
-    the paper takes TRPO's.
+    An env samples a task from an episode's seed. Each fragment of a worker is one task, to which the worker adapts the
+    policy by REINFORCE. The meta-update differentiates PPO's clipped surrogate of the adapted policies through the
+    adaptation, where the paper uses TRPO.
     """
 
     Config: ClassVar[type[MAMLConfig]] = MAMLConfig
@@ -118,7 +119,7 @@ class MAML(Algorithm[MAMLConfig]):
     def _of_task(
         self, outputs: AdaptableOutputs, batch: SampleBatch, task: int, scheduled: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """Returns the clipped surrogate (arXiv:1707.06347, eq. 7) of one task's adapted policy, and its statistics."""
+        """PPO's clipped surrogate (arXiv:1707.06347, eq. 7) of one task's adapted policy, with statistics."""
         from rlrun.algorithms.meta.adaptation import adapted, surrogate
 
         config = self.config
@@ -139,7 +140,7 @@ class MAML(Algorithm[MAMLConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Runs epochs of meta-updates on each batch of tasks, and broadcasts the weights."""
+        """Dataflow: runs epochs of meta-updates on each batch of tasks, and broadcasts the weights."""
         config = self.config
         train_on = TrainOnTasks(
             trainee,
@@ -161,7 +162,7 @@ def _mean(numbers: list[Tensor]) -> Tensor:
 
 
 def phases_of(batch: SampleBatch, task: int, phases: int) -> list[SampleBatch]:
-    """Returns the phases of one of a batch's tasks [S, phases * N], each [1, N]."""
+    """Splits the row of one task, from a batch [S, phases * N], into phases of shape [1, N]."""
     length = batch["valid"].shape[1] // phases
     return [
         SampleBatch(

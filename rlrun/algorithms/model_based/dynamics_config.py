@@ -13,35 +13,36 @@ OBJECTIVE = "dynamics"
 """Name of the objective that the members of an ensemble minimise."""
 
 FEWEST_TRANSITIONS = 20
-"""Fewest transitions that a model is fitted to, so that some are held out."""
+"""Minimum number of transitions for a fit, so that some are held out."""
 
 
 class DynamicsConfig(ConfigModel):
-    """An ensemble of networks that predict what an env does, and how it is fitted."""
+    """Settings of the ensemble of dynamics models and of its training."""
 
     num_members: PositiveInt = 7
-    """Networks in the ensemble."""
+    """Number of networks (members) in the ensemble."""
     num_elites: PositiveInt = 5
-    """Elites: networks that predict, those with the least error on held-out transitions."""
+    """Number of elites: members with the least error on held-out transitions, which are used for predictions."""
     hiddens: tuple[PositiveInt, ...] = (200, 200, 200, 200)
-    """Widths of each network's layers."""
+    """Widths of each network's hidden layers."""
     minibatch_size: PositiveInt = 256
-    """Transitions in a minibatch of each network."""
+    """Transitions per minibatch of each network."""
     holdout_ratio: Annotated[float, Ge(0.05), Le(0.5)] = 0.2
-    """Share of the transitions that no network ever learns from."""
+    """Fraction of the transitions that is held out from training."""
     patience: PositiveInt = 5
-    """Epochs without progress on held-out transitions after which a fit ends. Progress is an error of any network that
-    is at least 1 % below its best."""
+    """Early stopping: number of epochs without improvement after which a fit ends. An improvement is an error on
+    held-out transitions at least 1 % below the best one of that network."""
     max_epochs: PositiveInt = 200
-    """Epochs after which a fit ends at the latest."""
+    """Maximum number of epochs of a fit."""
     fit_interval: PositiveInt = 250
-    """Env steps between two fits, each of which starts from the networks of the one before."""
+    """Env steps between two fits; each fit starts from the parameters of the preceding one."""
     terminated: NonEmptyText | None = None
-    """Termination rule: the name of a function in `rlrun.algorithms.model_based.rules`, such as
-    `never`, or one's own `package.module:function` of observations [N, D], actions [N, ...] and next observations
-    [N, D], as the env has them, that returns [N] of bool. Null has the networks predict it."""
+    """Termination rule: a function in `rlrun.algorithms.model_based.rules`, such as `never`, or a custom
+    `package.module:function`. It maps observations [N, D], actions [N, ...] and next observations [N, D] of the env to
+    termination flags [N]. null for terminations predicted by the networks."""
     reward: NonEmptyText | None = None
-    """Reward function of the same arguments, which returns [N] numbers. Null has the networks predict it."""
+    """Reward function with the arguments of the termination rule, which returns rewards [N]. null for rewards predicted
+    by the networks."""
 
     @model_validator(mode="after")
     def _elites_are_members(self) -> DynamicsConfig:

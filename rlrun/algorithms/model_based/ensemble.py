@@ -171,7 +171,7 @@ class EnsembleOutputs:
     def errors(self, batch: SampleBatch) -> Tensor:
         """Holdout error [N] of each member: mean squared error of normalised targets on shared transitions.
 
-        If termination is predicted, its mean cross-entropy is added.
+        If termination is predicted, the mean cross-entropy of termination is added.
 
         Args:
             batch: `inputs` [S, 1, I], `targets` [S, 1, K] and `terminateds` [S, 1].

@@ -14,16 +14,17 @@ from rlrun.algorithms.model_based.transitions import Floats, transition_form
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import StatefulOperator
 from rlrun.functional.saved_numbers import as_count, load_generator
-from rlrun.functional.seeding import generator
+from rlrun.functional.seeding import child_seed, generator
 from rlrun.metric import Metric
+from rlrun.replay.replay_buffer import ReplayBuffer
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
     from rlrun.flow.trainee import Trainee
-    from rlrun.replay.replay_buffer import ReplayBuffer
+    from rlrun.replay.replay_config import ReplayConfig
 
 PROGRESS = 0.01
-"""Least relative improvement of a member's holdout error that resets early stopping."""
+"""Minimum relative improvement of a member's holdout error that resets early stopping."""
 
 SMALLEST_STD = 1e-6
 """Standard deviation below which an input or target is treated as constant, and not scaled."""
@@ -34,7 +35,8 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
     """Mask [N] of held-out transitions by replay index, constant over training.
 
-    Fractions of multiples of the golden ratio are spread evenly over 0 to 1, and so are the indices with small ones.
+    Transition i is held out if the fractional part of i times the golden ratio is below `ratio`. These fractional parts
+    are equidistributed, so held-out transitions are spread evenly over the replay.
     """
     held_out: NDArray[np.bool_] = indices * GOLDEN_RATIO % 1 < ratio
     return held_out
@@ -42,7 +44,7 @@ def are_held_out(indices: NDArray[np.int64], ratio: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a fit.
+    """Result of fitting the ensemble.
 
     Attributes:
         errors: Least holdout error of each member, [N].
@@ -56,7 +58,7 @@ class Fit:
 
 
 class FitModel(StatefulOperator):
-    """Fits the ensemble at intervals of env steps to all transitions of a replay; items pass unchanged.
+    """Fits the ensemble at intervals of env steps to the transitions of a replay; items pass unchanged.
 
     Inputs and targets are normalised by the moments of the training transitions. Each member learns from a bootstrap
     sample of its own. Early stopping: `patience` epochs without an improvement of any member by 1 % on held-out
@@ -124,7 +126,7 @@ class FitModel(StatefulOperator):
         return stored_steps >= due_at
 
     def fit(self, transitions: SampleBatch) -> Fit:
-        """Fits the ensemble to transitions [N, 1] with replay indices [N]."""
+        """Fits the ensemble to transitions [N, 1] with replay indices `indices` [N], some of which are held out."""
         form = transition_form(self.trainee.spaces, self.config)
         rows = {name: transitions[name][:, 0] for name in ("obs", "actions", "next_obs", "rewards", "terminateds")}
         space = cast("ModelBasedPolicy", self.trainee.policy).action_space
@@ -217,3 +219,15 @@ def _rows(table: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> SampleBa
     """Gathers rows of a table by indices [S, L]."""
     columns = {name: column[chosen] for name, column in table.items()}
     return SampleBatch(columns, valid=np.ones(chosen.shape, np.bool_))
+
+
+def transition_buffer(config: ReplayConfig, trainee: Trainee, *, gamma: float) -> ReplayBuffer:
+    """Creates the empty replay buffer of a trainee's transitions, to which a model is fitted.
+
+    Args:
+        config: Settings of the replay.
+        trainee: The trainee whose fragments are stored.
+        gamma: Discount factor.
+    """
+    number, seed = len(trainee.workers.indices), child_seed(trainee.seed, "replay")
+    return ReplayBuffer(config, num_workers=number, n_step=1, gamma=gamma, seed=seed)

@@ -1,4 +1,4 @@
-"""One step of many imagined episodes in a learned model."""
+"""One-step predictions of many parallel model rollouts by a learned ensemble."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ImaginedStep:
     Attributes:
         next_obs: Next observations, [R, L, D].
         rewards: Rewards, [R, L].
-        terminateds: Whether an episode ends, [R, L].
+        terminateds: Termination flags, [R, L].
     """
 
     next_obs: NDArray[Any]

@@ -38,7 +38,7 @@ def behind_fits(fit: FitModel, number: int) -> Flow[int]:
 
 
 class BehindFits(Source):
-    """Source of `behind_fits`: a fixed number of items per fit of the dynamics model."""
+    """Source of `behind_fits`: yields a fixed number of items per fit of the dynamics model."""
 
     def __init__(self, fit: FitModel, number: int) -> None:
         super().__init__("behind_fits", {"number": number})

@@ -1,4 +1,4 @@
-"""Construction of a model-based policy from an agent and an env's spaces."""
+"""Factory of model-based policies: a model-free agent with a dynamics ensemble."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rlrun.policy.policy import Policy
 def model_based(
     agent: Policy, action_space: AgentActions, spaces: Spaces, config: DynamicsConfig, seed: int
 ) -> ModelBasedPolicy:
-    """Returns the policy of an agent and a model of its env.
+    """Creates a model-based policy: the policy of a model-free agent, and a dynamics ensemble for the env's spaces.
 
     Args:
-        agent: The agent.
-        action_space: The agent's own actions over the env's.
+        agent: Policy of the model-free agent.
+        action_space: Conversion between the agent's actions and env actions.
         spaces: Observation and action space.
-        config: The model.
-        seed: Seed of its first weights.
+        config: Settings of the ensemble.
+        seed: Seed of the ensemble's initial weights.
 
     Raises:
-        UsageError: Such a model cannot predict what the env shows.
+        UsageError: The ensemble does not support the env's spaces, or a rule is not found.
     """
     form = transition_form(spaces, config)
     ensemble = Ensemble(

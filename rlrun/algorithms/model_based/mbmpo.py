@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.meta.maml import MAML, MAMLConfig
 from rlrun.algorithms.meta.tasks import TrainOnTasks
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
-from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.imagined_tasks import ImagineTasks, SendAdapted, behind_fits
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.config import PositiveInt, Schedule, defaults, fixed
@@ -19,10 +19,9 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import MergeFilters
-from rlrun.flow.recipes.replays import replay_buffer
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
-from rlrun.replay.replay import LocalReplay
+from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedPolicy
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
 @fixed("each network of the model is a task", tasks_per_update=20)
 @defaults(num_envs_per_worker=1, rollout_fragment_length=200, min_env_steps_per_iteration=1000)
 class MBMPOConfig(MAMLConfig):
-    """Settings of MBMPO (Clavera et al., arXiv:1809.05214): a model, and MAML in it."""
+    """Settings of MBMPO (Clavera et al., arXiv:1809.05214): a dynamics ensemble, and MAML on imagined tasks."""
 
     replay: TransitionReplayConfig = TransitionReplayConfig(capacity=100_000)
-    """The replay buffer of collected transitions."""
+    """Settings of the replay buffer of collected transitions."""
     dynamics: DynamicsConfig = DynamicsConfig(num_members=5, num_elites=5, fit_interval=1000)
-    """The model: an ensemble of networks, fitted to collected transitions; all of them are tasks."""
+    """Settings of the dynamics ensemble, which is fitted to collected transitions; each member is a task."""
     dynamics_lr: Schedule = 1e-3
-    """Learning rate of the ensemble."""
+    """Learning rate of the dynamics ensemble."""
     imagined_episodes: PositiveInt = 20
-    """Imagined episodes in each phase of a task; each begins in a replayed state."""
+    """Imagined episodes in each phase of a task; each starts in a replayed state."""
     imagined_length: PositiveInt = 100
-    """Steps after which an imagined episode is truncated."""
+    """Horizon of imagined episodes: steps after which they are truncated."""
     meta_updates: PositiveInt = 10
-    """Imagined batches of tasks, each with a meta-update, after every fit of the model."""
+    """Imagined batches of tasks after every fit of the ensemble, each with a meta-update."""
 
     @model_validator(mode="after")
     def _something_to_fit(self) -> MBMPOConfig:
@@ -69,7 +68,7 @@ class MBMPO(Algorithm[MBMPOConfig]):
     """Model-based meta-policy optimization: MAML whose tasks are the networks of a learned ensemble (arXiv:1809.05214).
 
     Where the networks differ the policy learns to adapt, and where they agree it learns to act (section 4.2). The
-    meta-update is MAML's here, with PPO's clipped surrogate in place of TRPO's.
+    meta-update is that of `MAML`, with PPO's clipped surrogate where the paper uses TRPO.
     """
 
     Config = MBMPOConfig
@@ -78,15 +77,15 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     @property
     def maml(self) -> MAML:
-        """MAML with the same settings."""
+        """MAML algorithm with the settings of this one."""
         return MAML(self.config)
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
-        """Returns a policy whose parameters losses may move, and a model.
+        """Creates an adaptable policy with a dynamics ensemble.
 
         Raises:
-            UsageError: The model cannot predict what the env shows.
+            UsageError: The ensemble does not support the env's spaces, or a rule is not found.
         """
         from rlrun.algorithms.model_based.make_model import model_based
 
@@ -95,16 +94,16 @@ class MBMPO(Algorithm[MBMPOConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """MAML's objective, and the model's; each has minibatches of its own."""
+        """Objectives of the learner: MAML's, and the ensemble's loss; each is trained on separate minibatches."""
         from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
 
         return objectives_beside_dynamics(self.maml.objectives(policy))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, fits the model, meta-learns from imagined tasks, and sends workers adapted policies."""
+        """Dataflow: stores fragments, fits the ensemble, meta-learns on imagined tasks, sends adapted policies."""
         config, dynamics = self.config, self.config.dynamics
-        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        kept = transition_buffer(config.replay, trainee, gamma=config.gamma)
         fit = FitModel(trainee, kept, dynamics, learning_starts=dynamics.fit_interval)
         imagine = ImagineTasks(
             trainee,

@@ -11,7 +11,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.model_based.branch_rollouts import AddImagined, BranchRollouts
 from rlrun.algorithms.model_based.dynamics_config import FEWEST_TRANSITIONS, DynamicsConfig
-from rlrun.algorithms.model_based.fit_model import FitModel
+from rlrun.algorithms.model_based.fit_model import FitModel, transition_buffer
 from rlrun.algorithms.model_based.model_replay import ModelReplay
 from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionReplayConfig
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
@@ -20,12 +20,11 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replays import replay_buffer
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
 from rlrun.nn.model_config import ModelBasedModelConfig
-from rlrun.replay.replay import LocalReplay
+from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,28 +38,28 @@ if TYPE_CHECKING:
 @fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):
-    """Settings of MBPO (Janner et al., arXiv:1906.08253): those of SAC, and of a model."""
+    """Settings of MBPO (Janner et al., arXiv:1906.08253): those of SAC, the dynamics ensemble and its rollouts."""
 
     model: ModelBasedModelConfig = ModelBasedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
-    """The networks of the actor and of each critic."""
+    """Network architecture of the actor and of each critic."""
     replay: TransitionReplayConfig = TransitionReplayConfig(capacity=1_000_000)
-    """The replay buffer of collected transitions."""
+    """Settings of the replay buffer of collected transitions."""
     dynamics: DynamicsConfig = DynamicsConfig()
-    """The model: an ensemble of networks, fitted to collected transitions."""
+    """Settings of the dynamics ensemble, which is fitted to collected transitions."""
     dynamics_lr: Schedule = 1e-3
-    """Learning rate of the ensemble."""
+    """Learning rate of the dynamics ensemble."""
     real_ratio: Fraction = 0.05
-    """Share of collected transitions in each minibatch, rounded to whole ones; the others are imagined."""
+    """Fraction of collected transitions in each minibatch, rounded to whole ones; the others are imagined."""
     rollout_length: Schedule = 1.0
-    """Steps of an imagined rollout, rounded down; it may grow as the model becomes better."""
+    """Steps of a model rollout, rounded down; the schedule may grow as the ensemble improves."""
     rollouts_per_env_step: PositiveInt = 400
-    """Rollouts per env step; those of `dynamics.fit_interval` env steps start together, after a fit."""
+    """Model rollouts per env step; the rollouts for `dynamics.fit_interval` env steps start together after a fit."""
     rollout_rounds: PositiveInt = 4
-    """Latest rounds of rollouts that imagined transitions are drawn from."""
+    """Number of latest rounds of rollouts from which imagined transitions are sampled."""
 
     @property
     def real_rows(self) -> int:
-        """Collected transitions in a minibatch."""
+        """Number of collected transitions in a minibatch."""
         return round(self.real_ratio * self.minibatch_size)
 
     @model_validator(mode="after")
@@ -89,15 +88,15 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @property
     def sac(self) -> SAC:
-        """SAC with the same settings."""
+        """SAC algorithm with the settings of this one."""
         return SAC(self.config)
 
     @override
     def policy(self, spaces: Spaces, seed: int) -> ModelBasedPolicy:
-        """Returns SAC's policy and a model.
+        """Creates SAC's policy with a dynamics ensemble.
 
         Raises:
-            UsageError: The model cannot predict what the env shows.
+            UsageError: The ensemble does not support the env's spaces, or a rule is not found.
         """
         from rlrun.algorithms.model_based.make_model import model_based
 
@@ -106,17 +105,17 @@ class MBPO(Algorithm[MBPOConfig]):
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
-        """SAC's objectives, and the model's; each has minibatches of its own."""
+        """Objectives of the learner: SAC's, and the ensemble's loss; each is trained on separate minibatches."""
         from rlrun.algorithms.model_based.policy import objectives_beside_dynamics
 
         return objectives_beside_dynamics(self.sac.objectives(policy))
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, fits the model, rolls out in it, updates SAC from both, and broadcasts the weights."""
+        """Dataflow: stores fragments, fits the ensemble, makes model rollouts, trains SAC on both, sends weights."""
         config, dynamics = self.config, self.config.dynamics
         starts = config.learning_starts
-        kept = replay_buffer(config.replay, trainee, n_step=1, gamma=config.gamma)
+        kept = transition_buffer(config.replay, trainee, gamma=config.gamma)
         replay = LocalReplay(kept, trainee.workers.indices)
         imagined = ModelReplay(config.rollout_rounds, seed=trainee.seed)
         fit = FitModel(trainee, kept, dynamics, learning_starts=starts)
@@ -154,6 +153,6 @@ class MBPO(Algorithm[MBPOConfig]):
 
 
 def actor_outputs(outputs: ModelBasedOutputs, batch: SampleBatch) -> Tensor:
-    """Returns the outputs of SAC's actor for a batch's observations [S, L, ...], for `Learner.evaluate`."""
+    """Outputs of SAC's actor for a batch's observations [S, L, ...], for `Learner.evaluate`."""
     found: Tensor = outputs.agent.networks.actor_outputs(batch["obs"])
     return found

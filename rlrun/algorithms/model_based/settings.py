@@ -1,11 +1,11 @@
-"""Settings and metrics that algorithms with a learned model share."""
+"""Settings and metrics that model-based algorithms share."""
 
 from __future__ import annotations
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM
 from rlrun.config import fixed
 from rlrun.metric import Metric
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 
 @fixed("collected and imagined transitions are drawn uniformly", prioritized=False, priority_alpha=0.6)
@@ -13,7 +13,7 @@ from rlrun.replay.sequences import SequenceReplayConfig
 @fixed("a learned model predicts vectors", frame_stack=None)
 @fixed("imagined transitions are of single steps", length=20, burn_in=20, stride=10)
 class TransitionReplayConfig(SequenceReplayConfig):
-    """The collected transitions that are kept."""
+    """Settings of the replay buffer of collected transitions."""
 
 
 DYNAMICS_METRICS = (
@@ -21,4 +21,4 @@ DYNAMICS_METRICS = (
     Metric("dynamics/mse", "", "Their mean squared error, targets in units of their spread"),
     GRAD_NORM.below("dynamics/"),
 )
-"""Metrics of a model's objective."""
+"""Metrics of the dynamics ensemble's loss."""

@@ -33,23 +33,24 @@ NOT_CENTRALISED = "ippo's value sees what the agent sees; use mappo"
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class IPPOConfig(PPOConfig):
-    """Settings of IPPO (de Witt et al., arXiv:2011.09533): MAPPO's without a centralised value."""
+    """Settings of IPPO (de Witt et al., arXiv:2011.09533): those of MAPPO without a centralised value."""
 
     value_sees_observation: ClassVar[bool] = True
-    """Whether the value sees the agent's own observation; MAPPO has a setting for it."""
+    """Whether the agent's own observation is an input of the value network, as for MAPPO's setting: always True
+    here."""
     refused: ClassVar[Mapping[str, str]] = {
         "centralised_value": NOT_CENTRALISED,
         "value_sees_observation": NOT_CENTRALISED,
     }
 
     model: NormalizedValueModelConfig = NormalizedValueModelConfig(activation="relu")
-    """The networks of the policy and of the value."""
+    """Network architecture of the policy and of the value network."""
     huber_delta: PositiveFloat = 10.0
-    """Error of a value from which its loss grows linearly."""
+    """Threshold of the Huber value loss, above which it is linear."""
 
 
 class IPPO(PPO):
-    """Independent PPO: each agent's value is of its own observation, normalised as in MAPPO (arXiv:2011.09533)."""
+    """Independent PPO: values of each agent's own observation, normalised as in MAPPO (arXiv:2011.09533)."""
 
     Config = IPPOConfig
     policy_family = "rlrun.algorithms.multi_agent.state_value_policy:StateValuePolicy"

@@ -19,7 +19,6 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
@@ -42,17 +41,17 @@ if TYPE_CHECKING:
 class MADDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of MADDPG (Lowe et al., arXiv:1706.02275); a transition is a step of the whole team.
 
-    Noise around actions is for those in a Box; Discrete actions are drawn.
+    Box actions are explored with additive noise; Discrete actions are sampled.
     """
 
     model: TeamActorQModelConfig = TeamActorQModelConfig(activation="relu", orthogonal_init=False)
-    """The networks of each actor and of each critic."""
+    """Network architecture of each actor and of each critic."""
     share_actor: bool = False
     """Parameter sharing: whether all members have one actor. Their observations must then identify them, if they are to
     act differently."""
     output_penalty: NonNegativeFloat = 1e-3
-    """Weight of the actor outputs' mean square in its loss, as in the authors' code: logits of Discrete actions, or
-    actions of a Box before tanh."""
+    """Weight of a penalty on the mean square of the actors' outputs, as in the authors' code: logits of Discrete
+    actions, or actions of a Box before tanh."""
 
     @classmethod
     @override
@@ -154,9 +153,9 @@ class MADDPG(Algorithm[MADDPGConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
+        """Dataflow: stores joint transitions of teams, trains on replayed minibatches, broadcasts weights."""
         config = self.config
-        replay = local_replay(config.replay, trainee, n_step=1, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
             .for_each(Team(trainee, "sum", shows_given=True))

@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 @fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 @mappo_defaults
 class MAPPOConfig(PPOConfig):
-    """Settings of MAPPO; the defaults are those of the paper where they are the same in all its worlds.
+    """Settings of MAPPO; defaults that the paper shares over all its benchmarks are the paper's.
 
-    Errors and bounds of values count in units of the running standard deviation of their targets.
+    Value errors and clip ranges are in units of the running standard deviation of the value targets.
     """
 
     model: StateValueModelConfig = StateValueModelConfig(activation="relu")
-    """The networks of the policy and of the value; a `core` is the policy's alone, since the world's state is
-    Markov."""
+    """Network architecture of the policy and of the value network. A recurrent `core` applies to the policy only, since
+    the world's state is Markov."""
     centralised_value: bool = True
-    """Whether the value is centralised: of the world's state, while each agent acts on its own observation."""
+    """Whether the value is centralised, a function of the world's state; the policy always acts on the agent's own
+    observation."""
     value_sees_observation: bool = True
-    """Whether the agent's own observation is an input of the value too; the state is the same for all agents."""
+    """Whether the agent's own observation is an additional input of the centralised value; the state alone is equal for
+    all agents."""
     huber_delta: PositiveFloat = 10.0
-    """Error of a value from which its loss grows linearly."""
+    """Threshold of the Huber value loss, above which it is linear."""
 
     @model_validator(mode="after")
     def _value_sees_something(self) -> MAPPOConfig:

@@ -32,9 +32,9 @@ class Team(StatefulOperator):
     Joint actions are [T, W, K]. Entries of absent members are 0. Recurrent members have separate states: `state`
     [T, W, K * state_size] and `episode_starts` [T, W, K].
 
-    A member is present while it acts, and one step longer if its episode was truncated, for bootstrapping. The value
-    of a terminated member does not count. The team's episode ends with its last acting members. It is truncated if
-    one of them was truncated, else terminated.
+    A member is present while it acts, and one step longer if its episode was truncated, for bootstrapping. A terminated
+    member's value is masked. The team's episode ends with its last acting members. It is truncated if one of them was
+    truncated, else terminated.
 
     Args:
         trainee: Training of the team's policy.

@@ -7,34 +7,29 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.actor_q_nets import TeamActorQNets, actor_spec
-from rlrun.algorithms.actor_q.networks import CRITICS
+from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec
+from rlrun.algorithms.actor_q.networks import torch_networks
+from rlrun.algorithms.actor_q.policy import ActorQPolicy
 from rlrun.algorithms.multi_agent.member_actions import GumbelSoftmaxActions, MemberActions, SquashedActions
 from rlrun.algorithms.multi_agent.member_networks import MemberNetworks
 from rlrun.algorithms.multi_agent.team_networks import TeamActorCriticsNetworks
 from rlrun.data.sample_batch import ACTS, SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
+from rlrun.nn.acting import ActingNetwork
 from rlrun.nn.network_spec import Head, Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
-from rlrun.nn.torch_network import TorchNetwork
-from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.action_spaces.discrete import DiscreteActions
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.action_noise import action_noise
+from rlrun.policy.exploration.action_noise import ActionNoise
 from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.own_exploration import own_exploration
-from rlrun.policy.exploration.sampling import SampleActions, UniformUntil
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.policy.exploration.sampling import SampleActions
 from rlrun.worlds.world_view import WorldView
 
 if TYPE_CHECKING:
@@ -43,7 +38,7 @@ if TYPE_CHECKING:
 ACTORS = "actors."
 
 
-class TeamActorCriticsPolicy(Policy):
+class TeamActorCriticsPolicy(ActorQPolicy):
     """Policy of MADDPG: a decentralised actor and a centralised critic per team member.
 
     Member k is the agent in slot k of its world. With parameter sharing, all members have one actor.
@@ -58,41 +53,35 @@ class TeamActorCriticsPolicy(Policy):
         UsageError: If actions are neither Discrete nor a Box with finite bounds.
     """
 
+    world_columns = (ACTS,)
+    config: MADDPGConfig
+    action_space: DiscreteActions | DeterministicBoxActions
+
     def __init__(self, spaces: Spaces, config: MADDPGConfig, seed: int, world: WorldView) -> None:
         self.actions: MemberActions
-        self.action_space: DiscreteActions | DeterministicBoxActions
+        space: DiscreteActions | DeterministicBoxActions
         match spaces.action:
             case gymnasium.spaces.Discrete():
-                self.action_space = DiscreteActions(spaces.action)
-                self.actions = GumbelSoftmaxActions(self.action_space.num_outputs)
+                space = DiscreteActions(spaces.action)
+                self.actions = GumbelSoftmaxActions(space.num_outputs)
             case gymnasium.spaces.Box():
-                self.action_space = DeterministicBoxActions(bounded_box(spaces.action, "a deterministic policy"))
-                self.actions = SquashedActions(self.action_space.size)
+                space = DeterministicBoxActions(bounded_box(spaces.action, "a deterministic policy"))
+                self.actions = SquashedActions(space.size)
             case _:
                 raise UsageError(f"maddpg takes Discrete or Box actions, not {spaces.action}: use mappo")
-        model, num_members = config.model, world.slots
-        self.leaves = policy_leaves(*spaces, model, normalize_observations=False)
-        self.num_members = num_members
-        self.config = config
-        joint = {str(member): encoded_leaves(self.leaves) for member in range(num_members)}
+        model, self.num_members = config.model, world.slots
+        leaves = policy_leaves(*spaces, model, normalize_observations=False)
+        joint = {str(member): encoded_leaves(leaves) for member in range(self.num_members)}
         critic = network_spec(
             joint,
             model,
             Tower((Head("outputs", "head", 1),)),
-            vectors=(("actions", num_members * self.actions.size),),
+            vectors=(("actions", self.num_members * self.actions.size),),
         )
-        actor = actor_spec(self.leaves, model, self.actions.size)
-        num_actors = 1 if config.share_actor else num_members
-        self.module = TeamActorQNets(critic, num_members, actor, num_actors, model, seed=seed)
-        self.parameters = FlatParameters(self.module)
-        self.critics = _networks(self.module.critics, CRITICS)
-        self.actors = _networks(self.module.actors, ACTORS)
-
-    @property
-    @override
-    def acting_range(self) -> tuple[int, int]:
-        """Slice of the actors' parameters, as (start, size)."""
-        return self.parameters.range_under(ACTORS)
+        actors = [actor_spec(leaves, model, self.actions.size)] * (1 if config.share_actor else self.num_members)
+        module = ActorQNets([critic] * self.num_members, {"actors": actors}, model, seed=seed)
+        super().__init__(config, leaves, space, module, acting=ACTORS)
+        self.actors = torch_networks(module, ACTORS)
 
     @override
     def outputs(
@@ -107,26 +96,14 @@ class TeamActorCriticsPolicy(Policy):
         return self.actions.draws(generator, (rows, length, self.num_members))
 
     @override
-    def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy, with its weights not yet loaded: samples, or adds action noise."""
-        start, _ = self.acting_range
-        networks = [acting_network(actor, self.parameters, start=start) for actor in self.actors]
+    def built_in_exploration(self) -> Exploration:
         space = self.action_space
-        return BehaviorPolicy(
-            networks[0] if len(networks) == 1 else MemberNetworks(networks),
-            space,
-            UniformUntil(self._exploration(), space, self.config.learning_starts),
-            self.leaves,
-            normalize_observations=False,
-            world_columns=(ACTS,),
-        )
-
-    def _exploration(self) -> Exploration:
-        config, space = self.config, self.action_space
         if isinstance(space, DeterministicBoxActions):
-            return action_noise(config.exploration, config.ou_theta, space)
-        return own_exploration(config.exploration, space) if ":" in config.exploration else SampleActions(space)
+            return ActionNoise(space, self.config.exploration, self.config.ou_theta)
+        return SampleActions(space)
 
-
-def _networks(modules: torch.nn.ModuleList, prefix: str) -> tuple[TorchNetwork, ...]:
-    return tuple(TorchNetwork(module, prefix=f"{prefix}{i}.") for i, module in enumerate(modules))
+    @override
+    def acting_network(self) -> ActingNetwork:
+        """Creates the network that acts: the shared actor, or one with each member's actor."""
+        networks = [self.acting_side(actor) for actor in self.actors]
+        return networks[0] if len(networks) == 1 else MemberNetworks(networks)

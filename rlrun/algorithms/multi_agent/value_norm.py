@@ -1,12 +1,13 @@
 """Value normalisation by running moments of the value targets, kept as parameters (torch).
 
-The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w
-of the past in both. They start at zero, and m / w and s / w are free of that bias. A value network's outputs are
-normalised values v; in the scale of rewards they are v * sqrt(s / w - (m / w)^2) + m / w. Before the first targets
-values stay as they are.
+The moments are three numbers: the running mean m of targets, the running mean s of their squares, and the weight w of
+the past in both. They start at zero, and m / w and s / w are free of that bias. A value network's outputs are
+normalised values v; in the scale of rewards they are v * sqrt(s / w - (m / w)^2) + m / w. Before the first targets,
+values are not normalised.
 
 Source:
-    Yu et al., arXiv:2103.01955, section 5.1, with the running means of their code: the last layer stays as it is.
+    Yu et al., arXiv:2103.01955, section 5.1, with the running means of their code. Unlike PopArt, the last layer is not
+    rescaled.
 """
 
 from __future__ import annotations

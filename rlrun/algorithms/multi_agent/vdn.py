@@ -19,14 +19,13 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import transitions_or_sequences
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import following_steps, row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import Adam, RMSProp
 from rlrun.nn.model_config import TeamQModelConfig
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,34 +46,35 @@ class VDNConfig(OffPolicyConfig):
     """
 
     model: TeamQModelConfig = TeamQModelConfig(activation="relu", orthogonal_init=False)
-    """The network that all members share; observations identify the member, for instance by `AgentIndicator`."""
+    """Network architecture shared by all members; observations identify the member, for instance by
+    `AgentIndicator`."""
     minibatch_size: PositiveInt = 64
-    """Transitions in a minibatch that is sampled from the replay buffer; with a recurrent network sequences."""
+    """Transitions per minibatch from the replay buffer; sequences per minibatch if the network is recurrent."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
-    """The replay buffer."""
+    """Settings of the replay buffer."""
     optimizer: Literal["adam", "rmsprop"] = "rmsprop"
-    """Optimizer."""
+    """Name of the optimizer."""
     double: bool = True
     """Double Q-learning: the network selects the next actions and the target network evaluates them (van Hasselt et
     al., arXiv:1509.06461)."""
     team_reward: TeamReward = "sum"
-    """The team's reward: the `sum` of its members' rewards, or, where the world gives all of them the team's reward,
-    that one `once`."""
+    """Team reward: the `sum` of the members' rewards, or `once` if the world gives the team's reward to every
+    member."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
-    """Exploration of the members in training: epsilon-greedy, or one of one's own, `package.module:Class`."""
+    """Exploration of the members in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (50_000, 0.05))
-    """Probability of a uniformly random action, drawn for each member on its own."""
+    """Probability of a uniformly random action, drawn independently for each member."""
 
     @property
     def mixer_width(self) -> int | None:
-        """Width of the hidden layer of a mixer that sees the world's state; None for the sum."""
+        """Width of the hidden layer of QMIX's mixer; None for VDN's sum."""
         return None
 
 
 class VDN(Algorithm[VDNConfig]):
     """Value decomposition networks: double Q-learning of the sum of members' Q values (arXiv:1706.05296).
 
-    The sum is maximal where each member's own value is, so members act greedily on their own.
+    Each member's greedy action maximises the sum, so execution is decentralised.
     """
 
     Config: ClassVar[type[VDNConfig]] = VDNConfig
@@ -96,7 +96,7 @@ class VDN(Algorithm[VDNConfig]):
         """Creates the shared Q network of a team, and the mixer.
 
         Raises:
-            UsageError: Rows of the team's members are not the same moment, or the world has no state that is needed.
+            UsageError: The world's agents do not act simultaneously, or the world lacks the state that the mixer needs.
         """
         if world.clock != "parallel":
             raise UsageError(
@@ -151,14 +151,10 @@ class VDN(Algorithm[VDNConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores joint transitions of teams, updates from replayed minibatches, and broadcasts the weights."""
+        """Dataflow: stores joint transitions of teams, trains on replayed minibatches, broadcasts weights."""
         config = self.config
-        replay = transitions_or_sequences(
-            config.replay,
-            trainee,
-            n_step=config.n_step,
-            gamma=config.gamma,
-            is_recurrent=config.model.core is not None,
+        replay = trainee.make_replay(
+            config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
         )
         return (
             fragments.zip_with_worker()

@@ -16,29 +16,29 @@ from rlrun.data.views import viewed
 from rlrun.errors import TrainingFailed
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.functional.returns import reverse_scan
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStreams
+from rlrun.reward_streams.streams import ENV_ALONE, RewardStreams
 from rlrun.rollout.endless_episodes import end_if_wanted
 
 LONGEST_EPISODE = 100_000
-"""Steps of one episode that are kept until it ends."""
+"""Maximum length of an episode in steps, all of which are buffered until the episode ends."""
 
 
 class CompleteEpisodes(StatefulOperator):
     """Collects complete episodes: emits steps with their returns after the episode's end.
 
-    It runs on a worker, since it puts that worker's fragments together. Its batches [1, N] hold the steps of the
-    episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
+    Each worker runs its own copy, which joins the worker's consecutive fragments. Its batches [1, N] hold the steps of
+    the episodes that ended in a fragment; `value_targets` is the discounted sum of rewards from the step on, and
     `advantages` subtract the estimated value, if there is a baseline. A truncated episode bootstraps with the value of
     its final observation, or 0 without a baseline. Each further reward stream has such columns too, prefixed with its
     name; all of them must be episodic.
 
     Args:
         gamma: Discount of the env's rewards.
-        use_baseline: Whether estimated values are subtracted from returns.
+        use_baseline: Whether a value baseline is subtracted from returns.
         streams: Further reward streams.
 
     Raises:
-        TrainingFailed: An episode takes more than `LONGEST_EPISODE` steps, all of which would have to be kept.
+        TrainingFailed: An episode is longer than `LONGEST_EPISODE` steps, all of which are buffered.
     """
 
     def __init__(self, gamma: float, use_baseline: bool, streams: RewardStreams = ENV_ALONE) -> None:
@@ -83,8 +83,8 @@ class CompleteEpisodes(StatefulOperator):
         """Buffers the steps of unfinished episodes.
 
         Raises:
-            TrainingFailed: An episode takes too long.
-            KeyboardInterrupt: It takes long, and the user wants the run to end.
+            TrainingFailed: An episode is longer than `LONGEST_EPISODE`.
+            KeyboardInterrupt: The user interrupts during a long episode.
         """
         self._held = [part for part in parts if len(part["valid"])]
         length = sum(len(part["valid"]) for part in self._held)

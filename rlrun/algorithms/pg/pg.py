@@ -1,4 +1,4 @@
-"""REINFORCE, with and without a baseline."""
+"""REINFORCE, with or without a value baseline."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ class PGConfig(OnPolicyConfig):
     """Settings of REINFORCE (Williams 1992, "Simple statistical gradient-following algorithms")."""
 
     train_batch_size: PositiveInt = 1000
-    """Steps of finished episodes in a batch, over all workers and envs."""
+    """Steps of completed episodes per batch, over all workers and envs."""
     use_baseline: bool = True
     """Whether a value baseline is subtracted from returns."""
     standardize_advantages: bool = True
     """Whether advantages are standardised (mean 0, standard deviation 1) over a batch."""
     vf_loss_coeff: NonNegativeFloat = 0.5
-    """Weight of the baseline's squared error; without a baseline it is not learned."""
+    """Weight of the baseline's value loss (squared error); unused without a baseline."""
     entropy_coeff: Schedule = 0.0
     """Weight of the entropy bonus."""
 
     @property
     @override
     def learns_values(self) -> bool:
-        """True with the baseline."""
+        """Whether a value network is learned: only for the baseline."""
         return self.use_baseline
 
 
 class PG(Algorithm[PGConfig]):
     """REINFORCE: Monte Carlo policy gradient over whole episodes, with an optional value baseline.
 
-    Steps of an episode that began before the last update were chosen by older weights; `policy_lag_mean` does not count
-    them, since episodes are sent when they are over.
+    Early steps of long episodes may come from older weights. `policy_lag_mean` ignores this, since episodes are sent
+    when they end.
     """
 
     Config = PGConfig
@@ -65,7 +65,7 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Score function times return (Williams 1992, eq. 4), over rows [S, L]."""
+        """Policy-gradient loss over rows [S, L]: score function times return (Williams 1992, eq. 4)."""
         value_weight = self.config.vf_loss_coeff if self.config.use_baseline else 0.0
         return policy_gradient_loss(
             outputs, batch, vf_loss_coeff=value_weight, entropy_coeff=scheduled["entropy_coeff"]
@@ -73,13 +73,13 @@ class PG(Algorithm[PGConfig]):
 
     @override
     def on_worker(self, trainee: Trainee) -> Sequence[Callable[[Any], Any]]:
-        """Finished episodes."""
+        """Operators on workers: assembly of complete episodes from fragments."""
         config = self.config
         return (CompleteEpisodes(config.gamma, config.use_baseline, config.reward_streams),)
 
     @override
     def learn(self, episodes: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Takes one SGD step on each batch of exactly `train_batch_size` steps, and broadcasts the weights."""
+        """Dataflow: takes one SGD step on each batch of exactly `train_batch_size` steps, broadcasts the weights."""
         config = self.config
         batches = episodes.combine(ConcatBatches(config.train_batch_size, exact=True)).for_each(MeasureValues())
         if config.standardize_advantages:

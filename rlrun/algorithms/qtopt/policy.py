@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, critic_spec
-from rlrun.algorithms.actor_q.networks import CRITICS, networks_of
+from rlrun.algorithms.actor_q.networks import CRITICS
+from rlrun.algorithms.actor_q.policy import ActorQPolicy
 from rlrun.algorithms.qtopt.cross_entropy_search import CrossEntropySearch
 from rlrun.algorithms.qtopt.networks import NOISE, CriticsNetworks
-from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
-from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
-from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.action_noise import action_noise
-from rlrun.policy.exploration.sampling import UniformUntil
-from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.policy.exploration.action_noise import ActionNoise
 
 if TYPE_CHECKING:
     from rlrun.algorithms.qtopt.qtopt import QTOptConfig
@@ -33,7 +27,7 @@ if TYPE_CHECKING:
 NUM_CRITICS = 2
 
 
-class CriticsPolicy(Policy):
+class CriticsPolicy(ActorQPolicy):
     """Policy of twin Q functions, maximised over continuous actions by the cross-entropy method.
 
     Args:
@@ -45,27 +39,22 @@ class CriticsPolicy(Policy):
         UsageError: If the action space is not a Box with finite bounds.
     """
 
+    config: QTOptConfig
+    action_space: DeterministicBoxActions
+
     def __init__(self, spaces: Spaces, config: QTOptConfig, seed: int) -> None:
-        self.leaves = policy_leaves(*spaces, config.model, normalize_observations=config.normalize_observations)
-        self.action_space = DeterministicBoxActions(bounded_box(spaces.action, "a policy of critics"), squashes=False)
-        self.config = config
-        critic = critic_spec(self.leaves, config.model, 1, self.action_space.size)
-        self.module = ActorQNets(critic, NUM_CRITICS, None, config.model, seed=seed)
-        self.parameters = FlatParameters(self.module)
-        self.critics, _ = networks_of(self.module)
-
-    @property
-    @override
-    def acting_range(self) -> tuple[int, int]:
-        """Slice of the first critic's parameters, as (start, size)."""
-        return self.parameters.range_under(f"{CRITICS}0.")
-
-    @override
-    def outputs(
-        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
-    ) -> CriticsNetworks:
-        targets = views if target_views is None else target_views
-        return CriticsNetworks(self.critics, None, views, targets, num_elites=self.config.cem_elites)
+        model = config.model
+        leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        actions = DeterministicBoxActions(bounded_box(spaces.action, "a policy of critics"), squashes=False)
+        critics = [critic_spec(leaves, model, 1, actions.size)] * NUM_CRITICS
+        super().__init__(
+            config,
+            leaves,
+            actions,
+            ActorQNets(critics, {}, model, seed=seed),
+            acting=f"{CRITICS}0.",
+            networks=partial(CriticsNetworks, num_elites=config.cem_elites),
+        )
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
@@ -74,20 +63,16 @@ class CriticsPolicy(Policy):
         return {NOISE: generator.standard_normal(shape, np.float32)}
 
     @override
-    def behavior(self) -> BehaviorPolicy:
-        start, _ = self.acting_range
-        exploration = action_noise(self.config.exploration, 0.0, self.action_space)
-        search = CrossEntropySearch(
-            acting_network(self.critics[0], self.parameters, start=start),
+    def built_in_exploration(self) -> ActionNoise:
+        return ActionNoise(self.action_space)
+
+    @override
+    def acting_network(self) -> CrossEntropySearch:
+        """Creates the search for the actions of greatest value by the first critic."""
+        return CrossEntropySearch(
+            self.acting_side(self.critics[0]),
             self.action_space.size,
             iterations=self.config.cem_iterations,
             samples=self.config.cem_samples,
             elites=self.config.cem_elites,
-        )
-        return BehaviorPolicy(
-            search,
-            self.action_space,
-            UniformUntil(exploration, self.action_space, self.config.learning_starts),
-            self.leaves,
-            normalize_observations=self.config.normalize_observations,
         )

@@ -20,7 +20,6 @@ from rlrun.flow.operators.batch_refs import LowerProcessPriority
 from rlrun.flow.operators.replay import StoreToReplay
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.sources.rollouts import RolloutMode
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
@@ -44,20 +43,20 @@ if TYPE_CHECKING:
 class QTOptConfig(OffPolicyConfig):
     """Settings of QT-Opt (Kalashnikov et al., arXiv:1806.10293).
 
-    The paper's rewards are 0 or 1 at an episode's end and its loss a cross-entropy; here rewards are any, and the loss
-    is the squared error. The paper's theta_1 moves by a `tau` of 0.0001. With remote workers, fragments should be
-    longer, and `training_intensity` is the most minibatches per env step.
+    The paper has rewards of 0 or 1 at the end of an episode and a cross-entropy loss; here rewards are arbitrary, and
+    the loss is the squared error. The paper's first target network has a `tau` of 0.0001. With remote workers,
+    fragments should be longer, and `training_intensity` is the maximum number of minibatches per env step.
     """
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(128, 128), activation="relu", orthogonal_init=False)
-    """The network of each of the two critics."""
+    """Network architecture of each of the two critics."""
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
     exploration: Literal["gaussian"] | ImportPath = "gaussian"
-    """Noise that actions are explored with, new at each step (Gaussian); `package.module:Class` is an exploration of
-    one's own."""
+    """Exploration noise of actions in training: Gaussian, independent at each step; `package.module:Class` is a custom
+    exploration."""
     exploration_noise: Schedule = 0.1
-    """Standard deviation of the noise that actions are explored with, in units of half the distance of the bounds."""
+    """Standard deviation of the exploration noise, in units of half the distance between the action bounds."""
     cem_iterations: PositiveInt = 2
     """Iterations of the cross-entropy method per action (the paper's 2)."""
     cem_samples: PositiveInt = 64
@@ -65,7 +64,7 @@ class QTOptConfig(OffPolicyConfig):
     cem_elites: PositiveInt = 6
     """Elites: best samples, to which the next distribution is fitted (the paper's M)."""
     asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How remote workers, replay buffer and learner run concurrently."""
+    """Concurrency of remote workers, replay buffer and learner."""
 
     @model_validator(mode="after")
     def _some_are_not_the_best(self) -> QTOptConfig:
@@ -116,11 +115,11 @@ class QTOpt(Algorithm[QTOptConfig]):
 
     @override
     def learn(self, fragments: Flow[Any], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from minibatches, broadcasts the weights; concurrently with remote workers."""
+        """Dataflow: stores fragments, updates from minibatches, broadcasts weights; concurrent with remote workers."""
         config = self.config
         if trainee.workers.num_workers:
             return store_and_learn_concurrently(fragments, trainee, config, config.asynchrony)
-        replay = local_replay(config.replay, trainee, n_step=config.n_step, gamma=config.gamma)
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))

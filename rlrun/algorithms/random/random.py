@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, clip_rewards=None)
 @defaults(rollout_fragment_length=32, min_env_steps_per_iteration=1000)
 class RandomConfig(WithoutNetworkConfig):
-    """Settings of acting at random."""
+    """Settings of the uniformly random policy."""
 
 
 class Random(Algorithm[RandomConfig]):
-    """Uniformly random actions among those that are allowed: a baseline without learning."""
+    """Uniformly random allowed actions: a baseline without learning."""
 
     Config = RandomConfig
     policy_family = "rlrun.algorithms.random.uniform_policy:UniformPolicy"
@@ -38,7 +38,7 @@ class Random(Algorithm[RandomConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Increments the weights version per fragment, so that each evaluation samples other actions."""
+        """Dataflow: increments the weights version per fragment, so that each evaluation samples other actions."""
         return fragments.for_each(CountFragments(trainee)).for_each(BroadcastWeights(trainee))
 
 

@@ -34,11 +34,11 @@ class UniformPolicy(Policy):
 
     Args:
         spaces: Observation and action space.
-        config: Settings, which it does not read.
-        seed: Seed, of which nothing depends.
+        config: Settings, unused.
+        seed: Seed, unused.
 
     Raises:
-        UsageError: If a space is of a kind that no policy takes.
+        UsageError: If an observation or action space is not supported.
     """
 
     def __init__(self, spaces: Spaces, config: PolicyConfig, seed: int) -> None:
@@ -52,7 +52,7 @@ class UniformPolicy(Policy):
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> Any:
-        """No outputs: there is no loss."""
+        """No outputs: the uniform policy has no loss."""
         return None
 
     @override

@@ -13,38 +13,38 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.saved_numbers import load_generator
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 from rlrun.replay.stores import Indices
 
 
 class DemonstratedReplay:
     """Sequence replay that samples demonstrations with a fixed probability, else collected experience.
 
-    The demonstrations are in a replay of their own and never overwritten. Their sequences begin with a recurrent state
-    of zeros, which the burn-in fills. They are read when the first fragment comes, and not kept in checkpoints: the
-    file must still be there when a run is resumed.
+    Demonstrations are stored in a separate replay and never overwritten. Their sequences start from a zero recurrent
+    state, which the burn-in updates. The file is read at the first fragment, and is not part of checkpoints: it must
+    still exist when a run is resumed.
 
     Source:
         Paine et al., arXiv:1909.01387, section 3.
 
     Attributes:
-        config: Settings of both replays; the demonstrations take as much room as they need.
+        config: Settings of both replays; the replay of demonstrations has the capacity that they need.
         ratio: Probability of a row of demonstrations.
 
     Args:
-        replay_of: Makes an empty replay by its settings and the number of its workers.
+        replay_of: Factory of an empty replay, from the replay's settings and `num_workers`.
         config: Settings of both replays.
-        num_workers: Workers whose fragments are stored.
-        demonstrations: The file of the demonstrations; None if there is none, which is a mistake by the time that
-            the first fragment comes.
+        num_workers: Number of workers whose fragments are stored.
+        demonstrations: Path of the file of demonstrations; None raises an error at the first fragment.
         ratio: Probability of a row of demonstrations.
-        seed: Seed of the draws between the two.
-        clip_rewards: Bound of the demonstrations' rewards, as of collected ones; None for none.
+        seed: Seed of the choice between demonstrations and collected experience.
+        clip_rewards: Clip range of the demonstrations' rewards, as for collected ones; None for no clipping.
     """
 
     def __init__(
         self,
-        replay_of: Callable[[SequenceReplayConfig, int], SequenceReplay],
+        replay_of: Callable[..., SequenceReplay],
         config: SequenceReplayConfig,
         num_workers: int,
         *,
@@ -58,7 +58,7 @@ class DemonstratedReplay:
         self._replay_of = replay_of
         self._path = demonstrations
         self._clip_rewards = clip_rewards
-        self._collected = replay_of(config, num_workers)
+        self._collected = replay_of(config, num_workers=num_workers)
         self._demonstrated: SequenceReplay | None = None
         self._state: dict[str, Any] | None = None
         self._generator = np.random.Generator(np.random.Philox(seed))
@@ -87,11 +87,11 @@ class DemonstratedReplay:
         """Adds a fragment [T, B]; returns the number of steps added.
 
         Args:
-            worker: Number of the worker that it comes from, from 0.
-            fragment: Its columns, as a `SequenceReplay` takes them.
+            worker: Index of the worker that collected the fragment, from 0.
+            fragment: Columns of the fragment, as for a `SequenceReplay`.
 
         Raises:
-            UsageError: If there are no demonstrations, or they do not fit the env.
+            UsageError: If there are no demonstrations, or their columns do not match the env's.
         """
         if self._demonstrated is None:
             self._demonstrated = self._read(fragment)
@@ -110,7 +110,7 @@ class DemonstratedReplay:
             fragment["rewards"] = fragment["rewards"].clip(-self._clip_rewards, self._clip_rewards)
         fragment["state"] = np.zeros((len(fragment["valid"]), 1, like["state"].shape[2]), np.float32)
         span = config.burn_in + config.length + config.stride
-        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), 1)
+        replay = self._replay_of(config.replace(capacity=2 * len(fragment["valid"]) + 3 * span), num_workers=1)
         replay.add(0, fragment)
         replay.finish(0)
         if self._state is not None:
@@ -165,7 +165,7 @@ class DemonstratedReplay:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`; demonstrations are read when the next fragment comes."""
+        """Restores `state()`; demonstrations are loaded at the next fragment."""
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         load_generator(self._generator, state["generator"])

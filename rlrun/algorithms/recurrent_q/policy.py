@@ -21,8 +21,7 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy
-from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.own_exploration import own_exploration
+from rlrun.policy.exploration.exploration import Exploration, own_exploration
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 

@@ -20,16 +20,15 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.seeding import child_seed
 from rlrun.functional.sequence_rows import following_steps, row_priorities
 from rlrun.learner.objective import Loss
-from rlrun.replay.replay import Experience, LocalReplay
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.algorithms.recurrent_q.networks import RecurrentQNetworks
+    from rlrun.replay.replay import Replay
 
 
 @defaults(replay={"prioritized": True, "priority_alpha": 0.9, "priority_beta": 0.6})
@@ -46,16 +45,15 @@ class R2D2Config(OffPolicyConfig):
     """
 
     model: RecurrentModelConfig = RecurrentModelConfig(hiddens=(64,), activation="relu", orthogonal_init=False)
-    """The network."""
+    """Network architecture."""
     minibatch_size: PositiveInt = 32
-    """Sequences in a minibatch that is sampled from the replay buffer."""
+    """Sequences per minibatch from the replay buffer."""
     replay: SequenceReplayConfig = SequenceReplayConfig()
-    """The replay buffer, and the sequences that are sampled from it."""
+    """Settings of the replay buffer and of the replayed sequences."""
     exploration: Literal["epsilon_greedy"] | ImportPath = "epsilon_greedy"
-    """How actions are chosen in training: the best one or any, or by an exploration of one's own,
-    `package.module:Class`."""
+    """Exploration in training: epsilon-greedy, or a custom exploration `package.module:Class`."""
     epsilon: Schedule = ((0, 1.0), (10_000, 0.05))
-    """Probability of an action that is drawn uniformly."""
+    """Probability of a uniformly random action."""
 
 
 class R2D2(Algorithm[R2D2Config]):
@@ -89,9 +87,9 @@ class R2D2(Algorithm[R2D2Config]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Stores fragments, updates from `training_intensity` minibatches of sequences, broadcasts the weights."""
+        """Dataflow: stores fragments, trains on `training_intensity` minibatches of sequences, sends weights."""
         config = self.config
-        replay = LocalReplay(self.experience(trainee), trainee.workers.indices)
+        replay = self.replay(trainee)
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
@@ -100,13 +98,7 @@ class R2D2(Algorithm[R2D2Config]):
             .for_each(BroadcastWeights(trainee))
         )
 
-    def experience(self, trainee: Trainee) -> Experience:
-        """Creates the sequence replay of a trainee's collected experience."""
-        seed = child_seed(trainee.seed, "replay")
-        return self.sequence_replay(self.config.replay, len(trainee.workers.indices), seed)
-
-    def sequence_replay(self, config: SequenceReplayConfig, num_streams: int, seed: int) -> SequenceReplay:
-        """Creates a sequence replay for a number of workers."""
-        return SequenceReplay(
-            config, num_workers=num_streams, n_step=self.config.n_step, gamma=self.config.gamma, seed=seed
-        )
+    def replay(self, trainee: Trainee) -> Replay:
+        """Creates the replay of sequences of a trainee's collected experience."""
+        config = self.config
+        return trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma, sequences=True)

@@ -1,4 +1,4 @@
-"""R2D3: R2D2 with demonstrations in the replay."""
+"""R2D3: R2D2 with expert demonstrations in the replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from rlrun.algorithms.recurrent_q.r2d2 import R2D2, R2D2Config
 from rlrun.config import Fraction
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
-from rlrun.replay.replay import Experience
+from rlrun.replay.local_replay import LocalReplay
+from rlrun.replay.replay import Replay
+from rlrun.replay.sequences import SequenceReplay
 
 
 class R2D3Config(R2D2Config):
@@ -25,10 +27,10 @@ class R2D3Config(R2D2Config):
     }
 
     demonstrations: str | None = None
-    """A file that `rlrun demonstrate` has written. A relative path is looked for in the current directory and next
-    to the spec. Training needs one."""
+    """Path of a file of demonstrations, written by `rlrun demonstrate`; required for training. A relative path is
+    searched for in the current directory and next to the spec."""
     demonstration_ratio: Fraction = 0.25
-    """Probability of each sequence of a minibatch that it is drawn from the demonstrations."""
+    """Probability that a sequence of a minibatch is sampled from the demonstrations."""
 
     @model_validator(mode="after")
     def _demonstrations_hold_no_views(self) -> R2D3Config:
@@ -44,14 +46,16 @@ class R2D3(R2D2):
     config: R2D3Config
 
     @override
-    def experience(self, trainee: Trainee) -> Experience:
-        """Creates a sequence replay that mixes collected experience with demonstrations."""
-        return DemonstratedReplay(
-            partial(self.sequence_replay, seed=child_seed(trainee.seed, "replay")),
-            self.config.replay,
+    def replay(self, trainee: Trainee) -> Replay:
+        """Creates a replay of sequences that mixes collected experience with demonstrations."""
+        config, seed = self.config, child_seed(trainee.seed, "replay")
+        mixed = DemonstratedReplay(
+            partial(SequenceReplay, n_step=config.n_step, gamma=config.gamma, seed=seed),
+            config.replay,
             len(trainee.workers.indices),
-            demonstrations=self.config.demonstrations,
-            ratio=self.config.demonstration_ratio,
-            clip_rewards=self.config.clip_rewards,
+            demonstrations=config.demonstrations,
+            ratio=config.demonstration_ratio,
+            clip_rewards=config.clip_rewards,
             seed=child_seed(trainee.seed, "demonstrations"),
         )
+        return LocalReplay(mixed, trainee.workers.indices)

@@ -12,11 +12,11 @@ from rlrun.nn.model_config import WHO_DRAWS_IN_ORDER, WHO_EMBEDS_ACTIONS, CoreKi
 @fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("recurrent networks are built by rlrun", module=None)
 class RecurrentModelConfig(ModelConfig):
-    """The network of a recurrent Q policy: dense layers, a recurrent core, and the values of the actions."""
+    """Network architecture of a recurrent Q policy: dense layers, a recurrent core, and a head for the Q values."""
 
     core: CoreKind = "lstm"
-    """The recurrent layer after the dense layers: an LSTM; a GRU, which has three gates instead of four and half the
-    recurrent state; or `gtrxl`, which attends to the last steps."""
+    """Recurrent core after the dense layers: `lstm`; `gru`, with three gates instead of four and half the recurrent
+    state; or `gtrxl`, which attends to the last steps."""
     dueling: bool = True
     """Dueling network: Q values are the state value plus advantages minus their mean (Wang et al., arXiv:1511.06581,
     eq. 9)."""

@@ -1,18 +1,23 @@
-"""Settings of algorithms whose deterministic actors are explored with by noise around their actions."""
+"""Settings of action noise, the exploration of deterministic actors."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rlrun.config import ConfigModel, Fraction, ImportPath, Schedule
-from rlrun.policy.exploration.kinds import NoiseKind
+
+NoiseKind = Literal["gaussian", "ornstein_uhlenbeck"]
+"""Names of the noises that come with deterministic actors."""
 
 
 class ActionNoiseSettings(ConfigModel):
-    """Noise around the actions of a deterministic actor, next to the settings of `OffPolicyConfig`."""
+    """Mixin for configs of `OffPolicyConfig`: exploration noise around the actions of a deterministic actor."""
 
     exploration: NoiseKind | ImportPath = "gaussian"
-    """Noise that actions are explored with: new at each step (Gaussian), or an Ornstein-Uhlenbeck process;
-    `package.module:Class` is an exploration of one's own."""
+    """Exploration noise of actions in training: Gaussian, independent at each step, or an Ornstein-Uhlenbeck process;
+    `package.module:Class` is a custom exploration."""
     exploration_noise: Schedule = 0.1
-    """Standard deviation of that noise, or of the process's steps, in units of half the distance of the bounds."""
+    """Standard deviation of the Gaussian noise, or of the Ornstein-Uhlenbeck process's increments, in units of half the
+    distance between the action bounds."""
     ou_theta: Fraction = 0.15
-    """Part of an Ornstein-Uhlenbeck process's noise that a step takes back."""
+    """Mean reversion rate theta of the Ornstein-Uhlenbeck process: the fraction of the noise that decays per step."""

@@ -6,34 +6,34 @@ from rlrun.config import ConfigModel, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class AsynchronyConfig(ConfigModel):
-    """How workers, replay buffer and learner run concurrently."""
+    """Settings of the concurrency of workers, replay buffer and learner."""
 
     replay_shards: NonNegativeInt = 1
-    """Processes that keep the replay buffer, each with the fragments of its share of the remote workers; they get no
-    CPUs of their own. 0 keeps it in the trial's process, as the local worker alone does."""
+    """Processes (shards) that hold the replay buffer, each with the fragments of its share of the remote workers.
+    Shards reserve no CPUs. 0 holds the buffer in the trial's process, as always without remote workers."""
     minibatches_in_flight: PositiveInt = 32
-    """Minibatches that each of them is asked for ahead of time, so that the learner finds one when it is ready. All of
-    them may be in memory at once: 512 steps of Atari's take 29 MB, and fewer do for a large network."""
+    """Minibatches requested in advance from each replay shard, so that the learner never waits for one. All of them may
+    be in memory at once: 512 steps of Atari take 29 MB. Fewer suffice for a large network."""
     rollouts_in_flight: PositiveInt = 2
-    """Fragments that each worker is asked for ahead of time."""
+    """Fragments requested in advance from each worker."""
     minibatches_per_fragment: PositiveInt = 1
-    """Fewest minibatches per stored fragment, once learning has begun: faster workers wait, and slower ones leave time
-    for more. With the replay buffer in the trial's process and the local worker, it is exact."""
+    """Minimum number of minibatches per stored fragment once learning has started: faster workers wait, and slower ones
+    leave time for more. With the replay buffer and the only worker in the trial's process, the number is exact."""
     weights_age: PositiveInt = 50
-    """Age of a worker's weights, in minibatches, from which it gets new ones with its next fragment (the paper's actors
-    copy them every 400 frames, during which its learner takes about 56 minibatches)."""
+    """Age of a worker's weights, in minibatches, at which the worker is sent new ones with its next fragment. In the
+    paper, actors copy the weights every 400 frames, in which the learner takes about 56 minibatches."""
 
 
 class DistributedReplaySettings(ConfigModel):
-    """Settings of Ape-X with any loss, next to those of `OffPolicyConfig`.
+    """Mixin for configs of `OffPolicyConfig`: settings of Ape-X, with any loss.
 
-    It comes before that one among the bases of such settings, so that its defaults hold.
+    List it before `OffPolicyConfig` among the base classes, so that its defaults take precedence.
     """
 
     rollout_fragment_length: PositiveInt | None = 50
-    """Steps of each env that go into the replay buffer together; null for 1."""
+    """Steps of each env in one fragment, which enters the replay buffer as a whole; null for 1."""
     training_intensity: PositiveFloat = 1000.0
-    """Most minibatches per env step after learning starts. The default is no limit in practice: Ape-X learns as fast as
-    it can, and the result minibatches_per_env_step is the ratio that follows."""
+    """Maximum number of minibatches per env step after learning starts. The default is no limit in practice: Ape-X
+    learns as fast as possible, and the metric minibatches_per_env_step reports the resulting ratio."""
     asynchrony: AsynchronyConfig = AsynchronyConfig()
-    """How workers, replay buffer and learner run concurrently."""
+    """Concurrency of workers, replay buffer and learner."""

@@ -19,17 +19,17 @@ class OffPolicyConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from a replay buffer."""
 
     minibatch_size: PositiveInt = 64
-    """Transitions in a minibatch that is sampled from the replay buffer."""
+    """Transitions per minibatch from the replay buffer."""
     rollout_fragment_length: PositiveInt | None = 4
-    """Steps of each env between two turns of learning; null for 1."""
+    """Steps of each env between two rounds of updates; null for 1."""
     replay: ReplayConfig = ReplayConfig()
-    """The replay buffer."""
+    """Settings of the replay buffer."""
     learning_starts: NonNegativeInt = 1000
     """Env steps that are stored before the first minibatch is sampled."""
     training_intensity: PositiveFloat = 0.25
     """Minibatches per env step after learning starts, for any number of envs."""
     n_step: PositiveInt = 1
-    """Steps of an n-step return before it bootstraps."""
+    """Number n of steps in n-step returns."""
     target_update_interval: PositiveInt = 1
     """Minibatches between two updates of the target network."""
     tau: Fraction = 1.0
@@ -42,9 +42,9 @@ class OffPolicyConfig(AlgorithmConfig):
 
 
 class ActorCriticSettings(ConfigModel):
-    """Learning rates of an actor and Q functions (its critics), next to the settings of `OffPolicyConfig`.
+    """Mixin for configs of `OffPolicyConfig`: learning rates of an actor and its critics (Q functions).
 
-    It comes before that one among the bases of such settings, so that its fields hold.
+    List it before `OffPolicyConfig` among the base classes, so that its fields take precedence.
     """
 
     lr: Schedule = 3e-4
@@ -63,4 +63,4 @@ actor_critic_defaults = defaults(
     tau=0.005,
     replay={"capacity": 1_000_000},
 )
-"""Decorates the settings of an algorithm that learns an actor and its critics from a replay buffer."""
+"""Class decorator: default settings of off-policy actor-critic algorithms."""

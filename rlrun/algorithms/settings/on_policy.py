@@ -1,4 +1,4 @@
-"""Settings of algorithms that learn from batches of fresh experience."""
+"""Settings of on-policy algorithms, which learn from batches of newly collected experience."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
-from rlrun.policy.constraint_config import ConstraintConfig
-from rlrun.policy.curiosity_config import CuriosityConfig
-from rlrun.policy.reward_streams import RewardStreams
+from rlrun.reward_streams.constraint_config import ConstraintConfig
+from rlrun.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.reward_streams.streams import RewardStreams
 
 WHO_HAS_CURIOSITY = "ppo, a2c, impala and appo have values of intrinsic rewards; take one of them"
 """Error message on `curiosity` in algorithms without intrinsic value heads."""
@@ -26,19 +26,19 @@ advantages_in_the_loss = fixed(WHO_HAS_CONSTRAINTS, constraint=None)
 
 
 class OnPolicyConfig(AlgorithmConfig):
-    """Settings of an algorithm that learns from each batch of fresh experience."""
+    """Settings of an on-policy algorithm, which learns from each batch of newly collected experience."""
 
     train_batch_size: PositiveInt = 2048
-    """Env steps that are collected for an update, over all workers and envs. In a world of many agents each slot of the
-    policy counts as an env, whether an agent is in it or not."""
+    """Env steps collected for an update, over all workers and envs. In a multi-agent world each agent slot of the
+    policy counts as an env, occupied or not."""
     rollout_fragment_length: PositiveInt | None = None
-    """Steps of each env in one fragment; null for as many as let one fragment of every worker fill a batch."""
+    """Steps of each env in one fragment; null for the length at which one fragment of every worker fills a batch."""
     seq_len: PositiveInt = 16
-    """With a recurrent network (`model.core`): consecutive steps over which gradients flow back through time, no more
-    than a fragment holds. Minibatches are whole sequences of that length, each of which begins with the recurrent state
-    that was recorded while acting."""
+    """Sequence length for a recurrent network (`model.core`): steps of truncated backpropagation through time, at most
+    a fragment. Minibatches consist of whole sequences, each of which starts from the recurrent state recorded while
+    acting."""
     curiosity: CuriosityConfig | None = None
-    """Intrinsic rewards for novelty, next to those of the env; null for none."""
+    """Intrinsic rewards for novelty, in addition to the env's rewards; null for none."""
     constraint: ConstraintConfig | None = None
     """Constraint on the mean cost of an episode; null for none."""
 
@@ -53,18 +53,18 @@ class OnPolicyConfig(AlgorithmConfig):
     @property
     @override
     def reward_streams(self) -> RewardStreams:
-        """Reward streams next to the env's own: intrinsic rewards and costs."""
+        """Reward streams in addition to the env's rewards: intrinsic rewards and costs."""
         return RewardStreams(self.curiosity, self.constraint)
 
     @property
     def gathered_by(self) -> str | None:
-        """The setting by which fragments of several workers are put together on their way; None where none does."""
+        """Name of the setting that merges fragments of several workers before the learner; None if none does."""
         return None
 
     @property
     @override
     def env_columns(self) -> tuple[str, ...]:
-        """The column of the constraint's cost."""
+        """Names of the env columns that the algorithm reads: the constraint's cost, if any."""
         return () if self.constraint is None else (self.constraint.column,)
 
     @classmethod
@@ -74,7 +74,7 @@ class OnPolicyConfig(AlgorithmConfig):
 
     @property
     def steps_in_row(self) -> int | None:
-        """Steps of a sequence if the network is recurrent; None if it learns from single steps."""
+        """Length of training sequences for a recurrent network; None for a feed-forward network."""
         return None if self.model.core is None else self.seq_len
 
     @property

@@ -12,12 +12,12 @@ from rlrun.config import PositiveInt, fixed
 class WorkerGradientConfig(AlgorithmConfig):
     """Settings of an algorithm whose rollout workers compute the gradients, which are applied as they arrive.
 
-    It comes last among the bases of such settings, so that the defaults of the others hold.
+    List it last among the base classes, so that the defaults of the other bases take precedence.
     """
 
     gradients_in_flight: PositiveInt = 1
-    """Gradients in flight per worker: with 1 it waits for new weights after each one, as in arXiv:1602.01783; with 2 it
-    continues with older ones."""
+    """Gradients in flight per worker: with 1 a worker waits for new weights after each gradient, as in
+    arXiv:1602.01783; with 2 it continues with older ones."""
 
     @property
     @override

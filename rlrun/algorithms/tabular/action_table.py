@@ -15,9 +15,9 @@ class ActionTable:
     """Acting network that looks up the action values of Discrete states.
 
     Args:
-        states: S, rows.
-        actions: A, numbers in a row.
-        start: The smallest observation.
+        states: Number of states, S.
+        actions: Number of actions, A.
+        start: Smallest observation of the Discrete space.
     """
 
     state_size = 0

@@ -23,7 +23,7 @@ from rlrun.policy.policy import Policy
 
 
 class Table(nn.Module):
-    """Table of action values, [S, A]."""
+    """Parameter that holds a Q table, [S, A]."""
 
     def __init__(self, states: int, actions: int, value: float) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ class QLearning(Algorithm[QLearningConfig]):
 
     @override
     def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Updates the Q table by all workers' steps in sequence, and broadcasts the table."""
+        """Dataflow: updates the Q table by all workers' steps in sequence, and broadcasts the table."""
         return (
             fragments.combine(ConcatBatches(self.config.env_steps_per_update, exact=True))
             .for_each(UpdateTable(trainee, self.config.gamma))
@@ -65,9 +65,10 @@ class QLearning(Algorithm[QLearningConfig]):
 
 
 class UpdateTable(Operator):
-    """Moves Q(s, a) by lr times the TD error r + gamma max Q(s', a') - Q(s, a), step by step.
+    """Tabular Q-learning update, step by step: adds lr times the TD error r + gamma max Q(s', a') - Q(s, a) to Q(s, a).
 
-    Steps of one time come before those of the next one. Where an episode was cut off, what follows counts.
+    Steps are ordered by time, then by env slot. Only a termination ends the bootstrapping; a truncated episode
+    bootstraps.
 
     Source:
         Watkins and Dayan, "Q-learning", 1992, eq. 1.

@@ -63,12 +63,12 @@ class ValueIteration(Algorithm[ValueIterationConfig]):
 
     @override
     def learn(self, items: Flow[Sweep], trainee: Trainee) -> Flow[Any]:
-        """Loads the action values of each sweep, and broadcasts the table."""
+        """Dataflow: loads the action values of each sweep into the learner, and broadcasts the table."""
         return items.for_each(LoadTable(trainee)).for_each(BroadcastWeights(trainee))
 
 
 class LoadTable(Operator):
-    """Loads the action values of a sweep into the learner."""
+    """Loads the action values of a sweep into the learner's Q table."""
 
     learns = True
 

@@ -13,14 +13,14 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator
 from rlrun.functional.masked import standardized
 from rlrun.functional.returns import gae
-from rlrun.policy.reward_streams import ENV_ALONE, RewardStream, RewardStreams, weighted_advantages
+from rlrun.reward_streams.streams import ENV_ALONE, RewardStream, RewardStreams, weighted_advantages
 
 
 class ComputeAdvantages(Operator):
     """Adds `advantages` and `value_targets` [T, B] by generalized advantage estimation (arXiv:1506.02438).
 
-    Each further reward stream gets such columns too, prefixed by its name. `advantages` are then the weighted sum over
-    the streams that the policy maximises.
+    Each further reward stream adds columns with the stream's name as a prefix. `advantages` are then the weighted sum
+    over the streams that the policy maximises.
 
     Args:
         gamma: Discount of the env's rewards.
@@ -48,8 +48,8 @@ class ComputeAdvantages(Operator):
 def with_advantages(batch: SampleBatch, stream: RewardStream) -> SampleBatch:
     """Returns a fragment with the advantages and value targets of one reward stream.
 
-    A stream that is not episodic bootstraps across episodes: after an episode's last step there is the first one of the
-    slot's next episode. If the fragment has none, the final observation's value is used.
+    A non-episodic stream bootstraps across episodes: the successor of an episode's last step is the first step of the
+    slot's next episode. If the fragment ends before that step, the final observation's value is used.
 
     Args:
         batch: The fragment [T, B], with the stream's rewards and values.

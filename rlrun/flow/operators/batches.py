@@ -17,7 +17,8 @@ class ConcatBatches(StatefulOperator):
 
     Args:
         train_batch_size: Steps [T * B] that fill a batch.
-        exact: Whether a batch has exactly that number, and the rest waits for the next one; T must divide it.
+        exact: Whether batches have exactly `train_batch_size` steps, and surplus slots wait for the next batch; T must
+            divide `train_batch_size`.
     """
 
     def __init__(self, train_batch_size: int, *, exact: bool = False) -> None:
@@ -32,7 +33,7 @@ class ConcatBatches(StatefulOperator):
 
     @override
     def __call__(self, item: SampleBatch) -> Iterable[SampleBatch]:
-        """Returns a batch [T, B1 + B2 + ...] if the fragment filled one, or several; nothing otherwise."""
+        """Returns the batches [T, B1 + B2 + ...] that the fragment filled: none, one or several."""
         self._restored.compare(item)
         self._waiting.append(item)
         if sum(batch.num_rows for batch in self._waiting) < self.train_batch_size:

@@ -17,12 +17,12 @@ from rlrun.functional.returns import Floats, forward_discounted_sums
 from rlrun.metric import Metric
 from rlrun.nn.observation_leaves import ObservationTree, is_masked
 from rlrun.policy.observation_filter import ObservationFilter
-from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, INTRINSIC_REWARDS
+from rlrun.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS, INTRINSIC_REWARDS
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
-    from rlrun.policy.curiosity import CuriousPolicy
-    from rlrun.policy.curiosity_config import CuriosityConfig
+    from rlrun.reward_streams.curiosity import CuriousPolicy
+    from rlrun.reward_streams.curiosity_config import CuriosityConfig
 
 CLIP = 5.0
 """Clipping bound of normalised inputs of curiosity's networks."""
@@ -80,7 +80,7 @@ class IntrinsicRewards(StatefulOperator):
     @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> SampleBatch:
         """Returns the fragment with intrinsic rewards and the networks' inputs."""
-        from rlrun.policy.curiosity import intrinsic_rewards
+        from rlrun.reward_streams.curiosity import intrinsic_rewards
 
         worker, batch = item
         policy = cast("CuriousPolicy", self.trainee.policy)

@@ -40,7 +40,7 @@ class Gradients(TypedDict):
 class ComputeGradients(WorkerOperator):
     """Computes the gradient of the losses at the weights that collected a batch; runs on a worker.
 
-    Its learner, and with it torch, is made on the worker. Schedules arrive with the weights, and are evaluated at the
+    The worker creates a learner, and imports torch for it. Schedules arrive with the weights, and are evaluated at the
     env steps of the weights plus those of the batch.
 
     Args:

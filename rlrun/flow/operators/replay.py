@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rlrun.replay.replay import Replay
 
 LOOK_EVERY_S = 0.005
-"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn
-from: a look takes a good part of the time that a small network's minibatch does."""
+"""Seconds between two polls of workers without a ready fragment, while there is a minibatch to learn from: a poll takes
+a considerable part of the time of a small network's SGD step."""
 
 
 class StoreToReplay(StatefulOperator):
@@ -45,7 +45,7 @@ class StoreToReplay(StatefulOperator):
     @property
     @override
     def declared_metrics(self) -> Sequence[Metric]:
-        """Metrics of the replay."""
+        """Declares the replay's metrics."""
         return self.replay.declared_metrics
 
     @override
@@ -79,7 +79,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the replay's state."""
+        """Returns the replay's state, for checkpoints."""
         return self.replay.state()
 
     @property
@@ -94,7 +94,7 @@ class StoreToReplay(StatefulOperator):
 
     @override
     def close(self) -> None:
-        """Ends the replay's processes."""
+        """Terminates the replay's shard processes."""
         self.replay.close()
 
 
@@ -107,7 +107,7 @@ class NormalizeObservations(Operator):
 
     @override
     def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the minibatch with normalised `obs`, and `next_obs` where it has them."""
+        """Returns the minibatch with normalised `obs`, and normalised `next_obs` if present."""
         if self._filter is None:
             self._filter = ObservationFilter(shown(self.trainee.policy.leaves))
         self._filter.load(self.trainee.filters.moments)

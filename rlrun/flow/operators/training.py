@@ -31,7 +31,7 @@ class TrainOnBatch(Operator):
             single steps.
         seq_len: Steps per sequence of a recurrent policy, see `sequence_rows`; it divides `minibatch_size`. None for
             single steps.
-        stop: (statistic, bound) of early stopping: no further epoch once the statistic's mean over one exceeds the
+        stop: (statistic, bound) of early stopping: no further epoch once the statistic's mean over an epoch exceeds the
             bound.
     """
 

@@ -42,7 +42,8 @@ class BroadcastWeights(Operator):
 class SendWeights(StatefulOperator):
     """Sends the current weights to the worker that delivered the item; input: pairs (worker index, item).
 
-    A resumed run, whose workers begin with the present weights, sends the next ones when it would have sent them.
+    A resumed run starts all workers with the current weights, and sends later weights at the same items as an
+    uninterrupted run.
 
     Args:
         trainee: The trainee, whose weights are sent to its workers.

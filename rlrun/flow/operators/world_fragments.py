@@ -31,15 +31,15 @@ class SelectPolicy(Operator):
 
 
 class JoinFragments(StatefulOperator):
-    """Concatenates successive fragments of a worker along time; works on pairs of worker and fragment.
+    """Concatenates successive fragments of a worker along time; input: pairs (worker index, fragment).
 
-    So one algorithm can learn from each short fragment while another one learns from longer ones. Waiting fragments are
-    dropped where the next one does not begin at their last observation, as after the loss of a worker.
+    So one algorithm can learn from short fragments while another algorithm learns from longer ones. Waiting fragments
+    are dropped if the next fragment does not start at their last observation, as after the loss of a worker.
 
     Args:
         fragments: Number of fragments to join.
-        normalized: Whether observations are normalised, by other moments in each fragment: then a break, which is found
-            by comparing observations, cannot be noticed.
+        normalized: Whether observations are normalised, by other moments in each fragment; a gap is then not detected,
+            since gaps are found by comparing observations.
     """
 
     def __init__(self, fragments: int, *, normalized: bool) -> None:
@@ -54,7 +54,7 @@ class JoinFragments(StatefulOperator):
 
     @override
     def __call__(self, item: tuple[int | None, SampleBatch]) -> Iterable[SampleBatch]:
-        """Returns the joined fragment [T1 + T2 + ..., B] if this is the last part of it; nothing otherwise."""
+        """Returns the joined fragment [T1 + T2 + ..., B] once the last part has arrived; nothing otherwise."""
         worker, fragment = item
         self._restored.compare(fragment)
         waiting = self._waiting.setdefault(worker, [])
@@ -85,9 +85,9 @@ def _goes_on(before: SampleBatch, after: SampleBatch) -> bool:
 
 
 def _joined(parts: list[SampleBatch]) -> SampleBatch:
-    """Concatenates fragments along time; columns with a closing row end with that of the last fragment.
+    """Concatenates fragments along time; closing rows are those of the last fragment.
 
-    The history before the first fragment is that of the result.
+    The history column of the result is that of the first fragment.
     """
 
     def join(*leaves: Any) -> Any:

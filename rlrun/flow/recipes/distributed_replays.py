@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlrun.flow.recipes.replays import local_replay
-from rlrun.replay.replay import LocalReplay
 from rlrun.replay.replay_shards import ReplayShards
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
+    from rlrun.replay.replay import Replay
     from rlrun.replay.replay_config import ReplayConfig
 
 
@@ -24,7 +23,7 @@ def distributed_replay(
     minibatches_per_fragment: int,
     timeout_s: float,
     max_restarts: int,
-) -> LocalReplay | ReplayShards:
+) -> Replay:
     """Creates an empty replay: sharded over processes with remote workers, local without workers or with 0 shards.
 
     Args:
@@ -39,7 +38,7 @@ def distributed_replay(
         max_restarts: Maximum number of shard restarts before the trial fails.
     """
     if not (trainee.workers.num_workers and shards):
-        return local_replay(config, trainee, n_step=n_step, gamma=gamma)
+        return trainee.make_replay(config, n_step=n_step, gamma=gamma)
     return ReplayShards(
         config,
         shards,

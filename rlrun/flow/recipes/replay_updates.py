@@ -19,7 +19,7 @@ class ReplayUpdateSettings(Protocol):
 
     @property
     def minibatch_size(self) -> int:
-        """Rows in a minibatch."""
+        """Number of rows in a minibatch."""
 
     @property
     def training_intensity(self) -> float:
@@ -46,9 +46,9 @@ def replay_updates(replay: Replay, trainee: Trainee, config: ReplayUpdateSetting
     """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
 
     Args:
-        replay: Where minibatches are sampled.
-        trainee: The learner, its target network and its clock.
-        config: How many minibatches of how many rows, and how the target network follows.
+        replay: Replay from which minibatches are sampled.
+        trainee: Trainee with the learner, target network and clock.
+        config: Settings: minibatch size, replay ratio, and target network updates.
     """
     return (
         replay_minibatches(

@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 class StatefulSource(Iterator[T_co], ABC):
     """Checkpointable iterator: a source of items with a saved position, for `from_items`.
 
-    It is also made for a plan that is only printed, so it opens files when the first item is pulled.
+    The iterator is also created only to print a plan, so it should open files when the first item is pulled.
 
     Examples:
         >>> class Multiples(StatefulSource[int]):
@@ -57,7 +57,7 @@ class StatefulSource(Iterator[T_co], ABC):
 
     @abstractmethod
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the iterator's position from `state()`."""
 
 
 def from_items(items: Iterable[T]) -> Flow[T]:

@@ -77,7 +77,7 @@ class OperatorChain:
         return [operator.unsaved for operator in remembering if operator.unsaved]
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the stateful operators from `state()`."""
         for position, remembered in state.items():
             operator = self.operators[int(position)]
             if isinstance(operator, StatefulOperator):

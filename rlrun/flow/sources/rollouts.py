@@ -110,7 +110,7 @@ class SyncRollouts(RolloutSource):
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the waiting batches; an unfinished round is dropped, as the workers drop their requests."""
+        """Restores the queued batches; an unfinished round is dropped, as workers drop their requests."""
         super().load_state(state)
         self._round = None
 
@@ -121,15 +121,15 @@ class AsyncRollouts(RolloutSource):
     Each worker has `in_flight` requested or undelivered fragments at a time: a new one is requested whenever one has
     been pulled. This bounds the queue even if the consumer is slow.
 
-    With aggregators between the workers and the driver, items are their batches. The driver then has an answer, a
-    question and a message with weights for every batch instead of every fragment.
+    With aggregators between the workers and the driver, items are their batches. The driver then exchanges messages
+    (request, answer, weights) once per batch instead of once per fragment.
 
     Args:
         workers: The workers.
-        policy: Whose batches are delivered, or those of which policies.
-        on_workers: Operators that fragments pass on their worker; see `OperatorChain.described`.
+        policy: Name of the policy whose batches are delivered, or names of several policies.
+        on_workers: Operators that workers apply to fragments, for the plan; see `OperatorChain.described`.
         in_flight: Number of fragments (or aggregators' batches) requested ahead of time.
-        aggregation: What a plan shows of the aggregators; None where there are none.
+        aggregation: Settings of the aggregators for the plan; None without aggregators.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class AsyncRollouts(RolloutSource):
             self.receive(rollout)
 
     def _receive_joined(self) -> None:
-        """Counts the fragments of aggregators' batches, and asks for the rest of batches that are not full yet."""
+        """Counts fragments of aggregators' batches, and repeats the request if a batch is not full yet."""
         for joined in self.workers.joined():
             for rollout in joined.fragments:
                 self.workers.counts.count(rollout)
@@ -187,7 +187,7 @@ class AsyncRollouts(RolloutSource):
 
     @override
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores `state()`, and requests again what was in flight; batches of a former aggregator have no sender."""
+        """Restores queued batches from `state()`, and requests the fragments in flight again."""
         super().load_state(state)
         known = self.workers.deliverers
         self.here = deque(Delivered(value, worker if worker in known else None) for value, worker in self.here)

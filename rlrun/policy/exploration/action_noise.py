@@ -13,21 +13,7 @@ from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
-from rlrun.policy.exploration.own_exploration import own_exploration
 from rlrun.policy.weights import Weights
-
-
-def action_noise(exploration: str, theta: float, actions: DeterministicBoxActions) -> Exploration:
-    """Creates the exploration strategy of a deterministic policy.
-
-    Args:
-        exploration: A `NoiseKind`, or `package.module:Class` of a custom exploration.
-        theta: Mean reversion rate of Ornstein-Uhlenbeck noise.
-        actions: The policy's action space.
-    """
-    if ":" in exploration:
-        return own_exploration(exploration, actions)
-    return ActionNoise(actions, exploration, theta)
 
 
 class ActionNoise(Exploration):

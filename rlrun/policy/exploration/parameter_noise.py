@@ -75,7 +75,7 @@ class ParameterNoise(ABC):
         return {}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the noise from `state()`."""
         return
 
 
@@ -211,5 +211,5 @@ class AdaptiveNoise(ParameterNoise):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restores `state()`."""
+        """Restores the noise's seed and standard deviation from `state()`."""
         self._draw, self.std = float(state["draw"]), float(state["std"])

@@ -10,7 +10,7 @@ from rlrun.runs.trial_status import is_complete
 from rlrun.trial.results import RETURN
 
 FEW_MINIBATCHES = 200
-"""SGD steps that hardly move a network; classic control takes some thousands."""
+"""Number of SGD steps below which a network has hardly changed; classic control takes some thousands."""
 
 
 def _learns_nothing(one: Evidence) -> Finding | None:
@@ -94,4 +94,4 @@ CAUSES: tuple[Callable[[Evidence], Finding | None], ...] = (
     _returns_are_equal,
     _workers_restarted,
 )
-"""The checks, which come before those of symptoms."""
+"""All checks for causes, which run before those for symptoms."""

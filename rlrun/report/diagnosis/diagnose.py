@@ -34,7 +34,7 @@ from rlrun.trial.results import RETURN
 
 
 def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Finding]:
-    """Returns the findings of a policy, the most likely causes first.
+    """Findings of a diagnosis of one policy, the most likely causes first.
 
     Args:
         evidence: The policy's evidence in each trial; trials that failed are left to `failures`.
@@ -49,7 +49,7 @@ def diagnose(evidence: Sequence[Evidence], env: Iterable[EnvFinding]) -> list[Fi
 
 
 def failures(evidence: Sequence[Evidence]) -> list[Finding]:
-    """Returns a finding for each error that ended trials, and for each process that ended without an exception.
+    """Findings for each error that ended trials, and for each process that ended without an exception.
 
     All trials that diverged are one finding.
     """
@@ -62,7 +62,7 @@ def failures(evidence: Sequence[Evidence]) -> list[Finding]:
 
 
 def has_diverged(trial: TrialResult) -> bool:
-    """Whether a trial failed because its numbers were not finite any more."""
+    """Whether a trial failed because of NaN or infinity in training."""
     return trial.status == "ERROR" and trial.error.startswith(DIVERGED)
 
 
@@ -84,7 +84,7 @@ def _ended(trial: TrialResult) -> Finding:
 
 
 def _found(checks: Iterable[Callable[[Evidence], Finding | None]], evidence: Sequence[Evidence]) -> list[Finding]:
-    """Returns the findings of checks: each once, with the numbers of the first trial and the names of all."""
+    """Runs checks over all trials; a finding has the numbers of the first trial, and the names of all."""
     found = []
     for check in checks:
         hits = [(hit, one.trial.name) for one in evidence if (hit := check(one)) is not None]
@@ -94,7 +94,7 @@ def _found(checks: Iterable[Callable[[Evidence], Finding | None]], evidence: Seq
 
 
 def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> list[Finding]:
-    """Returns the findings of the env's check, without those that the settings already take care of."""
+    """Findings of the env check, without those that settings such as normalisation already handle."""
     handled = {
         "rewards": all(config.get("normalize_rewards") or config.get("clip_rewards") for config in configs),
         "observations": all(config.get("normalize_observations") for config in configs),
@@ -110,7 +110,7 @@ def _of_env(configs: Sequence[Mapping[str, Any]], env: Iterable[EnvFinding]) -> 
 
 
 def _seeds_disagree(evidence: Sequence[Evidence]) -> list[Finding]:
-    """Compares trials that differ only by their seed."""
+    """Findings on trials that differ only by their seed and reach very different returns."""
     numbered = {one.trial.name: one for one in evidence if one.values(RETURN).size}
     found = []
     for group in configurations((one.trial, one.trial.configuration) for one in numbered.values()):

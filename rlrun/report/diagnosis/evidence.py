@@ -1,4 +1,4 @@
-"""Evidence: the metrics and settings of a trial that the checks of a diagnosis look at."""
+"""Evidence of a diagnosis: metrics and settings of a trial, as inputs of the checks."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ METRICS = (
     *("policy_lag_mean", "worker_restarts", "learner/kl", "learner/clip_fraction", "learner/explained_variance"),
     *("learner/lr", "learner/epsilon", TEMPERATURE, *ENTROPIES, *VALUE_MEANS, *GRADIENT_NORMS),
 )
-"""The metrics that a diagnosis reads."""
+"""Names of the metrics that a diagnosis reads."""
 
 OF_THE_WORLD = ("env_steps", "worker_restarts")
-"""Those of them that a world reports once, and not for each policy."""
+"""Names of the metrics in `METRICS` that a multi-agent world reports once, instead of for each policy."""
 
 LOST = 0.5
-"""Fraction of the gain over a random policy whose loss makes a difference."""
+"""Fraction of the gain over a random policy; a larger loss of it counts as a loss of what was learned."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Metrics and settings of one policy in one trial.
+    """Evidence of a diagnosis: metrics and settings of one policy in one trial.
 
     Attributes:
-        trial: The trial, with the columns `METRICS`.
+        trial: Results of the trial, with the columns `METRICS`.
         config: The policy's settings.
         random: Evaluation of a random policy in the trial's env; None if there is none.
         policy: Name of the policy in a world; "" in an env with one agent.
@@ -55,7 +55,7 @@ class Evidence:
     algorithm: str = ""
 
     def values(self, *names: str) -> Floats:
-        """Returns the finite values, row by row, of the first of these metrics that is reported."""
+        """Finite values, in row order, of the first of the given metrics that is reported."""
         for name in names:
             found = self.trial.columns.values.get(column_of(name, self.policy), np.empty(0))
             if (there := found[np.isfinite(found)]).size:
@@ -63,23 +63,23 @@ class Evidence:
         return np.empty(0)
 
     def begin(self, *names: str) -> float:
-        """Returns the mean over the first tenth of the rows, NaN if there are none."""
+        """Mean of a metric over the first tenth of the rows, NaN without values."""
         values = self.values(*names)
         return float(values[: max(1, len(values) // 10)].mean()) if values.size else math.nan
 
     def end(self, *names: str) -> float:
-        """Returns the mean over the last tenth of the rows, NaN if there are none."""
+        """Mean of a metric over the last tenth of the rows, NaN without values."""
         values = self.values(*names)
         return float(values[-max(1, len(values) // 10) :].mean()) if values.size else math.nan
 
     def usual(self, *names: str) -> float:
-        """Returns the median of the second half of the rows, NaN if there are none."""
+        """Median of a metric over the second half of the rows, NaN without values."""
         values = self.values(*names)
         return float(np.median(values[len(values) // 2 :])) if values.size else math.nan
 
     @property
     def best(self) -> float:
-        """Largest moving average of the return over a tenth of the rows, NaN if there are none."""
+        """Maximum of the return's moving average over a tenth of the rows, NaN without values."""
         values = self.values(RETURN)
         window = max(1, len(values) // 10)
         return float(np.convolve(values, np.full(window, 1 / window), "valid").max()) if values.size else math.nan
@@ -101,7 +101,7 @@ class Evidence:
 
     @property
     def is_well(self) -> bool:
-        """Whether the policy has learned and not lost it, so that unusual metrics do no harm."""
+        """Whether the policy has learned and not forgotten, so that unusual metrics are harmless."""
         return self.has_learned and self.lost < LOST
 
     @property
@@ -116,5 +116,5 @@ class Evidence:
 
 
 def column_of(metric: str, policy: str) -> str:
-    """Returns the column of a policy's metric in results; "" is the policy of an env with one agent."""
+    """Name of the result column of a policy's metric; "" is the policy of a single-agent env."""
     return metric if metric in OF_THE_WORLD else of_policy(policy, metric)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Finding:
-    """A metric of a run that is outside its usual range.
+    """Finding of a diagnosis: a metric outside its usual range, with reason and advice.
 
     Attributes:
         name: Name of the finding.
-        found: The numbers.
-        reason: Why it matters.
-        advice: What to try.
-        trials: Names of the trials in which it was found; () for the run as a whole.
+        found: Values of the metric, as text.
+        reason: Reason why the finding matters.
+        advice: Advice: settings to try.
+        trials: Names of the trials with the finding; () for the run as a whole.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Finding:
 
 
 class Remedy(NamedTuple):
-    """A change of one setting that may help.
+    """Remedy of a finding: a change of one setting that may help.
 
     Attributes:
         setting: Name of the setting in `config`.
@@ -41,7 +41,7 @@ class Remedy(NamedTuple):
 
 
 USUAL_BOUND = 0.5
-"""Default of most algorithms for `max_grad_norm`, and the smallest of all defaults."""
+"""Smallest default of `max_grad_norm` of all algorithms, and the default of most."""
 
 CLIPPED_GRADIENTS = Remedy("max_grad_norm", f"{{}}: {USUAL_BOUND}", USUAL_BOUND)
 MORE_EPOCHS = Remedy("num_epochs", "more {}")
@@ -56,7 +56,7 @@ SCALED_OBSERVATIONS = (Remedy("normalize_observations", "{}: true", True), "obse
 
 
 def advised(config: Mapping[str, Any], *remedies: Remedy | str) -> str:
-    """Returns advice in words, without settings that the algorithm lacks or that have the advised value.
+    """Formats remedies as advice, without settings that the algorithm lacks or that have the advised value.
 
     Args:
         config: All settings of the algorithm.
@@ -72,5 +72,5 @@ def advised(config: Mapping[str, Any], *remedies: Remedy | str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Returns a number with four digits."""
+    """Formats a number with four digits."""
     return f"{value:,.4g}"

@@ -1,4 +1,4 @@
-"""Diagnosis of a whole run: reads its trials, evaluates random policies in its env, and checks the env by stepping."""
+"""Diagnosis of a whole run, from its results, an evaluation of random policies, and a check of the env."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rlrun.worlds.env_check import check_by_stepping
 from rlrun.worlds.make import spaces_of_policies
 
 ENV_STEPS = 2_000
-"""Steps of the env's check."""
+"""Number of env steps of the env check."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class RunDiagnosis:
     """Diagnosis of a run.
 
     Attributes:
-        view: The run.
-        evidence: Evidence in each trial, by policy; "" is the policy of an env with one agent.
+        view: Data of the run.
+        evidence: Metrics and settings in each trial, by policy; "" is the policy of an env with one agent.
         random: Evaluation of random policies in the env, None if there is none.
         findings: The findings, the most likely causes first.
-        env_check: Whether the env was made and stepped; "untrusted" if its code may not be imported, "crashed" if it
-            has ended a process of the run.
+        env_check: Whether the env was instantiated and stepped; "untrusted" if the env's code may not be imported,
+            "crashed" if the env has ended a process of the run.
     """
 
     view: RunView
@@ -52,10 +52,10 @@ class RunDiagnosis:
 
 
 def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis:
-    """Diagnoses a run.
+    """Diagnoses a run: checks its results, evaluates random policies in the env, and checks the env by stepping.
 
     Args:
-        path: Its directory.
+        path: Directory of the run.
         episodes: Number of episodes of random policies.
         is_trusted: Whether the env's code may be imported.
 
@@ -86,14 +86,14 @@ def diagnose_run(path: Path, episodes: int, *, is_trusted: bool) -> RunDiagnosis
 
 
 def trials_text(trials: Sequence[TrialResult]) -> str:
-    """Returns the number of trials, and those that are not complete by status: "3 trials (1 running)"."""
+    """Number of trials as text, with the statuses of incomplete ones: "3 trials (1 running)"."""
     counts = Counter(trial.status.lower() for trial in trials if not is_complete(trial.status))
     open_ones = ", ".join(f"{count} {status}" for status, count in counts.items())
     return f"{len(trials):,} trial{'s' * (len(trials) != 1)}{f' ({open_ones})' if open_ones else ''}"
 
 
 def _policies(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the policies of a world that learn; ("",) in an env with one agent."""
+    """Names of the policies of a multi-agent world that learn; ("",) in a single-agent env."""
     if not names_world(spec.get("env")):
         return ("",)
     return tuple(spec.get("train") or spec.get("policies") or (DEFAULT_POLICY,))
@@ -107,7 +107,7 @@ def _evidence(trial: TrialResult, spec: Mapping[str, Any], random: EvaluationRes
 
 
 def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFinding]) -> list[Finding]:
-    """Returns the findings of each policy with those of its agents in the world, then those of the whole world."""
+    """Findings of each policy, with env findings on its agents, followed by the findings on the world."""
     if len(evidence) == 1:
         return diagnose(next(iter(evidence.values())), env)
     findings: list[Finding] = []
@@ -120,7 +120,7 @@ def _diagnose_policies(evidence: Mapping[str, list[Evidence]], env: list[EnvFind
 
 
 def _play(spec: Mapping[str, Any], episodes: int) -> tuple[EvaluationResult | None, list[EnvFinding]]:
-    """Evaluates random policies in an env, unless `episodes` is 0, and checks the env by stepping it."""
+    """Evaluates random policies in an env (unless `episodes` is 0), and checks the env by stepping."""
     env, policies = EnvConfig.parse(spec["env"]), Policies.from_data(spec)
     mapping, slots = policies.agent_mapping(), policies.slots
     behaviors = {name: RandomBehavior(spaces) for name, spaces in spaces_of_policies(env, mapping).items()}

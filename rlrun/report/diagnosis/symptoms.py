@@ -1,4 +1,4 @@
-"""Symptoms: checks of the metrics of learning, in trials without one of the causes."""
+"""Symptoms: checks of training metrics, for trials without a finding on causes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from rlrun.runs.trial_status import is_complete
 from rlrun.trial.results import RETURN
 
 LARGE_KL = 0.1
-"""Nats per update. PPO learns with 0.01 to 0.03 (its paper's target is 0.01); far beyond, the clipped loss is flat."""
+"""KL divergence per update, in nats, that counts as large. PPO learns with 0.01 to 0.03 (its paper's target is 0.01);
+far beyond, the clipped loss is flat."""
 LARGE_CLIP_FRACTION = 0.5
 SMALL_KL = 1e-5
 LITTLE_ENTROPY = 0.05
-"""Fraction of the first entropy below which a policy no longer explores."""
+"""Fraction of the initial entropy below which a policy no longer explores."""
 UNMOVED_ENTROPY = 0.98
 POOR_EXPLAINED_VARIANCE = 0.1
 LONG_ENOUGH = 10
-"""Rows after which a value function should explain some variance."""
+"""Number of result rows after which a value function should explain some variance."""
 GREATLY_CLIPPED = 100.0
-"""Ratio of the gradient's norm to its bound."""
+"""Ratio of the gradient's norm to the clipping threshold above which clipping is reported."""
 VERY_LARGE_KL = 1.0
-"""Nats per update that no useful update exceeds."""
+"""KL divergence per update, in nats, that no useful update exceeds."""
 MOST_LAG = 10.0
-"""Updates; beyond, the importance weights of experience are mostly clipped."""
+"""Policy lag in updates, beyond which importance weights are mostly clipped."""
 IMPOSSIBLE_VALUE = 1.5
-"""Ratio to the largest value that the returns so far allow; rewards of both signs may add up to more than a return."""
+"""Ratio of estimated values to the largest value that the returns so far allow; rewards of both signs may sum to more
+than a return."""
 STILL_EXPLORING = 0.5
 
 
@@ -167,7 +169,7 @@ def _values_grow(one: Evidence) -> Finding | None:
 
 
 def _value_bound(one: Evidence) -> float | None:
-    """Returns the largest value that returns, clipped rewards and the entropy bonus allow, None if unknown."""
+    """Largest value that returns, clipped rewards and the entropy bonus allow, None if unknown."""
     returns = np.abs(np.append(one.values("episode_return_min"), one.values("episode_return_max")))
     length, gamma = one.usual("episode_len_mean"), float(one.config.get("gamma", 0.99))
     if not returns.size or not length >= 1:
@@ -183,11 +185,11 @@ def _value_bound(one: Evidence) -> float | None:
 
 
 def largest_value(largest_return: float, length: float, gamma: float) -> float:
-    """Returns the largest discounted sum of rewards that bounded returns allow.
+    """Largest discounted sum of rewards that bounded returns allow.
 
-    A truncated episode is valued as if it continued. At worst, episodes follow without end, each of which pays all of
-    its return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without a discount there is no
-    bound, and R is the most that one episode can pay.
+    A truncated episode is valued as if it continued. In the worst case, an endless sequence of episodes pays each
+    return in its first step: the sum over k of R gamma^(k L) is R / (1 - gamma^L). Without a discount there is no such
+    bound, and the result is R.
 
     Args:
         largest_return: R, the largest absolute return of an episode.
@@ -240,4 +242,4 @@ SYMPTOMS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _still_exploring,
     _stale_experience,
 )
-"""The checks, in the order of their findings."""
+"""All checks for symptoms, in the order of their findings."""

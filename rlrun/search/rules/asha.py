@@ -37,14 +37,14 @@ class Asha:
         brackets: int = 1,
         measure: Measure,
     ) -> None:
-        """Computes the rungs.
+        """Computes the rungs of each bracket.
 
         Args:
             max_t: Time at which all trials stop.
             grace_period: The first rung of the first bracket.
             reduction_factor: Reduction factor eta, above 1: the fraction 1/eta of trials continues past a rung.
             brackets: Number of brackets.
-            measure: Meaning of time and score.
+            measure: Units of time and score, for messages.
 
         Raises:
             ValueError: The numbers are not valid.
@@ -102,10 +102,10 @@ class Asha:
         return Decision("stop", self._reason(time, mine, needed), rung=milestone)
 
     def remove(self, trial: str) -> None:
-        """Does nothing: a trial's results at its rungs still count after its end."""
+        """Does nothing: results of a removed trial still count at its rungs."""
 
     def released(self) -> dict[str, Decision]:
-        """Empty: trials never wait."""
+        """Empty: under ASHA trials never wait."""
         return {}
 
     def _reason(self, time: float, mine: float, needed: float) -> str:
@@ -118,7 +118,7 @@ class Asha:
 
 
 def quantile(scores: Collection[float], share: float) -> float:
-    """Quantile of scores, interpolated linearly; -inf for no scores.
+    """Quantile of scores with linear interpolation; -inf for no scores.
 
     Next to a missing score (-inf) it is -inf, so that no trial stops because another one has no score.
     """

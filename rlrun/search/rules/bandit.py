@@ -1,4 +1,4 @@
-"""Data for PB2's model: the improvements of a population's members, from its lineage."""
+"""Data for PB2's Gaussian process: improvements of a population's members, from the lineage."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def modelled(
     taken: Sequence[Mapping[str, Any]],
     draws: np.random.Generator,
 ) -> dict[str, float]:
-    """New settings for a member's next interval from PB2's model.
+    """Hyperparameters for a member's next interval, suggested by PB2's Gaussian process.
 
     Args:
         settings: Settings of the scheduler.
         generations: The population's generations so far.
-        generation: Number of the present generation.
+        generation: Number of the current generation.
         score: Score of the parent, as reported.
-        taken: New settings of other members in this generation.
+        taken: New hyperparameters of other members in this generation.
         draws: Generator of random draws.
     """
     sign = 1.0 if settings.mode == "max" else -1.0
@@ -45,7 +45,7 @@ def modelled(
 def gains(generations: Sequence[Generation], sign: float) -> list[Gain]:
     """Improvements of each member over each interval that it finished with a score.
 
-    A member that copied another one's weights starts the interval with that one's score.
+    A member that copied another member's weights starts the interval with the other's score.
 
     Args:
         generations: A population's generations, oldest first.

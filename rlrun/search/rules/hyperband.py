@@ -19,10 +19,10 @@ class HyperBand:
     in the order in which they are added, smallest bracket first as in Ray Tune or largest first as in the paper; after
     a whole round comes the next one. A bracket which the trials do not fill keeps the planned numbers at its rungs.
 
-    A rung is decided once every trial of the bracket, also those that a searcher has not suggested yet, has reached it
-    or ended before it. So a waiting trial always waits for one that can run or be added, provided that waiting trials
-    take no resources from new ones. A trial that ends at a rung by itself counts there. Of equal trials the later ones
-    continue.
+    A rung is decided once every trial of the bracket has reached it or ended before. This includes trials that a
+    searcher has not suggested yet. So a waiting trial always waits for one that can run or be added, provided that
+    waiting trials take no resources from new ones. A trial that ends at a rung by itself counts there. Of equal trials
+    the later ones continue.
 
     Source:
         Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", arXiv:1603.06560, alg. 1.
@@ -39,16 +39,16 @@ class HyperBand:
         name: str = "hyperband",
         measure: Measure,
     ) -> None:
-        """Plans the brackets.
+        """Plans the brackets of the search.
 
         Args:
             max_t: The last rung, where trials stop.
             grace_period: Minimum of a bracket's first rung.
             reduction_factor: Reduction factor eta, above 1: the fraction 1/eta of trials continues past a rung.
-            trials: Number of trials that will be added in all.
+            trials: Total number of trials that will be added.
             largest_first: Whether the bracket with the most halvings is filled first.
             name: Name of the rule in its reasons.
-            measure: Meaning of time and score.
+            measure: Units of time and score, for messages.
 
         Raises:
             ValueError: The numbers are not valid.
@@ -90,7 +90,7 @@ class HyperBand:
         self._bracket_of[trial] = self._brackets[-1]
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Records a trial's first result at or past each rung, and decides a rung that all have reached."""
+        """Records a trial's first result at or past each rung, and decides rungs that all trials have reached."""
         bracket = self._bracket_of[trial]
         scores, rungs = bracket.scores.setdefault(trial, []), bracket.plan.rungs
         rung = None
@@ -112,19 +112,19 @@ class HyperBand:
         return Decision("wait", reason, rung=rung)
 
     def remove(self, trial: str) -> None:
-        """Records the end of a trial, for which its bracket no longer waits."""
+        """Records the end of a trial, so that its bracket no longer waits for it."""
         bracket = self._bracket_of[trial]
         bracket.ended.add(trial)
         self._released.pop(trial, None)
         self._settle(bracket)
 
     def released(self) -> dict[str, Decision]:
-        """Decisions on waiting trials since the last call."""
+        """Decisions on waiting trials that were made since the last call."""
         released, self._released = self._released, {}
         return released
 
     def _settle(self, bracket: _Bracket) -> None:
-        """Decides all complete rungs; a result may be past several."""
+        """Decides all complete rungs; one result may complete several."""
         before = bracket.level
         while bracket.is_complete:
             self._halve(bracket)
@@ -164,10 +164,10 @@ class HyperBand:
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of a bracket.
+    """Plan of a HyperBand bracket: rungs, and number of trials at each.
 
     Attributes:
-        rungs: Times at which trials are compared, ascending; at the last one they stop.
+        rungs: Times at which trials are compared, ascending; at the last rung all trials stop.
         places: Number of trials that run to each rung.
     """
 
@@ -177,13 +177,13 @@ class Plan:
 
 @dataclass
 class _Bracket:
-    """Trials that are compared with each other.
+    """State of a HyperBand bracket, whose trials are compared with each other.
 
     Attributes:
-        plan: Its plan.
-        size: Number of trials that it will have.
-        members: Its trials so far, in order.
-        alive: Trials that were neither stopped nor ended before a rung that is decided.
+        plan: Plan of the bracket.
+        size: Number of trials of the full bracket.
+        members: Trials of the bracket so far, in order.
+        alive: Trials that have passed all decided rungs, neither stopped nor ended before.
         level: Index of the next rung to decide.
         scores: Scores of each trial at the rungs that it has reached.
         stopped: Reasons of the trials that were stopped.
@@ -201,17 +201,17 @@ class _Bracket:
 
     @property
     def is_full(self) -> bool:
-        """Whether all its trials were added."""
+        """Whether all planned trials were added to the bracket."""
         return len(self.members) == self.size
 
     @property
     def is_complete(self) -> bool:
-        """Whether the next rung can be decided; the last one needs no decision."""
+        """Whether the bracket's next rung can be decided; the last rung needs no decision."""
         arrived = all(self.has_reached(trial) or trial in self.ended for trial in self.alive)
         return self.is_full and arrived and self.level < len(self.plan.rungs) - 1
 
     def has_reached(self, trial: str) -> bool:
-        """Whether a trial has reached the next rung to decide."""
+        """Whether a trial has reached the bracket's next rung."""
         return len(self.scores.get(trial, ())) > self.level
 
 

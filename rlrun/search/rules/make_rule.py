@@ -12,17 +12,17 @@ from rlrun.spec.tuning import AshaConfig, HyperBandConfig, MedianConfig, Schedul
 
 
 def make_rule(scheduler: SchedulerConfig, stop: Mapping[str, float], trials: int) -> Rule:
-    """The rule of a scheduler that compares trials: asha, hyperband, bohb or median.
+    """Creates the scheduling rule of a scheduler that compares trials: asha, hyperband, bohb or median.
 
     The rule of populations needs more arguments, see `rlrun.search.rules.population`.
 
     Args:
-        scheduler: Validated settings of the scheduler.
+        scheduler: Settings of the scheduler.
         stop: The experiment's stop criteria, the limit of trials if the scheduler has none.
         trials: Number of the experiment's trials, with those that a searcher has still to suggest.
 
     Raises:
-        ValueError: The scheduler is another one.
+        ValueError: The scheduler is a population-based one.
     """
     match scheduler.settings:
         case AshaConfig() as asha:

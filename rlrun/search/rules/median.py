@@ -13,9 +13,9 @@ from rlrun.search.rules.rule import CONTINUE, Decision, Measure, comparable
 class Median:
     """Median stopping rule: stops a trial whose best score is below the median of the other trials' running means.
 
-    A trial at time t is compared with all others that have reached t, ended ones included, by the mean of their scores
-    from `grace_period` up to t. Results without a score are left out of the means; a trial without a score is below
-    every median.
+    A trial at time t is compared with all other trials that have reached t, ended ones included. Their running mean is
+    over scores from `grace_period` up to t. Results without a score are left out of the means; a trial without a score
+    is below every median.
 
     Source:
         Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2, as
@@ -41,10 +41,10 @@ class Median:
         self._curves: dict[str, _Curve] = {}
 
     def add(self, trial: str) -> None:
-        """Does nothing: a trial counts from its first result on."""
+        """Does nothing: a trial takes part from its first result on."""
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Compares a trial's best score with the others' means up to the same time."""
+        """Compares a trial's best score with the median of other trials' running means at the same time."""
         mine = self._curves.setdefault(trial, _Curve())
         if mine.times and time <= mine.times[-1]:
             return CONTINUE  # a repeated result after a resume
@@ -66,16 +66,16 @@ class Median:
         )
 
     def remove(self, trial: str) -> None:
-        """Needs nothing: what a trial had still counts after its end."""
+        """Does nothing: results of a removed trial still count."""
 
     def released(self) -> dict[str, Decision]:
-        """Empty: trials never wait."""
+        """Empty: under the median stopping rule trials never wait."""
         return {}
 
 
 @dataclass
 class _Curve:
-    """Times of a trial's results, ascending, with the sum and number of the scores that count up to each."""
+    """Learning curve of a trial: times of the results, with sums and counts of the scores up to each."""
 
     times: list[float] = field(default_factory=list)
     sums: list[float] = field(default_factory=list)
@@ -83,7 +83,7 @@ class _Curve:
     best: float = -math.inf
 
     def append(self, time: float, score: float, counts: bool) -> None:
-        """Adds a result; without a score it does not count in the mean."""
+        """Appends a result to the curve; a missing score does not count in the mean."""
         counted = counts and math.isfinite(score)
         self.sums.append((self.sums[-1] if self.sums else 0.0) + (score if counted else 0.0))
         self.numbers.append((self.numbers[-1] if self.numbers else 0) + counted)
@@ -91,7 +91,7 @@ class _Curve:
         self.best = max(self.best, score)
 
     def mean_until(self, time: float) -> float | None:
-        """Mean of the scores up to a time; None if the trial has not reached it or has no score."""
+        """Running mean of the scores up to a time; None if the trial has not reached it, or has no score."""
         if not self.times or self.times[-1] < time:
             return None
         last = bisect_right(self.times, time) - 1

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def explore(settings: PbtConfig, params: Mapping[str, Any], draws: np.random.Generator) -> tuple[dict[str, Any], How]:
-    """Perturbs or resamples the settings of a parent.
+    """Perturbs or resamples the hyperparameters of a parent (explore step of PBT).
 
-    Each one is resampled with `resample_probability`; else a number is multiplied by one of `perturbation_factors` and
-    clipped to its range, and one of several values moves to a neighbour. Draws are in the order of paths, so that the
-    order in the spec has no effect.
+    Each hyperparameter is resampled with `resample_probability`. Otherwise a number is multiplied by one of
+    `perturbation_factors` and clipped to its range, and a choice moves to a neighbour. Random numbers are drawn in the
+    order of paths, so that the order in the spec has no effect.
 
     Args:
         settings: Settings of the scheduler.

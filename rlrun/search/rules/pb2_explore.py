@@ -1,9 +1,9 @@
 """Population-based bandits (PB2): settings from a Gaussian process of improvements, by its upper confidence bound.
 
-A member's gain over an interval is modelled as a function of its settings, of its initial score, and of time, since
-good settings change during training. New settings are those with the largest upper confidence bound. Members that
-choose in the same generation know each other's choices but not yet their gains: a pending choice reduces the variance
-around it and does not change the mean.
+A member's gain over an interval is a function of settings, initial score and time, since good settings change during
+training. New settings are those with the largest upper confidence bound. Members that choose in the same generation
+know each other's choices but not yet their gains: a pending choice reduces the variance around it and does not change
+the mean.
 
 Sources:
     Parker-Holder, Nguyen, Roberts, "Provably Efficient Online Hyperparameter Optimization with Population-Based
@@ -26,13 +26,13 @@ from threadpoolctl import threadpool_limits
 Doubles = NDArray[np.float64]
 
 NEWEST = 200
-"""Maximum number of newest gains in the model, whose cost is cubic in their number."""
+"""Maximum number of newest gains in the Gaussian process, whose cost is cubic in their number."""
 LENGTH_SCALES = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Grid of length scales, as fractions of a setting's range."""
+"""Grid of kernel length scales, as fractions of a setting's range."""
 FORGETTING = (0.0, 0.03, 0.1, 0.2, 0.35, 0.5)
-"""Grid of forgetting rates: the fraction of correlation that is lost over an interval."""
+"""Grid of forgetting rates of the time-varying kernel: the fraction of correlation that is lost over an interval."""
 NOISE = (0.01, 0.1, 0.3, 1.0)
-"""Grid of noise variances, relative to the signal's."""
+"""Grid of noise variances, relative to the signal's variance."""
 CANDIDATES = 1000
 REFINEMENTS = (0.1, 0.03, 0.01, 0.003)
 """Standard deviations of the Gaussians around the best point in successive refinements, as fractions of a range."""
@@ -41,7 +41,7 @@ POINTS_PER_REFINEMENT = 50
 
 @dataclass(frozen=True)
 class Gain:
-    """A member's gain over one interval.
+    """Gain of a population member over one interval: a data point of the Gaussian process.
 
     Attributes:
         time: Start of the interval, in intervals.
@@ -66,15 +66,15 @@ def explore(
     log_scale: Collection[str] = (),
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Settings for a member's next interval, by the largest upper confidence bound.
+    """Hyperparameters for a member's next interval, at the largest upper confidence bound.
 
-    Without any known gain they are random.
+    Without any known gain, they are sampled at random.
 
     Args:
         history: Gains of members so far, in any order.
         time: Start of the next interval, in intervals.
-        score: The member's score at its start: that of its parent.
-        pending: Settings that other members have chosen for the same interval.
+        score: Score of the member at the start of the interval: that of its parent.
+        pending: Settings of other members for the same interval, whose gains are not known yet.
         bounds: Range of each setting.
         log_scale: Settings that are explored on a logarithmic scale.
         generator: Generator of random draws; the result is deterministic for it and the history.
@@ -95,7 +95,7 @@ def explore(
 
 
 class _Space:
-    """Mapping between settings and points of the unit cube."""
+    """Affine or logarithmic mapping between settings and points of the unit cube."""
 
     def __init__(self, bounds: Mapping[str, tuple[float, float]], log_scale: Collection[str]) -> None:
         self._bounds = dict(bounds)
@@ -106,14 +106,14 @@ class _Space:
         )
 
     def points(self, settings: Sequence[Mapping[str, float]]) -> Doubles:
-        """Settings as points [N, D], clipped to the cube."""
+        """Maps settings to points [N, D] of the unit cube, with clipping."""
         values = [[math.log(params[n]) if n in self._logs else params[n] for n in self._bounds] for params in settings]
         numbers = np.array(values, np.float64).reshape(len(settings), len(self._bounds))
         points: Doubles = np.clip((numbers - self._low) / (self._high - self._low), 0, 1)
         return points
 
     def params(self, point: Doubles) -> dict[str, float]:
-        """A point [D] as settings, exactly within their bounds."""
+        """Maps a point [D] of the unit cube to settings within their bounds."""
         numbers = self._low + point * (self._high - self._low)
         found = {}
         for (name, (low, high)), number in zip(self._bounds.items(), numbers.tolist(), strict=True):
@@ -136,7 +136,7 @@ class _Inputs:
     place: Doubles
 
     def at(self, time: float, context: float, place: Doubles) -> _Inputs:
-        """Inputs of points at the same time and context."""
+        """Inputs at other points, with the time and context of these inputs."""
         return _Inputs(np.full(len(place), time), np.full(len(place), context), place)
 
     def joined(self, other: _Inputs) -> _Inputs:
@@ -148,7 +148,7 @@ class _Inputs:
         )
 
     def gaps(self, other: _Inputs) -> tuple[Doubles, Doubles]:
-        """Distances to other inputs: squared distances in settings and context, and differences in time."""
+        """Distances to other inputs: squared distances of settings and context, and differences of time."""
         mine = np.column_stack([self.context, self.place])
         others = np.column_stack([other.context, other.place])
         squared = np.square(mine[:, None, :] - others[None, :, :]).sum(axis=2)
@@ -157,7 +157,7 @@ class _Inputs:
 
 @dataclass(frozen=True)
 class _Model:
-    """A Gaussian process of gains with its hyperparameters.
+    """Gaussian process of gains, with fitted hyperparameters.
 
     Attributes:
         inputs: Inputs of known gains.
@@ -200,7 +200,7 @@ class _Model:
 
 @dataclass(frozen=True)
 class _Hope:
-    """Upper confidence bound of the gain at a time and in a context (arXiv:2002.02518, eq. 6)."""
+    """Upper confidence bound of the gain, for a given time and context (arXiv:2002.02518, eq. 6)."""
 
     model: _Model
     time: float
@@ -208,7 +208,7 @@ class _Hope:
     pending: Doubles
 
     def __call__(self, place: Doubles) -> Doubles:
-        """The bound at points [N, D]."""
+        """Upper confidence bounds of the gains at points [N, D]."""
         where = self.model.inputs.at(self.time, self.context, place)
         pending = self.model.inputs.at(self.time, self.context, self.pending)
         weight = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(self.model.gains))))  # beta of the paper's appendix
@@ -217,7 +217,7 @@ class _Hope:
 
 
 def _fitted(inputs: _Inputs, gains: Doubles) -> _Model:
-    """The model with the largest marginal likelihood on a grid of hyperparameters.
+    """Fits the Gaussian process: maximum marginal likelihood on a grid of hyperparameters.
 
     The variance of the signal has its best value in closed form; a prior worth two gains of variance 1 keeps it away
     from 0 where gains hardly differ.
@@ -245,7 +245,7 @@ def _correlations(squared: Doubles, between: Doubles, length_scale: float, forge
 
 
 def _argmax(hope: _Hope, known: Doubles, generator: np.random.Generator) -> Doubles:
-    """The point with the largest bound among random points, known points and points around the best of these."""
+    """Approximate maximiser of the upper confidence bound, by random and local search."""
     places = np.concatenate([generator.random((CANDIDATES, known.shape[1])), known])
     best: Doubles = places[int(np.argmax(hope(places)))]
     for width in REFINEMENTS:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from rlrun.search.lineage import How
 
 MAX_DRAWS = 20
-"""Maximum number of draws of new settings that the config refuses, before the parent's are kept."""
+"""Maximum number of resampled hyperparameter settings that the config may reject; then the parent's are kept."""
 
 WAIT = Decision("wait")
 
 
 @dataclass
 class _Member:
-    """State of a member; `generation` is the last one that it has orders for."""
+    """State of a population member; `generation` is the last one for which it has orders."""
 
     trial: str
     population: int
@@ -55,9 +55,9 @@ class _Member:
 
 
 class Populations:
-    """The rule of `pbt` and `pb2` for all populations of a run.
+    """Scheduling rule of PBT and PB2, for all populations of a run.
 
-    After a kill its decisions are restored from the lineage; members that had reached the next generation reach it
+    After a kill, decisions are restored from the lineage, and members that had reached the next generation reach it
     again.
 
     Args:
@@ -65,7 +65,7 @@ class Populations:
         trials: All trials of the run, in order.
         lineage: The run's lineage.
         initial: Initial settings of each member, by trial and path below `config`.
-        check: Raises SpecError if settings are not valid for a trial's config.
+        check: Function that raises SpecError for settings that are invalid in a trial's config.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Populations:
         self._present: set[str] = set()
 
     def orders(self, trial: str) -> Orders | None:
-        """The last orders of a trial, None before its first generation."""
+        """Latest orders for a trial, None before its first generation."""
         return self._by_trial[trial].orders
 
     def add(self, trial: str) -> None:
-        """Adds a trial that is not over; others do not take part."""
+        """Adds a trial to its population, unless the trial has ended."""
         self._present.add(trial)
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
@@ -114,8 +114,8 @@ class Populations:
 
         Args:
             trial: Name of the trial.
-            time: Its env steps.
-            score: Higher is better; None counts as the worst.
+            time: Env steps of the trial.
+            score: Score of the trial, higher is better; None is the worst.
         """
         member = self._by_trial[trial]
         if member.arrived:
@@ -129,28 +129,28 @@ class Populations:
         return self._arrive(member)
 
     def diverged(self, trial: str) -> Decision:
-        """Records that a member has diverged: it copies another one at the next generation."""
+        """Records that a member has diverged; at the next generation it copies another member."""
         member = self._by_trial[trial]
         member.score, member.has_diverged = None, True
         return self._arrive(member)
 
     def starts_again(self, trial: str) -> None:
-        """Records that a failed member is restarted; if it was waiting, it will reach the generation again."""
+        """Records that a failed member restarts; if it was waiting, it will reach the generation again."""
         self._by_trial[trial].arrived = False
 
     def remove(self, trial: str) -> None:
-        """Records that a member has ended; others neither wait for it nor copy it any more."""
+        """Records the end of a member, which others then neither wait for nor copy."""
         self._present.discard(trial)
         if self._settings.synchronous:
             self._decide_if_all_have_arrived(self._by_trial[trial].population)
 
     def released(self) -> dict[str, Decision]:
-        """Decisions on waiting members since the last call."""
+        """Decisions on waiting members that were made since the last call."""
         released, self._released = self._released, {}
         return released
 
     def close(self) -> None:
-        """Removes the checkpoints that are kept for copying, once all members are over."""
+        """Removes the checkpoints preserved for copying, once all members have ended."""
         self._lineage.close()
 
     def _arrive(self, member: _Member) -> Decision:
@@ -171,11 +171,11 @@ class Populations:
             self._decide(population, generation, members, members)
 
     def _decide(self, population: int, generation: int, judged: list[_Member], live: list[_Member]) -> None:
-        """Decides on members, records the decisions, and releases them.
+        """Decides on members at a generation: exploit and explore, recorded in the lineage.
 
         Args:
             population: The population's seed.
-            generation: The generation that they have reached.
+            generation: Generation that the members have reached.
             judged: The members that wait for a decision.
             live: All members that they are compared with.
         """
@@ -207,7 +207,7 @@ class Populations:
         self._forget_checkpoints()
 
     def _ends(self, live: Sequence[_Member]) -> tuple[list[_Member], list[_Member]]:
-        """The members that may be copied, best first, and those that may be replaced."""
+        """Ranks members: those that may be copied, best first, and those that may be replaced."""
         here = [member for member in live if member.arrived or member.score is not None]
         ranked = sorted(here, key=lambda member: (_rank(member), -member.index), reverse=True)
         size = min(math.ceil(len(ranked) * self._settings.quantile_fraction), len(ranked) // 2)
@@ -215,7 +215,7 @@ class Populations:
         return best, ranked[len(ranked) - size :]
 
     def _checkpoint_of(self, member: _Member) -> int | None:
-        """The newest generation for which a checkpoint of a member is kept."""
+        """Newest generation at which a member's checkpoint is preserved."""
         for generation in (member.generation + 1, member.generation):
             if self._lineage.checkpoint(member.trial, generation).is_dir():
                 return generation
@@ -275,7 +275,7 @@ class Populations:
         return Orders(generation, record.parent, parent, dict(record.params))
 
     def _forget_checkpoints(self) -> None:
-        """Removes checkpoints but those in the members' last orders, and those of their last and next generations."""
+        """Removes preserved checkpoints, except those in members' latest orders and of latest and next generations."""
         needed: set[tuple[str, int]] = set()
         for trial, (generation, record) in newest_records(self._history).items():
             needed |= {(trial, generation), (trial, generation + 1)}

@@ -1,8 +1,8 @@
-"""Interface of scheduling rules.
+"""Interface of scheduling rules, which decide on trials from their results.
 
 A rule is passed each trial (`add`, in the order of the trial table), each result (`on_result`) and each trial that
-ended (`remove`). It uses no Ray, no files and no clock. Its state depends on the set of results and not on the order in
-which different trials delivered them, so that a killed run restores its rule from its own records::
+ended (`remove`). It uses no Ray, no files and no clock. Its state depends on the set of results, not on the order of
+different trials' results. So a killed run restores its rule from its own records::
 
     for trial in table:
         rule.add(trial)
@@ -32,16 +32,16 @@ UNITS = {
     "episodes": "{} episodes",
     "time_total_s": "{} s",
 }
-"""Formats of an amount of each time attribute."""
+"""Text formats of an amount of each time attribute."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """Orders for a member of a population after a generation.
+    """Exploit-and-explore orders for a population member after a generation.
 
     Attributes:
         generation: Number of the generation, from 1.
-        parent: The trial whose weights it copies, None to keep its own.
+        parent: The trial whose weights the member copies, None to keep its own weights.
         checkpoint: Path of that trial's checkpoint, None without a parent.
         params: New settings, by dotted path in the config.
     """
@@ -57,11 +57,11 @@ class Decision:
     """A rule's decision on a trial after a result.
 
     Attributes:
-        verdict: "continue"; "stop", for good; or "wait", paused with a checkpoint until `Rule.released` has it.
-        reason: The reason for users; "" if there is none.
-        orders: Changes when it continues, None for none.
-        rung: The rung at which this result was compared, in the rule's time; None if it was not compared. It is the
-            budget for searchers that learn from partial results.
+        verdict: "continue"; "stop", for good; or "wait", until `Rule.released` returns a decision on the trial.
+        reason: Reason as a message to users; "" without one.
+        orders: Changes of the trial before it continues (PBT), None for none.
+        rung: Rung at which this result was compared, in the rule's time; None if it was not compared. For searchers
+            that use partial results, this is the budget.
     """
 
     verdict: Verdict
@@ -74,31 +74,31 @@ CONTINUE = Decision("continue")
 
 
 class Rule(Protocol):
-    """A scheduling rule: decides on trials from their results."""
+    """Interface of a scheduling rule, which decides on trials from their results."""
 
     def add(self, trial: str) -> None:
-        """Adds a trial, in the order of the table and before its first result; adding it again has no effect."""
+        """Adds a trial, in the order of the trial table and before its first result. Idempotent."""
 
     def on_result(self, trial: str, time: float, score: float | None) -> Decision:
-        """Records a result and decides; also for the last result of a trial that ends by itself.
+        """Records a result and decides on the trial; also called for a trial's last result.
 
         Args:
             trial: Name of the trial.
-            time: Its progress, which increases from one result to the next, except after a restart.
-            score: Its score, higher is better (a metric to be minimised is negated); None if there is none yet, which
-                counts as worse than any.
+            time: Progress of the trial, which increases from one result to the next, except after a restart.
+            score: Score of the trial, higher is better (a minimised metric is negated); None without a score, which is
+                worse than any.
         """
 
     def remove(self, trial: str) -> None:
-        """Records that a trial has ended, by itself or because it was stopped."""
+        """Records the end of a trial, for any reason."""
 
     def released(self) -> dict[str, Decision]:
-        """Decisions on waiting trials since the last call."""
+        """Decisions on waiting trials that were made since the last call."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Meaning of time and score, for the reasons of decisions.
+    """Units of time and score, for messages on decisions.
 
     Attributes:
         metric: Name of the score's metric.
@@ -112,11 +112,11 @@ class Measure:
 
     @property
     def worse_than(self) -> str:
-        """Relation of a value to a better one: "below" or "above"."""
+        """Relation of a worse value to a better one: "below" or "above"."""
         return "below" if self.mode == "max" else "above"
 
     def value(self, score: float) -> str:
-        """A score as text, in the metric's own value.
+        """Formats a score as text, with the sign of the metric.
 
         Examples:
             >>> Measure().value(12.375), Measure(mode="min").value(-1234.5), Measure().value(-math.inf)
@@ -128,7 +128,7 @@ class Measure:
         return f"{number:,.0f}" if 1000 <= abs(number) < math.inf else f"{number:.4g}"
 
     def moment(self, time: float) -> str:
-        """A time as text with its unit.
+        """Formats a time as text with its unit.
 
         Examples:
             >>> Measure().moment(10_000), Measure(time_attr="time_total_s").moment(7.5)
@@ -139,5 +139,5 @@ class Measure:
 
 
 def comparable(score: float | None) -> float:
-    """A score as a sortable number: missing ones and NaN are worse than any other."""
+    """Sort key of a score: missing scores and NaN are worse than all others."""
     return -math.inf if score is None or math.isnan(score) else float(score)

@@ -1,7 +1,7 @@
 """BOHB's searcher (arXiv:1807.01774): maximises the ratio of two kernel densities, of good and bad configurations.
 
-The model uses the largest budget with enough configurations, so that at first the many short trials of HyperBand's
-first rungs guide it, and later the few long ones.
+The model uses the largest budget with enough configurations: at first that of HyperBand's many short trials, and later
+that of the few long ones.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from rlrun.search.searchers.dimension import Dimension
 from rlrun.search.searchers.searcher import Configuration, History
 
 RANDOM_FRACTION = 1 / 3
-"""Probability of a random configuration (rho in the paper)."""
+"""Probability of a random configuration (rho in arXiv:1807.01774)."""
 GOOD_FRACTION = 0.15
-"""Fraction of the configurations that counts as good (q)."""
+"""Fraction of the configurations that count as good (q in arXiv:1807.01774)."""
 SAMPLES = 64
-"""Number of samples, of which the one with the highest ratio is suggested (N_s)."""
+"""Number of sampled candidates, of which the one with the highest density ratio is suggested (N_s)."""
 BANDWIDTH_FACTOR = 3.0
-"""Factor by which bandwidths are widened for samples, for exploration (b_w)."""
+"""Factor that widens the kernel bandwidths for sampling (b_w)."""
 MIN_BANDWIDTH = 1e-3
-"""Minimum bandwidth, for dimensions from 0 to 1."""
+"""Minimum kernel bandwidth, for coordinates scaled to [0, 1]."""
 
 Points = npt.NDArray[np.float64]
 
 
 class BohbSearcher:
-    """Algorithm 2 of the paper, with its default settings."""
+    """Searcher of BOHB (arXiv:1807.01774, algorithm 2), with the paper's default settings."""
 
     hears_budgets = True
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next configuration."""
+        """Suggests the next hyperparameter configuration."""
         generator = np.random.default_rng(seed)
         ranked = _ranked(history)
         if generator.uniform() < RANDOM_FRACTION or not ranked:
@@ -51,7 +51,7 @@ class BohbSearcher:
 
 
 def split(number: int, least: int) -> tuple[int, int]:
-    """Numbers of good and bad configurations among the ranked ones (eq. 3); they may overlap.
+    """Numbers of good and bad configurations (eq. 3); the two sets may overlap.
 
     Args:
         number: Number of ranked configurations (N_b).
@@ -66,7 +66,7 @@ def split(number: int, least: int) -> tuple[int, int]:
 
 
 def model_budget(history: History) -> float | None:
-    """The largest budget with scores of at least N_min + 2 configurations; None if there is none."""
+    """Largest budget with scores of at least N_min + 2 configurations; None without one."""
     seen = [budget for observed in _scores(history).values() for budget in observed]
     enough = {budget for budget in seen if seen.count(budget) >= _least(history) + 2}
     return max(enough, default=None)
@@ -74,7 +74,7 @@ def model_budget(history: History) -> float | None:
 
 @dataclass(frozen=True)
 class Density:
-    """A kernel density over several dimensions (eq. 2): Gaussian kernels, for options those of Aitchison and Aitken.
+    """Kernel density estimator over several dimensions (eq. 2): Gaussian or Aitchison-Aitken (options) kernels.
 
     Attributes:
         centers: Points that it was fitted to: numbers from 0 to 1, or indices of options, [N, D].
@@ -88,7 +88,7 @@ class Density:
 
     @classmethod
     def fit(cls, points: Points, options: Sequence[int]) -> Density:
-        """Fits the bandwidths by the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
+        """Fits a kernel density with bandwidths by the normal reference rule, 1.06 * std * N ** (-1 / (4 + D)).
 
         The standard deviation of options is that of a Bernoulli variable, sqrt(p * (1 - p)), for any number of options.
 
@@ -106,7 +106,7 @@ class Density:
         return cls(points, np.array(bandwidths), options)
 
     def at(self, points: Points) -> Points:
-        """The density [M] at points [M, D]."""
+        """Densities [M] at points [M, D]."""
         kernels = np.ones((len(points), len(self.centers)))
         for place, count in enumerate(self.options):
             width = self.bandwidths[place]
@@ -118,7 +118,7 @@ class Density:
         return np.asarray(kernels.mean(axis=1))
 
     def sample(self, number: int, generator: np.random.Generator) -> Points:
-        """Draws points [number, D] with bandwidths widened by BANDWIDTH_FACTOR, truncated to [0, 1]."""
+        """Samples points [number, D] with widened bandwidths, truncated to [0, 1]."""
         points = self.centers[generator.integers(len(self.centers), size=number)].copy()
         for place, count in enumerate(self.options):
             width = min(BANDWIDTH_FACTOR * self.bandwidths[place], _widest(count))
@@ -132,12 +132,12 @@ class Density:
 
 
 def _widest(options: int) -> float:
-    """The largest useful bandwidth: every option as likely as the others."""
+    """Maximum useful bandwidth of each dimension: for options, all equally likely."""
     return (options - 1) / options if options else math.inf
 
 
 def _truncated(centers: Points, width: float, generator: np.random.Generator) -> Points:
-    """Draws from normal distributions truncated to [0, 1], by rejection."""
+    """Samples normal distributions truncated to [0, 1], by rejection."""
     drawn = generator.normal(centers, width)
     while (outside := (drawn < 0) | (drawn > 1)).any():
         # A wide one is nearly uniform on [0, 1], but most of its draws are outside.
@@ -147,12 +147,12 @@ def _truncated(centers: Points, width: float, generator: np.random.Generator) ->
 
 
 def _least(history: History) -> int:
-    """Minimum number of points of a density (N_min)."""
+    """Minimum number of points of a kernel density (N_min)."""
     return len(history.dimensions) + 1
 
 
 def _scores(history: History) -> dict[int, dict[float, float]]:
-    """Scores by configuration and budget.
+    """Scores by configuration and budget, of intermediate and final results.
 
     Without intermediate results, as without HyperBand, the end is the only budget.
     """
@@ -162,7 +162,7 @@ def _scores(history: History) -> dict[int, dict[float, float]]:
 
 
 def _ranked(history: History) -> list[int]:
-    """Configurations on the budget of the model, the best first.
+    """Configurations at the model's budget, ranked by score, the best first.
 
     Failed configurations without a score there come last.
     """
@@ -176,7 +176,7 @@ def _ranked(history: History) -> list[int]:
 
 
 def _point(history: History, number: int) -> list[float]:
-    """A configuration as a point: numbers from 0 to 1, and indices of options."""
+    """Maps a configuration to a point: numbers scaled to [0, 1], and indices of options."""
     return [
         coordinate if dimension.options else dimension.unit(coordinate)
         for dimension, coordinate in zip(history.dimensions, history.coordinates(number), strict=True)

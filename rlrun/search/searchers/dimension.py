@@ -1,4 +1,4 @@
-"""Search spaces as dimensions for searchers: each maps a numeric coordinate in an interval to values."""
+"""Search spaces as numeric dimensions for searchers, with coordinates that map to values."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from rlrun.spec.search_space import SearchSpace, multiple, multiples
 from rlrun.spec.trial_names import short_names
 
 TAIL = 1e-9
-"""Probability of a normal distribution beyond either end of a model's suggestions: 6 standard deviations."""
+"""Probability of a normal distribution beyond either end of a model's suggestions: 6 standard deviations from the
+mean."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One search space as an interval of coordinates that map to its values.
+    """One search space as a numeric dimension: an interval of coordinates that map to values.
 
     The coordinate of options is the index; of a quantized space or integers, the multiple; of a normal distribution,
     the cumulative probability; else the value itself. A uniform draw from the interval, or from its logarithm, rounded
     if `whole`, has the same distribution of values as a draw from the space.
 
     Attributes:
-        name: The space's shortest name, as in the table of trials.
-        location: Its location in the experiment.
+        name: Shortest unique name of the search space, as in the table of trials.
+        location: Location of the search space in the experiment.
         space: The search space.
         low: Lower end of the interval.
         high: Upper end of the interval.
@@ -51,16 +52,16 @@ class Dimension:
 
     @property
     def options(self) -> tuple[Any, ...]:
-        """The values to choose from, () for numbers."""
+        """Choices of the search space, () for numeric ones."""
         return () if self.space.kind.parameters else self.space.arguments
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is only one value."""
+        """Whether the dimension has only one value."""
         return self.whole and self.first == self.last
 
     def value(self, coordinate: float) -> Any:
-        """The value at a coordinate, always one that the space could draw."""
+        """Value of the search space at a coordinate."""
         if self.whole:
             rounded = min(max(round(coordinate), self.first), self.last)
             return self.options[rounded] if self.options else multiple(rounded, self.step)
@@ -68,7 +69,7 @@ class Dimension:
         return self._normal.inv_cdf(coordinate) if self._is_normal else coordinate
 
     def coordinate(self, value: Any) -> float:
-        """The coordinate of a value; of equal options, that of the first."""
+        """Coordinate of a value of the search space; for equal options, that of the first."""
         if self.options:
             return [as_text(option) for option in self.options].index(as_text(value))
         if self.whole:
@@ -78,19 +79,19 @@ class Dimension:
         return min(max(float(share), self.low), self.high)
 
     def unit(self, coordinate: float) -> float:
-        """The position of a coordinate in the interval, from 0 to 1, on a logarithmic scale if `log`."""
+        """Maps a coordinate to [0, 1], on a logarithmic scale if `log`."""
         low, high = self._ends
         return (self._scaled(min(max(coordinate, self.low), self.high)) - low) / (high - low)
 
     def from_unit(self, unit: float) -> float:
-        """The coordinate at a position in the interval, rounded if `whole`."""
+        """Maps a position in [0, 1] to a coordinate, rounded if `whole`."""
         low, high = self._ends
         scaled = low + (high - low) * unit
         coordinate = math.exp(scaled) if self.log else scaled
         return self.coordinate(self.value(coordinate)) if self.whole else min(max(coordinate, self.low), self.high)
 
     def read(self, recorded: Any) -> Any:
-        """Restores a value from JSON in the form of the spec."""
+        """Restores a value from JSON to its form in the spec."""
         return self.value(self.coordinate(recorded)) if self.options else recorded
 
     @property
@@ -110,12 +111,12 @@ class Dimension:
 
 
 def dimensions_of(spaces: Mapping[Location, SearchSpace]) -> tuple[Dimension, ...]:
-    """An experiment's search spaces as dimensions, in order."""
+    """Converts an experiment's search spaces to dimensions, in order."""
     return tuple(_dimension(name, location, spaces[location]) for location, name in short_names(spaces).items())
 
 
 def as_text(value: Any) -> str:
-    """A value as JSON, by which options are distinguished: 1, 1.0 and true differ."""
+    """Serializes a value to JSON text that distinguishes options: 1, 1.0 and true differ."""
     return json.dumps(value, sort_keys=True)
 
 

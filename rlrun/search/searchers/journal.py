@@ -1,4 +1,4 @@
-"""The journal of a search: all suggestions and results in search.jsonl, from which a search is resumed.
+"""Journal of a search: all suggestions and results in search.jsonl, from which a search is resumed.
 
 The journal is the only state, since searchers have none. An interrupted search is restored line by line, without
 suggesting anything again, and continues with the configuration that it would have suggested without the interruption.
@@ -25,19 +25,19 @@ from rlrun.search.searchers.optuna import OptunaStudyFile
 from rlrun.search.searchers.searcher import Configuration, History, Searcher
 
 JOURNAL_FILE = "search.jsonl"
-"""Name of the journal in the run directory."""
+"""File name of the journal in the run's directory."""
 ATTEMPTS = 100
 """Maximum number of repeated suggestions if the config refuses them; the second half of them is random."""
 
 Check = Callable[[Configuration], object]
-"""Raises SpecError for a configuration that is not valid."""
+"""Type of a function that raises SpecError for an invalid configuration."""
 
 
 class JournaledSearcher:
-    """A searcher with its journal; configurations are numbered from 0.
+    """Searcher with a write-ahead journal; configurations are numbered from 0.
 
     Attributes:
-        history: The history of the search.
+        history: Configurations and scores of the search so far.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class JournaledSearcher:
         Args:
             searcher: The searcher.
             path: The journal.
-            head: Description of the search, the journal's first line, with `mode`, `seed` and `startup_trials`; it must
-                be equal when the search is resumed.
+            head: Description of the search in the journal's first line, with `mode`, `seed` and `startup_trials`; the
+                same description is required at a resume.
             dimensions: The search spaces.
             check: Raises an error for suggestions that are not valid.
             study_file: Optuna study for other programs, which follows the search; None for none.
@@ -83,11 +83,11 @@ class JournaledSearcher:
 
     @property
     def suggested(self) -> dict[int, Configuration]:
-        """Suggested configurations so far, by number."""
+        """Configurations suggested so far, by number."""
         return {number: dict(values) for number, values in self.history.configurations.items()}
 
     def suggest(self, number: int) -> Configuration:
-        """The configuration with a number, which is suggested at the first call.
+        """Suggests the configuration with a given number; repeated calls return the first suggestion.
 
         Raises:
             UsageError: The config refuses all suggestions.
@@ -107,9 +107,9 @@ class JournaledSearcher:
         """Records a configuration's score at a budget, which only BOHB uses.
 
         Args:
-            number: The configuration.
-            budget: Its progress, such as in env steps; scores at the same budget are compared.
-            score: Its score there; it is ignored if not finite.
+            number: Number of the configuration.
+            budget: Training progress at the score, such as env steps; scores at equal budgets are compared.
+            score: Score at this budget; ignored if not finite.
         """
         if not self._searcher.hears_budgets or not math.isfinite(score):
             return
@@ -122,8 +122,8 @@ class JournaledSearcher:
         """Records the final score of a configuration; a later call replaces it.
 
         Args:
-            number: The configuration.
-            score: Its score, the mean over its seeds; None, or a number that is not finite, for a failure.
+            number: Number of the configuration.
+            score: Final score, the mean over seeds; None, or a number that is not finite, for a failure.
         """
         if score is not None and not math.isfinite(score):
             score = None
@@ -136,12 +136,12 @@ class JournaledSearcher:
                 self._study_file.finish(self.history, number)
 
     def notes(self) -> list[str]:
-        """Messages to the user since the last call."""
+        """Messages to the user that are new since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
     def _accepted(self, number: int) -> tuple[int, Configuration]:
-        """Suggests a new configuration that is valid, with the number of the attempt."""
+        """Suggests a new valid configuration; returns the number of attempts as well."""
         for attempt in range(ATTEMPTS):
             values = self._propose(number, attempt)
             try:
@@ -171,7 +171,7 @@ class JournaledSearcher:
         self.history.observations.setdefault(number, {})[budget] = score
 
     def _replay(self, lines: list[dict[str, Any]]) -> None:
-        """Restores the journal, and checks whether the searcher would repeat the last suggestion."""
+        """Restores the search from the journal, and checks that the searcher would repeat the last suggestion."""
         head, *events = lines
         if differing := [name for name in {**head, **self._head} if head.get(name) != self._head.get(name)]:
             raise UsageError(
@@ -197,7 +197,7 @@ class JournaledSearcher:
                     raise UsageError(f"{self._path}:{place + 2}: cannot be understood: {event}")
 
     def _read(self) -> list[dict[str, Any]]:
-        """Reads the journal; a last line that a kill has torn is cut off."""
+        """Loads the journal; a last line truncated by a kill is removed."""
         try:
             *whole, torn = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -213,5 +213,5 @@ class JournaledSearcher:
         return lines
 
     def _append(self, event: Mapping[str, Any]) -> None:
-        """Writes a line so that it is there when this returns, whatever happens to the process or the machine."""
+        """Appends a line to the journal, synced to disk."""
         append_line(self._path, json.dumps(event).encode())

@@ -14,28 +14,28 @@ from rlrun.search.searchers.searcher import Configuration, Searcher
 from rlrun.spec.experiment import Experiment
 
 SEARCHERS: dict[str, type[Searcher]] = {"optuna": OptunaSearcher, "bohb": BohbSearcher}
-"""Searchers by their names in a spec; random draws are `Experiment.trials`."""
+"""Searcher classes by their names in a spec; random search is not among them."""
 
 
 def check_installed(kind: str) -> None:
     """Checks that a searcher's package is installed, without importing it.
 
     Raises:
-        UsageError: It is missing; the message has the pip command.
+        UsageError: The package is missing; the message has the pip command.
     """
     if kind == "optuna" and find_spec(kind) is None:
         raise UsageError(f"searcher {kind}: the package {kind} is not installed: pip install 'rlrun[{kind}]'")
 
 
 def make_searcher(experiment: Experiment, run_directory: Path) -> JournaledSearcher:
-    """An experiment's searcher, restored from the run's journal if there is one.
+    """Creates an experiment's searcher, restored from the run's journal if one exists.
 
     Args:
         experiment: The experiment, with another searcher than random.
-        run_directory: Directory of the journal, and of Optuna's study.
+        run_directory: Directory of the run, with the journal and Optuna's study.
 
     Raises:
-        UsageError: The searcher's package is missing, or the journal is that of another search.
+        UsageError: The searcher's package is missing, or the journal belongs to another search.
         OutOfResources: The disk is full.
     """
     assert experiment.searcher is not None

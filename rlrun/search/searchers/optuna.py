@@ -1,4 +1,4 @@
-"""Optuna's searcher, and a study file for Optuna's own tools.
+"""Optuna's TPE as a searcher, and a study file for Optuna's own tools.
 
 The searcher samples from a study in memory, created from the history each time. The file is a JournalStorage with the
 same trials, for `optuna-dashboard` and `optuna.load_study`. rlrun never reads it.
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 STUDY_FILE = "optuna.log"
-"""Name of the study's file in the run directory."""
+"""File name of Optuna's study in the run's directory."""
 
 
 class OptunaSearcher:
-    """The tree-structured Parzen estimator of Optuna, multivariate (arXiv:2304.11127).
+    """Optuna's multivariate tree-structured Parzen estimator (arXiv:2304.11127).
 
-    Running configurations count as bad, so that those suggested meanwhile differ; failed ones are left out.
+    Running configurations count as bad, so that concurrent suggestions differ; failed ones are left out.
     """
 
     hears_budgets = False
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next configuration."""
+        """Suggests the next hyperparameter configuration."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -48,10 +48,10 @@ class OptunaSearcher:
 
 
 class OptunaStudyFile:
-    """The study as a JournalStorage file in the run directory."""
+    """Optuna study of a search, as a JournalStorage file in the run's directory."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """Names the file and its study; nothing is written yet.
+        """Initializes the study file; nothing is written yet.
 
         Args:
             path: The file.
@@ -63,7 +63,7 @@ class OptunaStudyFile:
         self._numbers: dict[int, int] = {}
 
     def write(self, history: History) -> None:
-        """Rewrites the file."""
+        """Rewrites the study file."""
         import optuna
         from optuna.storages import JournalStorage
 
@@ -83,12 +83,12 @@ class OptunaStudyFile:
         operations.write_to(self.path)
 
     def add(self, history: History, number: int) -> None:
-        """Adds a suggested configuration, with its end if that is known."""
+        """Adds a suggested configuration to the study, with its final state if known."""
         self._study.add_trial(_trial(history, number))
         self._numbers[number] = len(self._numbers)
 
     def finish(self, history: History, number: int) -> None:
-        """Adds the end of a configuration."""
+        """Sets the final state of a configuration in the study."""
         import optuna
 
         trial = self._study.get_trials(deepcopy=False)[self._numbers[number]]
@@ -101,7 +101,7 @@ class OptunaStudyFile:
 
 
 class _Operations:
-    """Backend of a JournalStorage in memory and in a file that is never read back.
+    """Optuna journal backend in memory, with a file that is written but never read.
 
     Optuna's own JournalFileBackend reads the file before each operation, and changes by a dashboard would affect the
     search.
@@ -113,7 +113,7 @@ class _Operations:
         self._path = Path()
 
     def write_to(self, path: Path) -> None:
-        """Writes all operations to a file, and appends further ones from now on."""
+        """Writes all operations to a file, and appends further operations from now on."""
         from optuna.storages.journal import JournalFileBackend
 
         earlier, self._all = self._all, []
@@ -121,11 +121,11 @@ class _Operations:
         self.append_logs(earlier)
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """Optuna's interface: the operations from a number on."""
+        """Operations from a given number on (Optuna's backend interface)."""
         return iter(self._all[log_number_from:])
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Optuna's interface: appends operations."""
+        """Appends operations (Optuna's backend interface)."""
         if self._file is not None:
             with explained_full_disk(self._path, lambda: 1000 * len(logs)):
                 self._file.append_logs(logs)
@@ -137,7 +137,7 @@ def _direction(history: History) -> str:
 
 
 def _trial(history: History, number: int) -> FrozenTrial:
-    """A configuration as Optuna's trial, with its state."""
+    """Converts a configuration to Optuna's trial with its state."""
     from optuna.trial import TrialState, create_trial
 
     coordinates = history.coordinates(number)
@@ -163,7 +163,7 @@ def _trial(history: History, number: int) -> FrozenTrial:
 
 
 def _name(dimension: Dimension) -> str:
-    """Name of a parameter; a normal distribution, which Optuna lacks, is replaced by its quantile."""
+    """Parameter name in Optuna; normal distributions, which Optuna lacks, are represented by their quantiles."""
     return f"{dimension.name} (quantile)" if dimension.space.kind.name == "normal" else dimension.name
 
 
@@ -183,7 +183,7 @@ def _distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def _counts(dimension: Dimension) -> bool:
-    """Whether Optuna gets an integer distribution.
+    """Whether a dimension is an integer distribution in Optuna.
 
     Multiples of a fraction, and numbers in steps that are tiny relative to their range, are rounded here: Optuna would
     divide floats by floats and take logarithms of 0. It has no logarithmic steps other than 1.
@@ -193,7 +193,7 @@ def _counts(dimension: Dimension) -> bool:
 
 
 def _parameter(dimension: Dimension, coordinate: float) -> Any:
-    """Optuna's parameter for a coordinate."""
+    """Converts a coordinate to Optuna's parameter value."""
     if dimension.options:
         return _labels(dimension)[int(coordinate)]
     if _counts(dimension):
@@ -203,14 +203,14 @@ def _parameter(dimension: Dimension, coordinate: float) -> Any:
 
 
 def _coordinate(dimension: Dimension, parameter: Any) -> float:
-    """The coordinate of Optuna's parameter."""
+    """Converts Optuna's parameter value to a coordinate."""
     if dimension.options:
         return _labels(dimension).index(parameter)
     return parameter / dimension.step if dimension.whole else float(parameter)
 
 
 def _labels(dimension: Dimension) -> tuple[str, ...]:
-    """Distinct texts for the options: Optuna accepts no lists, and treats equal options as one."""
+    """Distinct text labels of the options: Optuna accepts no lists, and merges equal options."""
     labels: list[str] = []
     for option in dimension.options:
         text = option if isinstance(option, str) else as_text(option)

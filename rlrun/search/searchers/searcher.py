@@ -10,12 +10,12 @@ from rlrun.explain import Location
 from rlrun.search.searchers.dimension import Dimension
 
 Configuration = dict[Location, Any]
-"""A value for each search space, by location."""
+"""Type of a hyperparameter configuration: a value for each search space, by location."""
 
 
 @dataclass
 class History:
-    """The history of a search.
+    """History of a search: suggested configurations and their scores.
 
     Attributes:
         dimensions: The search spaces with more than one value.
@@ -24,7 +24,7 @@ class History:
         scores: Final scores, by number; None for a failure.
         observations: Intermediate scores, by number and budget.
         began: Times of the suggestions, in seconds since 1970, by number.
-        ended: Times of the ends, likewise.
+        ended: Times of the ends, in seconds since 1970, by number.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -36,7 +36,7 @@ class History:
     ended: dict[int, float] = field(default_factory=dict)
 
     def loss(self, score: float | None) -> float:
-        """A score as a loss, to be minimised in either mode; infinite for a failure."""
+        """Converts a score to a loss to be minimised, in either mode; infinite for a failure."""
         if score is None:
             return math.inf
         return -score if self.mode == "max" else score
@@ -47,12 +47,12 @@ class History:
         return len(ended | self.observations.keys())
 
     def coordinates(self, number: int) -> list[float]:
-        """The coordinates of a configuration, in the order of the dimensions."""
+        """Coordinates of a configuration, in the order of the dimensions."""
         values = self.configurations[number]
         return [dimension.coordinate(values[dimension.location]) for dimension in self.dimensions]
 
     def values_at(self, coordinates: list[float]) -> Configuration:
-        """The configuration at coordinates in the order of the dimensions."""
+        """Configuration at coordinates in the order of the dimensions."""
         return {
             dimension.location: dimension.value(coordinate)
             for dimension, coordinate in zip(self.dimensions, coordinates, strict=True)
@@ -60,20 +60,20 @@ class History:
 
 
 class Searcher(Protocol):
-    """Suggests the next configuration from the history of the search and a seed.
+    """Interface of searchers: suggest the next configuration from the history of the search and a seed.
 
-    It has no state: the same history and seed give the same configuration, in any process. So an interrupted search
-    continues as if it had not been interrupted.
+    Searchers are stateless: equal history and seed give an equal configuration, in any process. So an interrupted
+    search continues as if without interruption.
     """
 
     @property
     def hears_budgets(self) -> bool:
-        """Whether it also learns from intermediate results."""
+        """Whether the searcher also learns from intermediate results."""
 
     def propose(self, history: History, seed: int) -> Configuration:
-        """Suggests the next configuration.
+        """Suggests the next hyperparameter configuration.
 
         Args:
-            history: The history, not to be changed, with at least one score.
+            history: History of the search with at least one score, read-only.
             seed: Seed of all random draws, 32 bits.
         """

@@ -1,4 +1,4 @@
-"""MLflow logger: a run for each trial, in an experiment named like rlrun's."""
+"""MLflow logger: an MLflow run for each trial, in an MLflow experiment named after rlrun's experiment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlrun.spec.loggers import MlflowConfig
 from rlrun.trial.trial_directory import TrialStatus
 
 STATUSES: dict[TrialStatus, str] = {"TERMINATED": "FINISHED", "ERROR": "FAILED", "INTERRUPTED": "KILLED"}
-"""MLflow's status of trials that ended; one that will continue soon stays RUNNING."""
+"""MLflow run status by trial status; a trial that will continue soon stays RUNNING."""
 
 FOLDER = "mlruns"
 MAX_BATCH, MAX_VALUE = 1000, 500
@@ -85,5 +85,5 @@ class MlflowLogger:
 
 
 def _plain(name: str) -> str:
-    """A name with only the characters that MLflow allows."""
+    """Replaces characters that MLflow does not allow in names."""
     return re.sub(r"[^\w\-. /:]", "_", name)

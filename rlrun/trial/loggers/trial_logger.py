@@ -23,7 +23,7 @@ LOGGERS = {
 
 
 class TrialLogger(Protocol):
-    """Sends the results of one trial to a service. It is created for one trial, and called from its own thread."""
+    """Interface of a logger, which sends one trial's results to a service; called from a thread of its own."""
 
     def start(self, trial: TrialSpec, directory: Path, known_as: str | None) -> str:
         """Starts or continues the service's run of the trial.

@@ -12,11 +12,11 @@ from rlrun.spec.loggers import WandbConfig
 from rlrun.trial.trial_directory import TrialStatus
 
 EXIT_CODES: dict[TrialStatus, int] = {"ERROR": 1, "INTERRUPTED": 255}
-"""wandb shows 1 as failed and 255 as killed; every other status is 0, which it shows as finished."""
+"""Exit code of a wandb run by trial status; wandb shows 1 as failed, 255 as killed, and 0 as finished."""
 
 
 class WandbLogger:
-    """Logs to Weights & Biases; its files, also those for `wandb sync`, are in the trial's directory."""
+    """Weights & Biases logger; its files, also those for `wandb sync`, are in the trial's directory."""
 
     def __init__(self, config: WandbConfig) -> None:
         self._config = config
@@ -52,5 +52,5 @@ class WandbLogger:
         self._run.log(numbers, step=int(row["iteration"]))
 
     def finish(self, status: TrialStatus) -> None:
-        """Uploads the rest, and ends the wandb run."""
+        """Uploads the remaining results, and ends the wandb run."""
         self._run.finish(exit_code=EXIT_CODES.get(status, 0))

@@ -22,7 +22,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
-from rlrun.replay.sequences import SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 

@@ -50,7 +50,10 @@ def test_the_best_return_within_the_time_limit_is_the_known_one(env: dict[str, A
     [
         ({"id": "CartPole-v1"}, "need Discrete observations and actions; it has Box"),
         ({"id": "rlrun.toys.bernoulli_bandits:BernoulliBandit"}, "does not tell its model"),
-        ({"id": "FrozenLake-v1", "wrappers": [{"id": "ClipReward"}]}, "as wrappers may change what its model says"),
+        (
+            {"id": "FrozenLake-v1", "wrappers": [{"id": "ClipReward"}]},
+            "as wrappers may change its transition probabilities",
+        ),
     ],
 )
 def test_envs_without_a_model_are_refused_with_the_reason(env: dict[str, Any], message: str) -> None:

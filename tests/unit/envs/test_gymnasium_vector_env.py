@@ -146,16 +146,16 @@ def test_masks_of_the_method_action_masks_stand_beside_its_observations(register
 
 @pytest.mark.parametrize("registered", [WrongShape], indirect=True)
 def test_observations_of_another_shape_are_refused(registered: VectorEnv) -> None:
-    with pytest.raises(EnvError, match=r"observations at 'a' have shape \(2, 3\), but their space says \(2, 2\)"):
+    with pytest.raises(EnvError, match=r"observations at 'a' have shape \(2, 3\), but their space has \(2, 2\)"):
         registered.reset()
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"shape": (1,)}, r"observations at 'a' have shape \(2, 1\), but their space says \(2, 2\)"),
-        ({"shown_envs": 1}, r"observations at 'a' have shape \(1, 2\), but their space says \(2, 2\)"),
-        ({"choice": 0.5}, "observations at 'b' have dtype float64, but their space says int64"),
+        ({"shape": (1,)}, r"observations at 'a' have shape \(2, 1\), but their space has \(2, 2\)"),
+        ({"shown_envs": 1}, r"observations at 'a' have shape \(1, 2\), but their space has \(2, 2\)"),
+        ({"choice": 0.5}, "observations at 'b' have dtype float64, but their space has int64"),
         ({"observations": dict}, "the observations must be a dict of arrays: a, b"),
         ({"rewarded": 1}, r"rewards have shape \(1,\), not \(2,\)"),
     ],

@@ -72,7 +72,7 @@ GOOD = np.zeros(2, np.float32)
     [
         ((GOOD, 0.0, False, {}), "it must return (observation, reward, terminated, truncated, info), not a tuple of 4"),
         ("abcde", "it must return (observation, reward, terminated, truncated, info), not a str"),
-        ((np.zeros(3), 0.0, False, False, {}), "the observation has shape (3,), but its space says (2,)"),
+        ((np.zeros(3), 0.0, False, False, {}), "the observation has shape (3,), but its space has (2,)"),
         ((np.array([np.nan, 0.0]), 0.0, False, False, {}), "the observation contains NaN"),
         ((None, 0.0, False, False, {}), "the observation must be an array of shape (2,), not NoneType None"),
         ((GOOD, None, False, False, {}), "the reward must be a number, not None"),
@@ -124,7 +124,7 @@ def test_rewards_that_only_together_are_infinite_are_taken() -> None:
     [
         (Discrete(4), 4, "the observation holds 4, which is outside Discrete(4)"),
         (Discrete(4), 1.0, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
-        (Box(0, 255, (2,), np.uint8), np.zeros(2), "has dtype float64, but its space says uint8"),
+        (Box(0, 255, (2,), np.uint8), np.zeros(2), "has dtype float64, but its space has uint8"),
         (
             Box(0, 255, (2,), np.uint8),
             np.array([0, 256]),
@@ -148,9 +148,9 @@ def test_reset_refuses_observations_outside_their_space(space: Any, observation:
 @pytest.mark.parametrize(
     ("space", "first", "observation", "said"),
     [
-        (Box(-1.0, 1.0, (2,)), GOOD, np.zeros(1), "the observation has shape (1,), but its space says (2,)"),
-        (Box(-1.0, 1.0, (2,)), GOOD, 0.5, "the observation has shape (), but its space says (2,)"),
-        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.full(2, 0.5), "has dtype float64, but its space says"),
+        (Box(-1.0, 1.0, (2,)), GOOD, np.zeros(1), "the observation has shape (1,), but its space has (2,)"),
+        (Box(-1.0, 1.0, (2,)), GOOD, 0.5, "the observation has shape (), but its space has (2,)"),
+        (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.full(2, 0.5), "has dtype float64, but its space has"),
         (Box(0, 9, (2,), np.uint8), np.zeros(2, np.uint8), np.array([0, 300]), "the observation holds 300"),
         (Discrete(4), 0, 1.5, "the observation has dtype float64, but Discrete(4) holds whole numbers"),
     ],

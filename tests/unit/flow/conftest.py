@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from rlrun.flow.flow import Flow
 from rlrun.flow.nodes import Delivered, Polled, Source
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
+from rlrun.replay.local_replay import local_replay
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout import DEFAULT_POLICY
 from rlrun.rollout.worker_config import WorkerConfig
@@ -74,7 +76,6 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
         schedules = {name: getattr(config, name) for name in config.scheduled_fields()}
         trainee = Trainee(
             name=DEFAULT_POLICY,
-            policy_names=(DEFAULT_POLICY,),
             seed=seed,
             fragment_length=config.fragment_length,
             learner_factory=factory,
@@ -82,6 +83,7 @@ def make_trainee() -> Iterator[Callable[..., tuple[Trainee, WorkerSet]]]:
             get_spaces=lambda: factory.spaces,
             workers=PolicyWorkers(workers, DEFAULT_POLICY),
             clock=Clock(schedules, workers.counts, lambda: learner),
+            make_replay=partial(local_replay, workers.indices, seed),
         )
         return trainee, workers
 

@@ -7,11 +7,11 @@ from rlrun.flow.flow import FlowStalled
 from rlrun.flow.nodes import Delivered
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
 from rlrun.flow.operators.training import TrainedMinibatch, TrainOnMinibatch
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.flow.sources.items import from_items
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.functional.moments import Moments
-from rlrun.replay.replay import LocalReplay, ReplayRatio
+from rlrun.replay.local_replay import LocalReplay
+from rlrun.replay.replay import ReplayRatio
 from rlrun.replay.replay_buffer import ReplayBuffer
 from rlrun.replay.replay_config import ReplayConfig
 from tests.rounding import rounding_error
@@ -116,7 +116,7 @@ def test_errors_that_were_learned_from_decide_what_is_drawn_next(trainee):
 
 def test_a_minibatch_is_one_step_of_sgd_with_an_error_for_each_row(trainee):
     config = ReplayConfig(capacity=100)
-    replay = local_replay(config, trainee, n_step=1, gamma=0.9)
+    replay = trainee.make_replay(config, n_step=1, gamma=0.9)
     train = TrainOnMinibatch(trainee)
     store = trainee.workers.rollouts().zip_with_worker().for_each(StoreToReplay(replay))
     settings = {"minibatch_size": 7, "training_intensity": 0.5, "learning_starts": 0}

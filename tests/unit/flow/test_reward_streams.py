@@ -16,9 +16,9 @@ from rlrun.flow.flow import StatefulOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages, with_advantages
 from rlrun.flow.operators.constraint import LagrangianAdvantages
 from rlrun.flow.operators.curiosity import IntrinsicRewards
-from rlrun.policy.constraint_config import ConstraintConfig
-from rlrun.policy.curiosity_config import CuriosityConfig
-from rlrun.policy.reward_streams import RewardStream, RewardStreams, weighted_advantages
+from rlrun.reward_streams.constraint_config import ConstraintConfig
+from rlrun.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.reward_streams.streams import RewardStream, RewardStreams, weighted_advantages
 from tests.rounding import rounding_error
 
 GAMMA = 0.5
@@ -249,7 +249,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns_that_no_end_cuts_off(ma
 
 def errors(operator: IntrinsicRewards, rows: SampleBatch) -> np.ndarray[Any, Any]:
     """Returns what the networks say of steps, [T, B], without any scale."""
-    from rlrun.policy.curiosity import intrinsic_rewards
+    from rlrun.reward_streams.curiosity import intrinsic_rewards
 
     found = operator.trainee.learner.evaluate(intrinsic_rewards, rows.zero_invalid().rows(1))
     return np.where(rows["valid"], found.reshape(rows["valid"].shape), 0.0)

@@ -18,9 +18,9 @@ from rlrun.envs.make import spaces_of
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.weights import Weights
 from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig
+from rlrun.replay.replay_config import ReplayConfig, SequenceReplayConfig
 from rlrun.replay.replay_shards import ReplayShard
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.rollout_worker import RolloutWorker
 from rlrun.rollout.worker import Orders

@@ -10,7 +10,8 @@ import pytest
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 from tests.rounding import rounding_error
 
 GAMMA, WIDTH = 0.9, 2

@@ -12,8 +12,8 @@ from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.data.views import VIEW_FRAMES, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS, viewed
 from rlrun.replay.frame_store import FrameStore
 from rlrun.replay.replay_buffer import ReplayBuffer
-from rlrun.replay.replay_config import ReplayConfig
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import ReplayConfig, SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 from tests.unit.rollout.test_slot_recorder import fragments, lives, slot_recorder
 from tests.unit.rollout.test_views import fragments_of, policy_of
 

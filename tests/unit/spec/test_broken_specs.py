@@ -153,7 +153,7 @@ FILES = [
         "try:\n  algorithm: ppo\n   env: CartPole-v1\n",
         [
             (
-                "spec.yaml:3:7: YAML syntax: ':' cannot stand here: check the indentation and the ':' "
+                "spec.yaml:3:7: YAML syntax: ':' is not allowed here: check the indentation and the ':' "
                 "before it, or quote the text"
             )
         ],
@@ -168,7 +168,7 @@ FILES = [
         "try:\n  algorithm ppo\n  env: CartPole-v1\n",
         [
             (
-                "spec.yaml:3:6: YAML syntax: ':' cannot stand here: check the indentation and the ':' "
+                "spec.yaml:3:6: YAML syntax: ':' is not allowed here: check the indentation and the ':' "
                 "before it, or quote the text"
             )
         ],
@@ -178,7 +178,7 @@ FILES = [
         "try:\n  algorithm: ppo: 2\n",
         [
             (
-                "spec.yaml:2:17: YAML syntax: ':' cannot stand here: check the indentation and the ':' "
+                "spec.yaml:2:17: YAML syntax: ':' is not allowed here: check the indentation and the ':' "
                 "before it, or quote the text"
             )
         ],
@@ -207,7 +207,7 @@ FILES = [
     Case(
         "a tag that lies",
         config("lr: !!float fast"),
-        ["spec.yaml:6:9: try.config.lr: 'fast' is not what its tag !!float says"],
+        ["spec.yaml:6:9: try.config.lr: 'fast' does not fit its tag !!float"],
     ),
     Case(
         "duplicate keys",

@@ -160,7 +160,7 @@ def test_a_trial_whose_settings_were_changed_in_its_file_does_not_go_on(tmp_path
         run(loop, until=3)
     changed = trial.replace(config=trial.config.replace(lr=0.125))
     with pytest.raises(
-        CheckpointError, match=r"spec\.yaml says config\.lr: 0\.125, and .*iteration_000002 was made with"
+        CheckpointError, match=r"spec\.yaml has config\.lr: 0\.125, and .*iteration_000002 was made with"
     ):
         TrialLoop(changed, tmp_path, resume=True)
     with TrialLoop(trial, tmp_path, resume=True) as loop:
@@ -198,7 +198,7 @@ def test_a_trial_with_another_seed_env_or_evaluation_in_its_file_does_not_go_on_
     with pytest.raises(CheckpointError) as refused:
         TrialLoop(other, tmp_path, resume=True, exploit=exploit)
     assert str(refused.value) == (
-        f"the trial's spec.yaml says {said.format(point=point)}: put the file back as it was, or begin another run "
+        f"the trial's spec.yaml has {said.format(point=point)}: put the file back as it was, or begin another run "
         f"with `rlrun train --from {point}`"
     )
     with TrialLoop(trial, tmp_path, resume=True) as loop:

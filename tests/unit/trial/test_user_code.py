@@ -92,7 +92,7 @@ def test_a_clock_that_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(time, "perf_counter", lambda: now)
     failure = failure_of_user_code(error)
     assert failure is not None
-    assert "has changed what rlrun works with: time.perf_counter() stands still. What failed" in str(failure)
+    assert "has changed what rlrun works with: time.perf_counter() does not advance. What failed" in str(failure)
 
 
 def test_a_file_of_the_trial_that_was_removed_while_it_was_written_is_named(tmp_path: Path) -> None:

@@ -124,13 +124,13 @@ def test_what_is_wrong_with_an_env_is_found(
 def test_what_no_env_may_return_costs_no_finding_about_the_steps_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(gymnasium.registry, "Line-v0", EnvSpec("Line-v0", Line))
     found = {one.topic: one for one in stepped(EnvConfig(id="Line-v0", kwargs={"fault": "late shape"}))}
-    assert found["returns"].found.endswith("step 3): the observation has shape (2,), but its space says (1,)")
+    assert found["returns"].found.endswith("step 3): the observation has shape (2,), but its space has (1,)")
     assert {"observation space", "observations", "rewards", "seeds", "speed"} <= found.keys()
     assert found["seeds"].found == "the same seeds repeat episodes, others differ"
 
 
 def test_an_observation_of_another_type_is_told_though_it_is_cast(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert findings(monkeypatch, "double")["observations"].found == "one is float64, and its space says float32"
+    assert findings(monkeypatch, "double")["observations"].found == "one is float64, and its space has float32"
 
 
 def test_a_slow_env_is_told_with_what_that_comes_to() -> None:

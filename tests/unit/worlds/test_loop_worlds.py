@@ -323,7 +323,7 @@ def test_an_agent_with_other_spaces_than_its_policy_is_named_with_both() -> None
         ((1, 2), "infos, ended), not a tuple of 2"),
         (gives([]), "observations must be a dict by agent id, not list"),  # type: ignore[arg-type]
         (gives({3: np.zeros(1)}), "an id is a text, not 3"),  # type: ignore[dict-item]
-        (gives({"a": np.zeros(2)}), "agent 'a'): the observation has shape (2,), but its space says (1,)"),
+        (gives({"a": np.zeros(2)}), "agent 'a'): the observation has shape (2,), but its space has (1,)"),
         (gives(seen(a=np.nan)), "agent 'a'): the observation contains NaN"),
         (gives(seen(a=1), {"a": None}), "agent 'a'): the reward must be a number, not None"),
         (gives(seen(a=1), {"a": np.inf}), "agent 'a'): the reward must be a finite number, not inf"),

@@ -12,7 +12,6 @@ from rlrun.checkpoint.format import read_checkpoint
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.operators.replay import NormalizeObservations
 from rlrun.flow.plan import plan_text
-from rlrun.flow.recipes.replays import local_replay
 from rlrun.policy.observation_filter import EPSILON
 from rlrun.registry import algorithm_class
 from rlrun.training import saved_state
@@ -182,7 +181,7 @@ def test_images_are_learned_from():
 def copy_of_the_replay(training):
     """Returns a replay that holds what the one of a running algorithm holds."""
     config, state = training.description.algorithm.config, training.running.flow.state()["operators"]
-    replay = local_replay(config.replay, training.running.trainee, n_step=config.n_step, gamma=config.gamma)
+    replay = training.running.trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
     (kept,) = [part for place, part in state.items() if place.endswith("StoreToReplay")]
     replay.load_state(kept["operator"])
     return replay

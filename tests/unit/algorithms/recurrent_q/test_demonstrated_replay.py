@@ -12,7 +12,8 @@ from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
 from rlrun.data.demonstrations import Demonstrations
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.replay.sequences import SequenceReplay, SequenceReplayConfig
+from rlrun.replay.replay_config import SequenceReplayConfig
+from rlrun.replay.sequences import SequenceReplay
 
 SHOWN_STEPS = 30
 

@@ -33,10 +33,10 @@ from rlrun.policy.action_spaces.make import AnyActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.curiosity_config import CuriosityConfig
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
-from rlrun.policy.reward_streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
+from rlrun.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
 
 MOST_NEIGHBOURS = 1024
 """Size of the chunks of consecutive steps for nearest-neighbour search, whose time and memory are quadratic."""
@@ -335,7 +335,7 @@ class CuriousPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
-        """Creates the behavior policy for rollout workers, that of the actor-critic."""
+        """Creates the actor-critic's behavior policy for rollout workers."""
         return self.actor_critic.behavior()
 
 

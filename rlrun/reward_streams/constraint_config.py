@@ -9,12 +9,12 @@ class ConstraintConfig(ConfigModel):
     """Settings of a constraint on the mean undiscounted cost per episode."""
 
     column: NonEmptyText
-    """The cost of each step: a number in its info, which `env.columns` names."""
+    """Name of the cost in each step's info, which must be listed in `env.columns`."""
     limit: NonNegativeFloat
-    """What an episode may cost on average, not discounted."""
+    """Upper bound of the mean undiscounted cost per episode."""
     gamma: Fraction = 0.99
-    """Discount of future costs."""
+    """Discount factor of the costs."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of costs."""
     multiplier_lr: PositiveFloat = 0.05
-    """How far the multiplier moves at each update per unit of cost above or below the limit."""
+    """Learning rate of the Lagrange multiplier: change per update and per unit of cost above or below the limit."""

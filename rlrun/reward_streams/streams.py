@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlrun.policy.constraint_config import ConstraintConfig
-    from rlrun.policy.curiosity_config import CuriosityConfig
+    from rlrun.reward_streams.constraint_config import ConstraintConfig
+    from rlrun.reward_streams.curiosity_config import CuriosityConfig
 
 INTRINSIC = "intrinsic"
 """Name of the intrinsic reward stream of curiosity."""
@@ -78,11 +78,6 @@ class RewardStreams:
         if (bound := self.constraint) is not None:
             streams.append(RewardStream(COST, bound.column, bound.gamma, bound.gae_lambda, weight=None))
         return tuple(streams)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the additional (intrinsic or cost) reward streams, in the order of their value heads."""
-        return tuple(stream.name for stream in self.further)
 
     def all(self, gamma: float, gae_lambda: float) -> tuple[RewardStream, ...]:
         """All reward streams, with the extrinsic stream first.

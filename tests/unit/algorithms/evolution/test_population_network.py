@@ -7,11 +7,20 @@ import pytest
 from gymnasium import spaces
 
 from rlrun.algorithms.evolution.actor_policy import ActorPolicy
+from rlrun.algorithms.evolution.population_network import PopulationNetwork
 from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.behavior import BehaviorPolicy
 from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
 SPACE = spaces.Box(-1.0, 1.0, (5,))
+
+
+def acting_with_networks(policy: ActorPolicy, size: int) -> tuple[BehaviorPolicy, PopulationNetwork]:
+    """Makes a policy's acting side with parameters of its own for each env slot, and its networks."""
+    behavior = policy.behavior()
+    networks = PopulationNetwork(behavior.unmasked_network, size)
+    return behavior.with_network(networks), networks
 
 
 @pytest.mark.parametrize("model", [{"hiddens": ()}, {"hiddens": (16, 8)}, {"hiddens": (8,), "core": "gru"}])
@@ -20,7 +29,7 @@ def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object])
     generator = np.random.default_rng(0)
     parameters = generator.standard_normal((4, policy.num_parameters), np.float32)
     observations = generator.standard_normal((2, 4, 5), np.float32)
-    together, networks = policy.behavior().with_networks(4)
+    together, networks = acting_with_networks(policy, 4)
     for slot in range(4):
         networks.load_one(slot, parameters[slot])
     found = [together.outputs(observations[t]) for t in range(2)]
@@ -41,7 +50,7 @@ def test_what_a_network_puts_out_does_not_depend_on_its_slot_or_neighbours() -> 
     observations = generator.standard_normal((7, 5), np.float32)
 
     def outputs(order: list[int]) -> dict[int, bytes]:
-        behavior, networks = policy.behavior().with_networks(len(order))
+        behavior, networks = acting_with_networks(policy, len(order))
         for slot, which in enumerate(order):
             networks.load_one(slot, parameters[which])
         found = behavior.outputs(observations[order])

@@ -16,10 +16,9 @@ from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.curiosity import ACTOR_CRITIC, CuriousPolicy, StateEntropy
-from rlrun.policy.curiosity_config import CuriosityConfig
-from rlrun.policy.reward_streams import RewardStreams
 from rlrun.policy.weights import Weights
+from rlrun.reward_streams.curiosity import ACTOR_CRITIC, CuriousPolicy, StateEntropy
+from rlrun.reward_streams.curiosity_config import CuriosityConfig
 from tests.policies import plain_policy
 from tests.rounding import rounding_error
 
@@ -34,9 +33,7 @@ def policy_for(
 ) -> CuriousPolicy:
     config = CuriosityConfig.parse({"hiddens": [8], "features": 4, **settings})
     model = ModelConfig.parse({"hiddens": (8,), "views": views or {}})
-    alone = plain_policy(
-        ActorCriticPolicy, observations, actions, model, seed=1, reward_streams=RewardStreams(CuriosityConfig())
-    )
+    alone = plain_policy(ActorCriticPolicy, observations, actions, model, seed=1, value_heads=("intrinsic",))
     return CuriousPolicy(alone, observations, actions, config, seed=1)
 
 

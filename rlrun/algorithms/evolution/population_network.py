@@ -20,14 +20,14 @@ from rlrun.nn.observation_leaves import dense_inputs
 class PopulationNetwork:
     """Population of inference networks, where network b processes row b of the inputs.
 
-    Networks of dense layers only take one batched product per layer; others run one by one.
+    Networks that consist of dense layers run by one batched product per layer; other networks run one by one.
 
     Args:
-        network: The template of all networks; its own parameters are ignored.
+        network: Template of all networks; the template's parameters are ignored.
         size: N, the number of networks.
 
     Attributes:
-        state_size: Numbers of recurrent state of each.
+        state_size: Size of each network's recurrent state.
     """
 
     def __init__(self, network: ActingNetwork, size: int) -> None:

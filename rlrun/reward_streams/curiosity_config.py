@@ -15,26 +15,26 @@ class CuriosityConfig(ConfigModel):
     """Settings of intrinsic rewards, whose returns continue across episode ends and have their own value head."""
 
     kind: CuriosityKind = "rnd"
-    """What is new: an observation of which a network does not know yet what a random one makes (`rnd`); a step whose
-    outcome a model does not foresee (`icm`); an observation far from the others of its fragment (`re3`)."""
+    """Novelty measure: `rnd`, error in predicting a random network's features; `icm`, error of a learned forward
+    dynamics model; `re3`, distance between a fragment's observations in random features."""
     intrinsic_coeff: NonNegativeFloat = 1.0
     """Weight of the advantages of intrinsic rewards."""
     extrinsic_coeff: NonNegativeFloat = 2.0
     """Weight of the advantages of the env's own rewards."""
     gamma: Fraction = 0.99
-    """Discount of future intrinsic rewards, below 1: their returns end with no episode."""
+    """Discount of intrinsic rewards, below 1, since intrinsic returns continue across episode ends."""
     gae_lambda: Fraction = 0.95
     """Weight between one-step (0) and Monte Carlo (1) advantages of intrinsic rewards."""
     hiddens: tuple[PositiveInt, ...] = (64,)
-    """Widths of the dense layers of each of its networks."""
+    """Widths of the dense layers of each novelty network."""
     features: PositiveInt = 32
-    """Numbers that they make of an observation."""
+    """Number of output features of each novelty network."""
     learn_every: PositiveInt = 8
-    """Of `rnd` and `icm`: their networks learn from one of so many minibatches."""
+    """For `rnd` and `icm`: the novelty networks train on one of every `learn_every` minibatches."""
     forward_weight: Fraction = 0.2
-    """Of `icm`: the weight of the forward model's loss beside the inverse model's (eq. 7's beta)."""
+    """For `icm`: weight beta of the forward model's loss against the inverse model's loss (eq. 7)."""
     num_neighbours: PositiveInt = 3
-    """Of `re3`: the distance to which of the nearest observations counts."""
+    """For `re3`: k of the distance to the k-th nearest neighbour."""
 
     @field_validator("gamma")
     @classmethod

@@ -1,0 +1,137 @@
+"""Kernel of the policies with critics (Q functions) of continuous actions: DDPG, TD3, SAC, QT-Opt, MADDPG (torch)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets
+from rlrun.algorithms.actor_q.networks import ACTOR, CRITICS, ActorQNetworks, torch_networks
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.network_module import NetworkModule
+from rlrun.nn.network_spec import NetworkSpec
+from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.acting_network import acting_network
+from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
+from rlrun.policy.behavior import BehaviorPolicy, Recording
+from rlrun.policy.exploration.exploration import Exploration, own_exploration
+from rlrun.policy.exploration.sampling import UniformUntil
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+from rlrun.policy.policy_config import PolicyConfig
+
+CriticFactory = Callable[[ObservationTree, ModelConfig, int, int], NetworkSpec]
+"""Makes the spec of each critic from (leaves, model, num_values, action_size), as `critic_spec` does.
+
+`num_values` is the number of Discrete actions, with `action_size` 0; of a Box it is 1, with the size D of an action.
+"""
+
+NetworkFactories = Mapping[str, Callable[[ObservationTree, ModelConfig], NetworkSpec]]
+"""Makes the specs of further networks from (leaves, model), by name."""
+
+
+class ActorQConfig(PolicyConfig, Protocol):
+    """The part of an algorithm's settings that its policy of critics reads."""
+
+    @property
+    def exploration(self) -> str:
+        """Name of a built-in exploration, or `package.module:Class` of a custom one."""
+
+    @property
+    def learning_starts(self) -> int:
+        """Env steps before the first minibatch, whose actions are drawn uniformly."""
+
+
+class ActorQPolicy(Policy):
+    """Policy of critics (Q functions), and of an actor or another network that acts by them.
+
+    Args:
+        config: Settings.
+        leaves: Tree of `ObservationLeaf`.
+        action_space: Action space of the network that acts.
+        module: Critics and other networks.
+        acting: Prefix of the names of the parameters that act.
+        networks: Makes what losses get, from the fields of `ActorQNetworks`.
+        burn_in: Length of the burn-in of recurrent networks.
+
+    Attributes:
+        critics: The critics, without parameters.
+        others: The other networks by name, such as `actor`, without parameters.
+    """
+
+    world_columns: ClassVar[tuple[str, ...]] = ()
+    module: ActorQNets
+
+    def __init__(
+        self,
+        config: ActorQConfig,
+        leaves: ObservationTree,
+        action_space: DeterministicBoxActions | DiscreteActions | SquashedBoxActions,
+        module: ActorQNets,
+        *,
+        acting: str = ACTOR,
+        networks: Callable[..., ActorQNetworks] = ActorQNetworks,
+        burn_in: int = 0,
+    ) -> None:
+        self.config, self.leaves, self.action_space, self.module = config, leaves, action_space, module
+        self.parameters = FlatParameters(module)
+        self.critics = torch_networks(module, CRITICS)
+        self.others = {
+            name: TorchNetwork(network, prefix=f"{name}.")
+            for name, network in module.named_children()
+            if isinstance(network, NetworkModule)
+        }
+        self.burn_in = None if config.model.core is None else burn_in
+        self._acting, self._networks = acting, networks
+
+    @property
+    @override
+    def acting_range(self) -> tuple[int, int]:
+        """Slice of the parameters that act, as (start, size)."""
+        return self.parameters.range_under(self._acting)
+
+    @override
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> Any:
+        targets = views if target_views is None else target_views
+        return self._networks(self.critics, self.others, views, targets, self.burn_in)
+
+    @override
+    def behavior(self) -> BehaviorPolicy:
+        path = self.config.exploration
+        explored = own_exploration(path, self.action_space) if ":" in path else self.built_in_exploration()
+        return BehaviorPolicy(
+            self.acting_network(),
+            self.action_space,
+            UniformUntil(explored, self.action_space, self.config.learning_starts),
+            self.leaves,
+            normalize_observations=self.config.normalize_observations,
+            recording=self.recording(),
+            world_columns=self.world_columns,
+        )
+
+    @abstractmethod
+    def built_in_exploration(self) -> Exploration:
+        """Creates the exploration after the uniform actions of the first steps, where settings name no custom one."""
+
+    def acting_network(self) -> ActingNetwork:
+        """Creates the network that acts, with its weights not yet loaded: by default the actor's."""
+        return self.acting_side(self.others["actor"])
+
+    def acting_side(self, network: TorchNetwork) -> ActingNetwork:
+        """Creates the acting network of a network whose parameters are among those that act."""
+        return acting_network(network, self.parameters, start=self.acting_range[0])
+
+    def recording(self) -> Recording | None:
+        """Creates the recorder of extra fragment columns; by default there are none."""
+        return None

@@ -62,7 +62,7 @@ class Execution:
         if key not in self._made:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor != "compiled":
-                # Code outside of rlrun may branch on values, which a traced graph would fix for all later calls.
+                # Code outside of rlrun may read Python state, which a traced graph would fix for all later calls.
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
                 self._made[key] = None if self._identity is None else self._by_kernels(function, arguments, num_kept)
             else:

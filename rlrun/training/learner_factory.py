@@ -17,7 +17,6 @@ from rlrun.training.reward_streams import objectives_of_curiosity, with_curiosit
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
-    from rlrun.algorithm_config import AlgorithmConfig
     from rlrun.envs.env_config import EnvConfig
     from rlrun.learner.learner import Learner
     from rlrun.learner.local_learner import LocalLearner
@@ -147,10 +146,9 @@ class AlgorithmLearnerFactory:
     def _identity(self) -> str | None:
         """Cache key of the compiled update; None if custom code takes part in the update."""
         algorithm, config = self.algorithm, self.algorithm.config
-        own_modules = [config.model.module or "", *config.model.encoders.values()]
-        named = [algorithm.name(), algorithm.policy_family, *own_modules]
-        if any(":" in name and not name.startswith("rlrun.") for name in named):
+        if runs_own_code(algorithm):
             return None
+        named = [algorithm.name(), algorithm.policy_family, config.model.module or "", *config.model.encoders.values()]
         scheduled = config.scheduled_fields()  # their values are arguments of each update
         settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
         shapes = [*self.spaces] if self.world is None else [*self.spaces, self.world]
@@ -188,61 +186,70 @@ def started_learner(
     )
 
 
-def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None) -> UpdateExecutor:
+def chosen_update_executor(algorithm: Algorithm[Any], total_env_steps: int | None) -> UpdateExecutor:
     """Selects the update executor from settings, run length and the available compilers.
 
     Args:
-        config: The algorithm's settings.
+        algorithm: The algorithm with its settings.
         total_env_steps: Planned env steps of the run; None if unknown.
 
     Raises:
         CompilerMissing: The settings demand compiled updates, and there is no compiler.
     """
+    config = algorithm.config
     if config.compile is False:
         return "eager"
-    if has_kernels(config):
+    is_demanded = config.compile != "auto"
+    if may_have_kernels(algorithm):
         from rlrun.learner.c_library import why_no_library
 
         why_not = why_no_library()
-        if why_not and config.compile != "auto":
+        if why_not and is_demanded:
             raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
         return "numpy" if why_not else "c"
     from rlrun.learner.compilation import compiler
 
-    if config.compile != "auto":
-        if compiler() is None:
-            raise CompilerMissing(
-                "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
-            )
-        return "compiled"
+    if is_demanded and compiler() is None:
+        raise CompilerMissing(
+            "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
+        )
     sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
-    return "compiled" if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None else "eager"
+    is_long = sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None
+    return "compiled" if is_demanded or is_long else "eager"
 
 
-def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: int | None) -> UpdateExecutor:
+def common_update_executor(algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None) -> UpdateExecutor:
     """Selects one update executor that serves all policies.
 
     Args:
-        configs: Settings of the policies' algorithms.
+        algorithms: Algorithms of the policies.
         total_env_steps: Planned env steps of the run; None if unknown.
 
     Raises:
         CompilerMissing: Settings demand compiled updates, and there is no compiler.
     """
-    chosen = {chosen_update_executor(config, total_env_steps) for config in configs}
-    if chosen in ({"c", "compiled"}, {"numpy", "compiled"}):
+    chosen = {chosen_update_executor(algorithm, total_env_steps) for algorithm in algorithms}
+    if "compiled" in chosen and chosen <= {"c", "numpy", "compiled"}:
         return "compiled"
     return chosen.pop() if len(chosen) == 1 else "eager"
 
 
-def has_kernels(config: AlgorithmConfig) -> bool:
-    """Whether the kernels may support the model: dense layers, LSTMs and GRUs in float32 on the CPU.
+def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
+    """Whether updates are rlrun's own code for dense layers, LSTMs and GRUs, in float32 on the CPU, by the settings.
 
-    The observation spaces are not checked.
+    Code outside of rlrun may read Python state, which a traced graph would fix for all later calls. Images are not
+    examined: their updates have no kernels and run eagerly, since compiled as a whole they are no faster.
     """
-    model = config.model
-    is_own = model.module is None and not model.encoders
-    return model.core != "gtrxl" and is_own and config.precision == "float32" and not config.num_gpus
+    config = algorithm.config
+    is_plain = config.model.core != "gtrxl" and config.precision == "float32" and not config.num_gpus
+    return is_plain and not runs_own_code(algorithm)
+
+
+def runs_own_code(algorithm: Algorithm[Any]) -> bool:
+    """Whether code outside of rlrun takes part in updates: an algorithm, network or encoder of a plugin."""
+    model = algorithm.config.model
+    named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]
+    return any(":" in name and not name.startswith("rlrun.") for name in named)
 
 
 def demand_compiler(update_executor: UpdateExecutor) -> None:

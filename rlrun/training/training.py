@@ -99,7 +99,8 @@ class Training:
             described = self.description
             configs = {name: algorithm.config for name, algorithm in described.policies.algorithms.items()}
             if self.update_executor is None:
-                self.update_executor = common_update_executor(configs.values(), self._total_env_steps)
+                algorithms = described.policies.algorithms.values()
+                self.update_executor = common_update_executor(algorithms, self._total_env_steps)
             with described.hangs_fail():
                 self._running = assemble(
                     described.env,

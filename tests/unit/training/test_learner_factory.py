@@ -34,7 +34,7 @@ LONG_MEMORY = {**ONE_UPDATE_A_STEP, "seq_len": 4, "model": {"core": "gtrxl"}}
 
 
 def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
-    return chosen_update_executor(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings}), env_steps)
+    return chosen_update_executor(PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings})), env_steps)
 
 
 @needs_c

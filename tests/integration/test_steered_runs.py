@@ -31,8 +31,8 @@ TINY = {
     "model": {"hiddens": [8]},
 }
 INTERVAL = 150
-LAST = 3
-"""The last generation of a member that stops after four intervals."""
+LAST = 2
+"""The last generation of a member that stops after three intervals."""
 BY_LR = {"metric": "learner/lr", "time_attr": "iteration"}  # who is best is then known beforehand
 
 
@@ -71,7 +71,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
     assert {trial.status for trial in first} == {"TERMINATED"}
     run = first[0].directory.parent
     generations = read_generations(run)
-    assert [line.generation for line in generations] == [0, 1, 2, 3]
+    assert [line.generation for line in generations] == list(range(LAST + 1))
     copies = [member for line in generations for member in line.members if member.parent is not None]
     assert len(copies) >= 2
 
@@ -100,7 +100,7 @@ def test_members_of_a_population_really_run_with_what_they_were_told_also_when_k
         assert all(told_of[place - 1].status == "PAUSED" or told_of[place].status == "RUNNING" for place in decided)
     assert not (run / "generations").exists()
 
-    directory = killed(population(), tmp_path / "killed", 18)  # after some copies
+    directory = killed(population(), tmp_path / "killed", 13)  # after some copies
     again = rlrun.resume(directory)
     assert (directory / LINEAGE_FILE).read_text() == (run / LINEAGE_FILE).read_text()
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
@@ -179,11 +179,17 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[TrialResult]:
 @pytest.mark.parametrize(
     ("scheduler", "num_samples"),
     [
-        ({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4),
-        ({"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 6),  # of fewer it would stop none
-        ({"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}}, 4),
+        pytest.param({"asha": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 4, id="asha"),
+        pytest.param(  # of fewer it would stop none
+            {"hyperband": {**BY_LR, "grace_period": 2, "reduction_factor": 2}}, 6, id="hyperband"
+        ),
+        pytest.param(  # stops a trial at once, as asha does
+            {"median": {**BY_LR, "grace_period": 2, "min_samples_required": 1}},
+            4,
+            id="median",
+            marks=pytest.mark.regress,
+        ),
     ],
-    ids=["asha", "hyperband", "median"],
 )
 def test_schedulers_stop_trials_and_leave_the_others_as_they_would_have_been(
     tmp_path: Path, scheduler: dict[str, Any], num_samples: int, alone: list[TrialResult]
@@ -211,7 +217,6 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
     search = spec(
         {"iteration": 3},
         {"lr": {"loguniform": [1e-5, 1e-1]}, "gamma": {"uniform": [0.9, 0.99]}},
-        seeds=2,
         num_samples=2,
         searcher={"optuna": {"startup_trials": 1, "max_concurrent": 1}},
     )
@@ -220,20 +225,18 @@ def test_a_search_that_was_killed_goes_on_with_what_it_would_have_tried(tmp_path
     assert {trial.status for trial in first} == {"TERMINATED"}
     assert [event.trial.name for event in events if isinstance(event, TrialAdded)] == [trial.name for trial in first]
     assert len({str(trial.params) for trial in first}) == 2
-    assert [trial.seed for trial in first] == [0, 1] * 2
 
-    directory = killed(search, tmp_path / "killed", 5)
-    assert 2 <= len(RunDirectory.open(directory).table.trials) <= 3
+    directory = killed(search, tmp_path / "killed", 2)  # before the second configuration
+    assert len(RunDirectory.open(directory).table.trials) == 1
     again = rlrun.resume(directory)
     assert [trial.params for trial in again] == [trial.params for trial in first]
     assert [all_numbers(trial.results()) for trial in again] == [all_numbers(trial.results()) for trial in first]
 
 
-@pytest.mark.usefixtures("running_ray")
 def test_a_finished_run_goes_further_with_later_stops(tmp_path: Path) -> None:
     short = spec({"iteration": 2, "env_steps": 5000}, seeds=2)
     rlrun.run(short, runs_dir=tmp_path / "short", executor="local")
-    extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5})
+    extended = rlrun.resume(tmp_path / "short/steered", extend={"iteration": 5}, executor="local")
     straight = rlrun.run(spec({"iteration": 5, "env_steps": 5000}, seeds=2), runs_dir=tmp_path, executor="local")
     assert [all_numbers(trial.results()) for trial in extended] == [all_numbers(trial.results()) for trial in straight]
     assert {trial.stop_reason for trial in extended} == {"iteration 5 >= 5"}

@@ -85,10 +85,11 @@ def test_a_crash_of_an_env_shows_its_code_and_where_it_was_is_told_from_then_on(
     assert f"the process before was killed or crashed {place}" in again.stderr
 
 
+@pytest.mark.usefixtures("running_ray")
 def test_a_crash_of_an_env_in_a_worker_is_told_with_its_episode(tmp_path: Path) -> None:
     sets = ("--set", "config.num_workers=1", "--set", "config.max_worker_restarts=0")
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2), *sets)
-    assert done.returncode == 4, done.stderr
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env="strange_envs:Crashes", slots=2), *sets)
+    assert done.exit_code == 4, done.stderr
     seed = EpisodeSeeds(run_seed=0, worker_index=1).seed(env_index=1, episode=2)
     told = rf"rollout worker 1 died \(.*\) in env strange_envs:Crashes \(env 1, episode 2 with seed {seed}\), and "
     assert re.search(told, done.stderr), done.stderr
@@ -112,12 +113,12 @@ def test_a_crash_of_a_world_is_told_with_the_world_and_its_episode(tmp_path: Pat
 
 def test_a_world_that_hangs_is_told_with_its_place_and_given_up(tmp_path: Path) -> None:
     env, place = strange_world("hangs")
-    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=5")
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env, slots=2), "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
     told = rf"env strange_envs:StrangeWorld: worker 0: has taken no step for \d+ s \(worker 0, {place}, step 9\)"
     assert re.search(told, done.stderr)
     assert f"env strange_envs:StrangeWorld raised in step() (worker 0, {place}, step 9)" in done.stderr
-    assert "took no step within 5 s (worker_timeout_s)" in done.stderr
+    assert "took no step within 2 s (worker_timeout_s)" in done.stderr
 
 
 def test_json_is_json_when_an_env_prints(tmp_path: Path) -> None:
@@ -163,12 +164,12 @@ def test_mistakes_of_a_spec_and_of_the_command_line_are_json_too(tmp_path: Path)
 
 def test_a_step_that_hangs_is_named_and_fails_the_training_after_worker_timeout_s(tmp_path: Path) -> None:
     file = spec(tmp_path, env="strange_envs:Hangs")
-    done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=5")
+    done = here(tmp_path, "train", "-f", file, "--set", "config.worker_timeout_s=2")
     assert done.exit_code == 4, done.stderr
     place = r"worker 0, env 0, episode 14 with seed \d+, step 19"
     assert re.search(rf"env strange_envs:Hangs: worker 0: has taken no step for \d+ s \({place}\)", done.stderr)
     assert re.search(rf"env strange_envs:Hangs raised in step\(\) \({place}\)", done.stderr)
-    assert "took no step within 5 s (worker_timeout_s)" in done.stderr
+    assert "took no step within 2 s (worker_timeout_s)" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -302,10 +303,11 @@ def test_a_world_that_fails_in_its_first_reset_leaves_no_run(tmp_path: Path) -> 
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.usefixtures("running_ray")
 def test_an_env_that_fails_to_begin_on_a_worker_leaves_no_run(tmp_path: Path) -> None:
     env = "{id: 'strange_envs:FailsToBegin', kwargs: {at: 1}}"
-    done = rlrun(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
-    assert done.returncode == 4, done.stderr
+    done = here(tmp_path, "train", "-f", spec(tmp_path, env=env), "--set", "config.num_workers=1")
+    assert done.exit_code == 4, done.stderr
     assert "strange_envs:FailsToBegin raised in reset() (worker 1, env 0, episode 0" in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
 

@@ -64,7 +64,7 @@ def uninterrupted(spec: dict[str, Any], runs: Path) -> list[list[dict[str, Any]]
 
 
 @pytest.mark.usefixtures("running_ray")
-@pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), (2, "ray")])
+@pytest.mark.parametrize(("num_workers", "executor"), [(0, "local"), (1, "ray")])
 def test_a_run_whose_whole_tree_was_killed_ends_as_if_nothing_had_happened(
     tmp_path: Path, num_workers: int, executor: str
 ) -> None:

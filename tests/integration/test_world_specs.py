@@ -1,4 +1,4 @@
-"""Worlds from YAML: kills and resumes, policies that are new at a resume, sweeps and populations on real Ray Tune."""
+"""Worlds from YAML: kills and resumes, policies that are new at a resume, sweeps, and populations on real Ray Tune."""
 
 from __future__ import annotations
 
@@ -165,11 +165,10 @@ def test_commands_read_a_league(league_run: tuple[list[Row], Path, Path], tmp_pa
     assert command("validate", "--env", str(path))[0] == 0
 
 
-@pytest.mark.usefixtures("running_ray")
 def test_a_sweep_over_a_setting_of_a_policy_learns_otherwise_in_each_trial(tmp_path: Path) -> None:
     varied = {**PPO, "config": {**PPO["config"], "lr": {"grid_search": [1e-3, 1e-2]}}}
-    entry = {**ENTRY, "policies": {"a": varied, "b": DQN}, "stop": {"iteration": 2}, "resources": {"cpus": 2}}
-    trials = rlrun.run({"sweep": entry}, runs_dir=tmp_path)
+    entry = {**ENTRY, "policies": {"a": varied, "b": DQN}, "stop": {"iteration": 2}}
+    trials = rlrun.run({"sweep": entry}, runs_dir=tmp_path, executor="local")
     assert [(trial.status, trial.params) for trial in trials] == [
         ("TERMINATED", {"lr": 1e-3}),
         ("TERMINATED", {"lr": 1e-2}),

@@ -204,9 +204,18 @@ def td_loss(outputs, batch, scheduled):
     return replace(found, total=total, priorities=errors.abs().squeeze(-1))
 
 
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plain_ones(tmp_path, monkeypatch):
+NEEDS_COMPILER = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+
+
+@pytest.fixture(params=["traced", pytest.param("compiled", marks=[pytest.mark.regress, NEEDS_COMPILER])])
+def compiled_updates(request, tmp_path, monkeypatch):
+    """Has compiled updates run their graph as it is; `make regress` also what the C++ compiler makes of it."""
     monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
+    if request.param == "traced":
+        request.getfixturevalue("traced_updates")
+
+
+def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plain_ones(compiled_updates):
     model, actor = with_optimizer(RMSProp(centered=True))
     given = [replace(model, loss=td_loss), actor]
     eager, compiled = (learner_for(given, update_executor=each, has_target=True) for each in ("eager", "compiled"))
@@ -244,9 +253,7 @@ def test_compiled_updates_are_told_apart_by_optimizers_and_by_what_is_carried_an
     assert len(set(identities)) == 4
 
 
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_compiled_microbatches_hand_on_what_plain_ones_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path))
+def test_compiled_microbatches_hand_on_what_plain_ones_do(compiled_updates):
     for _ in range(2):  # the second time without tracing
         compiled = learner_for(update_executor="compiled", microbatch_size=1, identity="one")
         np.testing.assert_allclose(step(compiled), AFTER_ONE_STEP, rtol=rounding_error(3))

@@ -31,6 +31,7 @@ def suggestions(runs: Path, start: Path | None = None) -> Suggestions:
 def test_a_configuration_runs_until_every_trial_of_it_waits_or_has_ended(tmp_path: Path) -> None:
     sweep = suggestions(tmp_path)
     first, second = sweep.next_trials()
+    assert (first.params, first.seed, second.seed) == (second.params, 0, 1)
     assert sweep.running() == 1
     sweep.waits(first.name)
     assert sweep.running() == 1

@@ -1,9 +1,6 @@
-"""What tests of algorithms share."""
+"""What unit tests share."""
 
 import pytest
-from torch.fx.experimental.proxy_tensor import make_fx
-
-from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 
 
 @pytest.fixture
@@ -12,6 +9,9 @@ def traced_updates(monkeypatch):
 
     That compiled code does what its graph says is a matter of the learner's own tests.
     """
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 
     def traced(computation, function, arguments, *, identity, announce):
         graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))

@@ -113,7 +113,7 @@ class _Wait:
             self._poll.poll(1000 * SAME_SIGNAL_S if self._received else None)
 
     def _listen(self) -> None:
-        """Reads newly received signals of the parent, and reports of the child."""
+        """Reads the OS signals that this parent process has received, and the messages of the child process."""
         self._received += _signals(_read(self._own) or b"")
         if self._from_child is None:
             return

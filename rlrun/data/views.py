@@ -90,11 +90,13 @@ def viewed(batch: SampleBatch) -> SampleBatch:
 
 
 def history_after(history: Mapping[str, Any], batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry-over history for the next fragment: the last rows of this fragment, without the closing row.
+    """Last frames, actions and rewards of a fragment, which stacked observations at the start of the next one need.
+
+    The fragment's final row, which only holds the observation for bootstrapping, is left out.
 
     Args:
-        history: The history of this fragment.
-        batch: This fragment as it was recorded.
+        history: Rows before the fragment, by column; their number is the number of rows to keep.
+        batch: The recorded fragment.
     """
     steps = batch[EPISODE_STEPS]
     columns = {"obs": _seen_part(batch["obs"]), "actions": batch["actions"], "prev_rewards": batch[PREV_REWARDS]}

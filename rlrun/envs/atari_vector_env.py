@@ -191,7 +191,11 @@ class SeededAtari:
         return self._restart(list(places), None)
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Resets env slots to the episodes after the given places; returns the observations of all env slots."""
+        """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
+
+        Args:
+            places: Position of each slot to reset, in the seeded sequence of episodes.
+        """
         for slot, place in places.items():
             self._ledger.return_to(slot, place)
             self._ledger.begin_next(slot)

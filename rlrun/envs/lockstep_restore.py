@@ -32,7 +32,11 @@ class LockstepEnv(Protocol):
         ...
 
     def start_after(self, places: dict[int, EpisodePlace]) -> Tree:
-        """Resets env slots to the episodes after the given places; returns the observations of all env slots."""
+        """Resets env slots to the episodes that follow saved positions; returns all slots' observations.
+
+        Args:
+            places: Position of each slot to reset, in the seeded sequence of episodes.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Names of the executors of parameter updates."""
+"""Backends that run parameter updates, by name: eager torch, NumPy, or compiled code."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from rlrun.nn.observation_leaves import ObservationTree
 def view_leaves(
     observed: ObservationTree, action_space: gymnasium.Space[Any], views: ViewsConfig
 ) -> dict[str, ObservationTree]:
-    """Builds the tree of `ObservationLeaf` of a history view.
+    """Builds the network input tree for frame stacks, previous actions and previous rewards.
 
     Args:
         observed: Tree of `ObservationLeaf` of the env's observations.

@@ -95,7 +95,8 @@ class BehaviorPolicy:
         world_columns: tuple[str, ...] = (),
         state_after: Callable[[Floats, Any], Floats] | None = None,
     ) -> None:
-        if is_masked(leaves):
+        self._is_masked = is_masked(leaves)
+        if self._is_masked:
             network = MaskedOutputs(network)
         self.network = network
         self.action_space = action_space
@@ -218,7 +219,7 @@ class BehaviorPolicy:
             self.views.begin(episode_starts)
             observations = self.views.see(observations, acts)
             self.views.record(record, where, acts)
-        mask = mask_of(observations)
+        mask = mask_of(observations) if self._is_masked else None
         network_noise, own = None, self.exploration.network_noise
         if own:
             network_noise, noise = noise[:, :own], noise[:, own:]

@@ -82,7 +82,7 @@ class MaskedMatch(gymnasium.Env[int, int]):  # type: ignore[misc]
         return self._allowed.copy()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Samples the first integer and the legal actions."""
+        """Starts an episode: samples the observed integer, which the action must match, and the legal actions."""
         super().reset(seed=seed)
         self._elapsed = 0
         return self._show(), {}

@@ -140,7 +140,11 @@ class AllReduceSGD(WorkerOperator, StatefulOperator):
 
     @override
     def set_weights(self, weights: Weights) -> None:
-        """Stores broadcast schedules and env steps; the parameters are loaded only together with an optimizer state."""
+        """Keeps the schedules' values and env steps of a broadcast.
+
+        Each worker trains its own copy of the parameters, so that broadcast parameters are ignored, except at a
+        restore, where the optimizer's state comes with them.
+        """
         self._weights = weights
         if weights.learning is not None and weights.learning.optimizer:
             self._goes_on_from = weights.learning

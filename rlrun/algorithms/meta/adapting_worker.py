@@ -135,7 +135,7 @@ class AdaptingWorker:
         return {"fragment": self._fragment, "worker": {**self._worker.state(), "slots": []}}
 
     def place(self) -> dict[str, Any]:
-        """State from which a lost worker is replaced: that of `state()`."""
+        """Saved state of the worker, equal to `state()`; a new process starts from it after a crash."""
         return self.state()
 
     def load_state(self, state: Mapping[str, Any]) -> int:

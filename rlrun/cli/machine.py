@@ -198,7 +198,7 @@ def _compiled_updates() -> Finding:
     found = compiler()
     if found is None:
         advice = (
-            "install g++ or clang++ for faster updates of GTrXL and modules of your own; without one they run eagerly"
+            "install g++ or clang++ for faster updates of GTrXL and of your own modules, which run eagerly else"
         )
         return Finding("compiled updates", "note", "no C++ compiler", advice)
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)

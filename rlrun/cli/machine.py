@@ -98,6 +98,7 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
     yield _disk(runs_dir)
     yield _ports()
     yield from _torch()
+    yield _kernels()
     yield _compiled_updates()
     yield _ray_starts() if start_ray else Finding("ray start", "note", "not tried", "try it with `rlrun doctor --ray`")
 
@@ -182,12 +183,23 @@ def _torch() -> Iterator[Finding]:
         yield Finding("GPU", "note", "none that torch can use; training runs on the CPU")
 
 
+def _kernels() -> Finding:
+    from rlrun.learner.c_library import blas, compiler, why_no_library
+
+    if why_not := why_no_library():
+        advice = "mend that for faster updates; without kernels in C, dense and recurrent nets are updated by NumPy"
+        return Finding("kernels in C", "note", why_not, advice)
+    return Finding("kernels in C", "ok", f"work, with {compiler()} and {blas()}")
+
+
 def _compiled_updates() -> Finding:
     from rlrun.learner.compilation import compiler
 
     found = compiler()
     if found is None:
-        advice = "install g++ or clang++ for faster updates; without one training runs uncompiled"
+        advice = (
+            "install g++ or clang++ for faster updates of GTrXL and of your own modules, which run eagerly else"
+        )
         return Finding("compiled updates", "note", "no C++ compiler", advice)
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:

@@ -114,7 +114,7 @@ def check_place(trials: Sequence[TrialSpec], address: str | None) -> None:
 
 
 def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None:
-    """Raises an error for trials with compiled updates that would be resumed without a C++ compiler.
+    """Refuses to resume trials with compiled updates where there is no compiler.
 
     The check comes before any trial starts; such a trial would otherwise fail.
 
@@ -125,6 +125,4 @@ def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None
     for trial in directory.results():
         if trial.name not in names or not trial.checkpoint:
             continue
-        if update_executor_of(read_manifest(trial.checkpoint).about) == "compiled":
-            demand_compiler()
-            return
+        demand_compiler(update_executor_of(read_manifest(trial.checkpoint).about))

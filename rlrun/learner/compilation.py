@@ -9,7 +9,6 @@ without tracing, which saves seconds at the start.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import math
@@ -18,8 +17,7 @@ import platform
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -28,17 +26,10 @@ from torch import Tensor
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
+from rlrun.learner.kernel_cache import alone_with, cache_directory
 from rlrun.learner.update import Computation
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
-
-
-def cache_directory() -> Path:
-    """Directory of rlrun's cache: $RLRUN_CACHE, or `rlrun` under the user's cache directory."""
-    root = os.environ.get("RLRUN_CACHE")
-    if root:
-        return Path(root)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlrun"
 
 
 def compiler() -> str | None:
@@ -117,15 +108,6 @@ def expected_time(num_operations: int) -> str:
     """
     seconds = 10 + num_operations / 45
     return f"about {round(seconds, -1):.0f} s" if seconds < 55 else f"about {math.ceil(seconds / 60)} min"
-
-
-@contextmanager
-def alone_with(path: Path) -> Iterator[None]:
-    """Context manager with a file lock, so that only one process of this machine creates the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
-        yield
 
 
 def loaded(package: Path) -> CompiledUpdate:

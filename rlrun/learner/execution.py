@@ -1,26 +1,29 @@
-"""Execution of learner computations: eager torch, NumPy kernels, or compiled machine code."""
+"""Execution of learner computations: eager torch, NumPy or C kernels, or compiled machine code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.explain import Remark
+from rlrun.learner.c_update import CUpdate, in_c
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.minibatches import Selection
 from rlrun.learner.numpy_kernels import NoKernel
 from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
 from rlrun.learner.optimizers import OptimizerState
+from rlrun.learner.statistic_totals import StatisticTotals
 from rlrun.learner.update import Computation, Parameters
 from rlrun.learner.update_executor import UpdateExecutor
 
 
 class Execution:
-    """Executor of learner computations: eager, or translated once per minibatch shape to NumPy or machine code.
+    """Executor of learner computations: eager, or translated once per minibatch shape to kernels or machine code.
 
     Args:
         update_executor: Kind of execution.
@@ -58,41 +61,62 @@ class Execution:
         key = (computation.name, batch["valid"].shape)
         if key not in self._made:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
-            if self._update_executor == "numpy":
-                # Code outside of rlrun may branch on values, which a traced graph would fix for all later calls.
+            if self._update_executor != "compiled":
+                # Code outside of rlrun may read Python state, which a traced graph would fix for all later calls.
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
-                self._made[key] = None if self._identity is None else self._in_numpy(function, arguments, num_kept)
+                self._made[key] = None if self._identity is None else self._by_kernels(function, arguments, num_kept)
             else:
                 identity = self._identity_of(computation, batch, scheduled)
                 self._made[key] = compiled(computation, function, arguments, identity=identity, announce=self._announce)
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
-    def _in_numpy(
+    def _by_kernels(
         self, function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int
-    ) -> NumpyUpdate | None:
+    ) -> NumpyUpdate | CUpdate | None:
+        translate = in_c if self._update_executor == "c" else in_numpy
         try:
-            return in_numpy(function, arguments, num_kept)
+            return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
-                fallback = f"updates run by torch's operations, not by NumPy, which has no kernel for {operation}"
+                language = "C" if self._update_executor == "c" else "NumPy"
+                fallback = f"updates run by torch's operations, not by {language}, which has no kernel for {operation}"
                 self._announce(Remark(fallback))
                 self._without_kernel.add(str(operation))
             return None
 
-    def of_rows(
+    def of_minibatches(
         self,
         computation: Computation,
         parameters: Parameters,
         states: Sequence[OptimizerState],
-        selection: Selection,
+        selections: Sequence[Selection],
         scheduled: Mapping[str, Tensor],
-    ) -> Sequence[Tensor]:
-        """Runs a computation on selected rows of a batch; the NumPy executor gathers only the columns in use."""
-        made = self._made.get((computation.name, selection.shape))
-        if isinstance(made, NumpyUpdate):
-            return made.of_rows(selection.leaves, selection.rows, [scheduled[name] for name in sorted(scheduled)])
-        return self(computation, parameters, states, selection.gathered(), scheduled)
+        totals: StatisticTotals,
+    ) -> None:
+        """Runs a computation on one minibatch after another; kernels gather only the columns in use.
+
+        Args:
+            computation: Update to run.
+            parameters: Online and target parameters.
+            states: Optimizer states by objective.
+            selections: Rows of one batch for each minibatch, in order; all of one shape.
+            scheduled: Current values of scheduled settings by name, each [].
+            totals: Totals to which each minibatch's statistics are added.
+        """
+        others = [scheduled[name] for name in sorted(scheduled)]
+        for number, selection in enumerate(selections):
+            made = self._made.get((computation.name, selection.shape))
+            if isinstance(made, CUpdate):
+                rest = selections[number:]
+                with totals.added(computation.statistics, len(rest)) as total:
+                    made.of_minibatches(selection.leaves, np.stack([each.rows for each in rest]), others, total)
+                return
+            if isinstance(made, NumpyUpdate):
+                (measured,) = made.of_rows(selection.leaves, selection.rows, others)
+            else:
+                (measured,) = self(computation, parameters, states, selection.gathered(), scheduled)
+            totals.add(computation.statistics, measured[: len(computation.statistics)])
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
         """Cache key of a computation, in addition to shapes; None if custom code takes part."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
 from rlrun.learner.learner import EvaluatedFunction
-from rlrun.learner.minibatches import Passes, Selection, minibatches, selections_of
+from rlrun.learner.minibatches import Passes, Selection, minibatches, selections
 from rlrun.learner.objective import Objective, check_objectives
 from rlrun.learner.objective_counts import ObjectiveCounts
 from rlrun.learner.optimizers import OptimizerState
@@ -116,7 +116,7 @@ class LocalLearner:
             as_means=not optimizer_is_here,
         )
         self._in_parts = reducer is not None or microbatch_size is not None
-        self._takes_rows = update_executor == "numpy" and not self._in_parts
+        self._takes_rows = update_executor in ("numpy", "c") and not self._in_parts
         self._totals = StatisticTotals()
         self._staging = Staging(self.device)
 
@@ -148,12 +148,14 @@ class LocalLearner:
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         columns = self._staging.batch(batch, spare=passes.spare)
-        cut = selections_of(columns) if self._takes_rows else partial(minibatches, columns)
         for _ in range(num_epochs):
             order = self._staging.order(passes.order(self._generator))
             before = self._totals.total_of(stop[0]) if stop else None
-            for minibatch in cut(order, passes.own_size):
-                self._step(minibatch, settings, objectives)
+            if self._takes_rows:
+                self._step_through(selections(columns, order, passes.own_size), settings, objectives)
+            else:
+                for minibatch in minibatches(columns, order, passes.own_size):
+                    self._step(minibatch, settings, objectives)
             if stop is not None and before is not None:
                 total, count = self._totals.total_of(stop[0])
                 if (total - before[0]) / (count - before[1]) > stop[1]:
@@ -228,7 +230,7 @@ class LocalLearner:
 
     def _step(
         self,
-        batch: SampleBatch | Selection,
+        batch: SampleBatch,
         settings: Mapping[str, Tensor],
         objectives: Collection[str] | None = None,
     ) -> Tensor:
@@ -236,26 +238,39 @@ class LocalLearner:
         due = self._counts.due(objectives)
         self.sgd_steps += 1
         if self._in_parts:
-            assert isinstance(batch, SampleBatch)
             for objective, total in self._sums.over(due, batch, self._parameters(), settings):
                 self._apply(objective, total, self._sums.statistics[objective.name], settings)
             return self._flat[:0]
         if not due:
             return self._flat[:0]
+        update, states = self._update_of(due)
+        (measured,) = self._execution(update, self._parameters(), states, batch, settings)
+        number = len(update.statistics)
+        self._totals.add(update.statistics, measured[:number])
+        return measured[number:]
+
+    def _step_through(
+        self,
+        selected: Iterable[Selection],
+        settings: Mapping[str, Tensor],
+        objectives: Collection[str] | None,
+    ) -> None:
+        """Updates on one minibatch after another; those in a row by the same objectives are one call."""
+        due = [(tuple(self._counts.due(objectives)), selection) for selection in selected]
+        self.sgd_steps += len(due)
+        for present, run in groupby(due, key=lambda each: each[0]):
+            if present:
+                update, states = self._update_of(present)
+                together = [selection for _, selection in run]
+                self._execution.of_minibatches(update, self._parameters(), states, together, settings, self._totals)
+
+    def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
+        """The update by some objectives, and their optimizers' states."""
         names = tuple(objective.name for objective in due)
         if names not in self._updates:
             several = len(self.objectives) > 1
             self._updates[names] = Update(self.policy, due, self._precision, names_objectives=several)
-        update = self._updates[names]
-        states = [self._states[name] for name in names]
-        parameters = self._parameters()
-        if isinstance(batch, Selection):
-            (measured,) = self._execution.of_rows(update, parameters, states, batch, settings)
-        else:
-            (measured,) = self._execution(update, parameters, states, batch, settings)
-        number = len(update.statistics)
-        self._totals.add(update.statistics, measured[:number])
-        return measured[number:]
+        return self._updates[names], [self._states[name] for name in names]
 
     def _apply(
         self, objective: Objective, total: Tensor, statistics: tuple[str, ...], settings: Mapping[str, Tensor]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ class Passes:
 
 
 class Selection:
-    """Lazy row selection from a batch: the NumPy executor gathers only the columns that the update reads.
+    """Lazy row selection from a batch: kernels gather only the columns that the update reads.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
@@ -92,24 +92,17 @@ class Selection:
         return self._columns.map(lambda leaf: leaf.index_select(0, rows))
 
 
-Cut = Callable[[Tensor, int], Iterator[SampleBatch | Selection]]
-"""Type of a function that yields a batch's minibatches for shuffled row indices and a size that divides their
-number."""
-
-
-def selections_of(columns: SampleBatch) -> Cut:
-    """`Cut` of a batch into lazily gathered minibatches.
+def selections(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Selection]:
+    """Yields minibatches of a batch, in the order of shuffled row indices, whose rows are gathered when needed.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
+        order: Shuffled row indices; `size` divides their number.
+        size: Rows per minibatch.
     """
     leaves = [leaf.numpy() for _, leaf in named_leaves(dict(columns))]
-
-    def cut(order: Tensor, size: int) -> Iterator[Selection]:
-        for rows in order.numpy().reshape(-1, size):
-            yield Selection(columns, leaves, rows)
-
-    return cut
+    for rows in order.numpy().reshape(-1, size):
+        yield Selection(columns, leaves, rows)
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:

@@ -47,7 +47,7 @@ def in_numpy(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor],
     Raises:
         NoKernel: An operation has no kernel; the message names it.
     """
-    return NumpyUpdate(recorded(function, arguments), arguments, num_kept)
+    return NumpyUpdate(BoundUpdate(recorded(function, arguments), arguments, num_kept))
 
 
 def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> Graph:
@@ -124,13 +124,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._nodes[id(tensor)] = node
 
 
-class NumpyUpdate:
-    """Update as a list of NumPy calls with bound arrays.
+class BoundUpdate:
+    """Update as a list of NumPy calls over arrays that belong to it, which any executor may run.
 
     Args:
         graph: Result of `recorded`; modified in place.
         arguments: Example tensors with the final shapes and dtypes.
         num_kept: Number of leading arguments that are identical tensors in every call, used in place.
+
+    Attributes:
+        calls: The calls, in order.
+        read: Arguments that the calls read, besides those in place: index and array that receives the argument.
+        changed: Arguments that the calls modify, besides those in place: index and array.
+        results: Arrays of the results.
+        num_kept: Number of leading arguments that are used in place.
 
     Raises:
         NoKernel: An operation (or a variant) has no kernel.
@@ -152,19 +159,30 @@ class NumpyUpdate:
                 except NoKernel:
                     raise NoKernel(str(node.target)) from None
         (returned,) = (node.args[0] for node in graph.nodes if node.op == "output")
-        self._calls = plan.calls
+        self.calls = plan.calls
         arrays = [(i, node, plan.tensors[node].numpy()) for i, node in enumerate(inputs) if i >= num_kept]
-        self._read = [(i, array) for i, node, array in arrays if node.users]
-        self._changed = [(i, array) for i, node, array in arrays if node in plan.changed]
-        self._num_kept = num_kept
-        self._results = [plan.tensors[node].numpy() for node in returned]
+        self.read = [(i, array) for i, node, array in arrays if node.users]
+        self.changed = [(i, array) for i, node, array in arrays if node in plan.changed]
+        self.num_kept = num_kept
+        self.results = [plan.tensors[node].numpy() for node in returned]
+
+
+class NumpyUpdate:
+    """Update that runs its NumPy calls one after another.
+
+    Args:
+        bound: The calls and their arrays.
+    """
+
+    def __init__(self, bound: BoundUpdate) -> None:
+        self._bound = bound
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
-        for i, array in self._read:
+        for i, array in self._bound.read:
             np.copyto(array, arguments[i].numpy())
         results = self._run()
-        for i, array in self._changed:
+        for i, array in self._bound.changed:
             np.copyto(arguments[i].numpy(), array)
         return results
 
@@ -176,19 +194,20 @@ class NumpyUpdate:
             rows: Indices of the rows.
             others: Arguments after the columns.
         """
-        first_other = self._num_kept + len(leaves)
-        for i, array in self._read:
+        num_kept = self._bound.num_kept
+        first_other = num_kept + len(leaves)
+        for i, array in self._bound.read:
             if i < first_other:
-                leaves[i - self._num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
+                leaves[i - num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
             else:
                 np.copyto(array, others[i - first_other].numpy())
         return self._run()
 
     def _run(self) -> list[Tensor]:
         with np.errstate(all="ignore"):  # like torch, which does not warn
-            for call in self._calls:
+            for call in self._bound.calls:
                 call()
-        return [torch.from_numpy(result.copy()) for result in self._results]
+        return [torch.from_numpy(result.copy()) for result in self._bound.results]
 
 
 class Plan:
@@ -198,13 +217,13 @@ class Plan:
         graph: The graph.
 
     Attributes:
-        calls: NumPy calls so far.
+        calls: NumPy calls so far, each with its arrays.
         tensors: Results by node; their buffers are not reused before the last read.
         changed: Nodes whose memory is modified in place.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.calls: list[Callable[[], object]] = []
+        self.calls: list[partial[object]] = []
         self.tensors: dict[Node, Any] = {}
         self._owners = owners(graph)
         self.changed = changed_owners(graph, self._owners)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 Totals = dict[tuple[str, ...], tuple[Tensor, int]]
@@ -23,6 +29,14 @@ class StatisticTotals:
         """Accumulates the statistics of one minibatch, [number of names]."""
         total, count = self._totals.get(names, (None, 0))
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
+
+    @contextmanager
+    def added(self, names: tuple[str, ...], count: int) -> Iterator[NDArray[np.float32]]:
+        """Context in which the statistics of some minibatches are added to an array of their sums, on the CPU."""
+        total, counted = self._totals.get(names, (torch.zeros(len(names)), 0))
+        grown = total.clone()
+        yield grown.numpy()
+        self._totals[names] = (grown, counted + count)
 
     def total_of(self, statistic: str) -> tuple[float, int]:
         """Sum and minibatch count of a statistic; synchronizes with the device."""

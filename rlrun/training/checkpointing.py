@@ -117,6 +117,21 @@ def refusing(part: str) -> Iterator[None]:
         raise CheckpointError(f"the checkpoint's {part} cannot be used: {reason[:200]}") from error
 
 
+def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
+    """Entries of a manifest on the executor of updates, and on the kernels that its last digits depend on."""
+    if update_executor != "c":
+        return {"update_executor": update_executor}
+    from rlrun.learner.c_library import key
+
+    return {"update_executor": update_executor, "kernels": key()}
+
+
+def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
+    """Whether kernels in C give other last digits here than where a checkpoint was written."""
+    written: dict[str, Any] = {"update_executor": update_executor, "kernels": manifest.get("kernels")}
+    return update_executor == "c" and written != executor_record(update_executor)
+
+
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:
     """Returns the update executor recorded in a checkpoint's manifest, translated from older manifests.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from rlrun.training.reward_streams import objectives_of_curiosity, with_curiosit
 
 if TYPE_CHECKING:
     from rlrun.algorithm import Algorithm
-    from rlrun.algorithm_config import AlgorithmConfig
     from rlrun.envs.env_config import EnvConfig
     from rlrun.learner.learner import Learner
     from rlrun.learner.local_learner import LocalLearner
@@ -28,21 +27,20 @@ if TYPE_CHECKING:
     from rlrun.worlds.world_view import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Least number of SGD steps of a run for which `compile: auto` compiles the update.
+"""Least number of SGD steps of a run for which `compile: auto` compiles an update that has no kernels.
 
-Compared with eager torch, compilation pays within such a run, even with a cold cache. Compared with NumPy kernels, it
-pays over several runs, by the cache.
+That pays within the run, cold cache included.
 """
+
+PLAIN: Mapping[UpdateExecutor, UpdateExecutor] = {"compiled": "eager", "c": "numpy"}
+"""Executors without a compiler, by those whose runs they may continue."""
 
 COMPILED_ELSEWHERE = (
     "each learner in a process of its own compiles the update, unless that was done for these settings before (about "
     "20 s, minutes for networks with memory)"
 )
 
-BEGAN_COMPILED = (
-    "the updates of this run are compiled, and there is no C++ compiler here: install g++ or clang++, "
-    "or let it continue with plain updates (--eager; the last digits will differ from here on)"
-)
+CONTINUE_PLAINLY = "or let it continue with plain updates (--eager; the last digits will differ from here on)"
 
 
 def silent(message: str) -> None:
@@ -148,10 +146,9 @@ class AlgorithmLearnerFactory:
     def _identity(self) -> str | None:
         """Cache key of the compiled update; None if custom code takes part in the update."""
         algorithm, config = self.algorithm, self.algorithm.config
-        own_modules = [config.model.module or "", *config.model.encoders.values()]
-        named = [algorithm.name(), algorithm.policy_family, *own_modules]
-        if any(":" in name and not name.startswith("rlrun.") for name in named):
+        if runs_own_code(algorithm):
             return None
+        named = [algorithm.name(), algorithm.policy_family, config.model.module or "", *config.model.encoders.values()]
         scheduled = config.scheduled_fields()  # their values are arguments of each update
         settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
         shapes = [*self.spaces] if self.world is None else [*self.spaces, self.world]
@@ -189,66 +186,90 @@ def started_learner(
     )
 
 
-def chosen_update_executor(config: AlgorithmConfig, total_env_steps: int | None) -> UpdateExecutor:
-    """Selects the update executor (eager, NumPy or compiled) from settings, run length and the available compiler.
+def chosen_update_executor(algorithm: Algorithm[Any], total_env_steps: int | None) -> UpdateExecutor:
+    """Selects the update executor from settings, run length and the available compilers.
 
     Args:
-        config: The algorithm's settings.
+        algorithm: The algorithm with its settings.
         total_env_steps: Planned env steps of the run; None if unknown.
 
     Raises:
-        CompilerMissing: The settings demand compiled updates, and there is no C++ compiler.
+        CompilerMissing: The settings demand compiled updates, and there is no compiler.
     """
-    if config.compile == "auto":
-        from rlrun.learner.compilation import compiler
+    config = algorithm.config
+    if config.compile is False:
+        return "eager"
+    is_demanded = config.compile != "auto"
+    if may_have_kernels(algorithm):
+        from rlrun.learner.c_library import why_no_library
 
-        sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
-        if sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None:
-            return "compiled"
-        return "numpy" if has_kernels(config) else "eager"
-    if config.compile:
-        demand_compiler(
+        why_not = why_no_library()
+        if why_not and is_demanded:
+            raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
+        return "numpy" if why_not else "c"
+    from rlrun.learner.compilation import compiler
+
+    if is_demanded and compiler() is None:
+        raise CompilerMissing(
             "config.compile is true, and there is no C++ compiler here: install g++ or clang++, or set it to auto"
         )
-    return "compiled" if config.compile else "eager"
+    sgd_steps = 0 if total_env_steps is None else total_env_steps * config.sgd_steps_per_env_step
+    is_long = sgd_steps >= COMPILE_PAYS_FROM_SGD_STEPS and compiler() is not None
+    return "compiled" if is_demanded or is_long else "eager"
 
 
-def common_update_executor(configs: Iterable[AlgorithmConfig], total_env_steps: int | None) -> UpdateExecutor:
+def common_update_executor(algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None) -> UpdateExecutor:
     """Selects one update executor that serves all policies.
 
     Args:
-        configs: Settings of the policies' algorithms.
+        algorithms: Algorithms of the policies.
         total_env_steps: Planned env steps of the run; None if unknown.
 
     Raises:
-        CompilerMissing: Settings demand compiled updates, and there is no C++ compiler.
+        CompilerMissing: Settings demand compiled updates, and there is no compiler.
     """
-    chosen = {chosen_update_executor(config, total_env_steps) for config in configs}
-    if chosen == {"numpy", "compiled"}:
+    chosen = {chosen_update_executor(algorithm, total_env_steps) for algorithm in algorithms}
+    if "compiled" in chosen and chosen <= {"c", "numpy", "compiled"}:
         return "compiled"
     return chosen.pop() if len(chosen) == 1 else "eager"
 
 
-def has_kernels(config: AlgorithmConfig) -> bool:
-    """Whether the NumPy kernels may support the model: dense layers, LSTMs and GRUs in float32 on the CPU.
+def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
+    """Whether updates are rlrun's own code for dense layers, LSTMs and GRUs, in float32 on the CPU, by the settings.
 
-    The observation spaces are not checked.
+    Code outside of rlrun may read Python state, which a traced graph would fix for all later calls. Images are not
+    examined: their updates have no kernels and run eagerly, since compiled as a whole they are no faster.
     """
-    model = config.model
-    is_own = model.module is None and not model.encoders
-    return model.core != "gtrxl" and is_own and config.precision == "float32" and not config.num_gpus
+    config = algorithm.config
+    is_plain = config.model.core != "gtrxl" and config.precision == "float32" and not config.num_gpus
+    return is_plain and not runs_own_code(algorithm)
 
 
-def demand_compiler(otherwise: str = BEGAN_COMPILED) -> None:
-    """Checks that a C++ compiler is available for compiled updates.
+def runs_own_code(algorithm: Algorithm[Any]) -> bool:
+    """Whether code outside of rlrun takes part in updates: an algorithm, network or encoder of a plugin."""
+    model = algorithm.config.model
+    named = [algorithm.name(), algorithm.policy_family, model.module or "", *model.encoders.values()]
+    return any(":" in name and not name.startswith("rlrun.") for name in named)
+
+
+def demand_compiler(update_executor: UpdateExecutor) -> None:
+    """Checks that this machine can continue a run by the executor that it began with.
 
     Args:
-        otherwise: Message of the error; the default is for a resumed run with compiled updates.
+        update_executor: The executor.
 
     Raises:
-        CompilerMissing: There is no C++ compiler.
+        CompilerMissing: It needs a compiler, and there is none.
     """
-    from rlrun.learner.compilation import compiler
+    if update_executor == "compiled":
+        from rlrun.learner.compilation import compiler
 
-    if compiler() is None:
-        raise CompilerMissing(otherwise)
+        if compiler() is None:
+            why = "the updates of this run are compiled, and there is no C++ compiler here"
+            raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
+    if update_executor == "c":
+        from rlrun.learner.c_library import why_no_library
+
+        if why_not := why_no_library():
+            why = f"the updates of this run are computed by kernels in C, and {why_not}"
+            raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")

@@ -15,10 +15,10 @@ from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
 from rlrun.training.assembly import assemble
-from rlrun.training.checkpointing import saved_training, section_state, update_executor_of
+from rlrun.training.checkpointing import executor_record, saved_training, section_state, update_executor_of
 from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
-from rlrun.training.learner_factory import common_update_executor, demand_compiler, silent
+from rlrun.training.learner_factory import PLAIN, common_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import refuse_undeclared
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import RunningTraining
@@ -99,7 +99,8 @@ class Training:
             described = self.description
             configs = {name: algorithm.config for name, algorithm in described.policies.algorithms.items()}
             if self.update_executor is None:
-                self.update_executor = common_update_executor(configs.values(), self._total_env_steps)
+                algorithms = described.policies.algorithms.values()
+                self.update_executor = common_update_executor(algorithms, self._total_env_steps)
             with described.hangs_fail():
                 self._running = assemble(
                     described.env,
@@ -218,7 +219,7 @@ class Training:
             spec: Spec of the training; at least `env`, `seed`, `config`, and `algorithm` or `policies`.
         """
         running = self.running  # which chooses the update executor
-        about = {"algorithm": self.description.policies.title, "update_executor": self.update_executor}
+        about = {"algorithm": self.description.policies.title, **executor_record(self.update_executor)}
         return saved_state.content_of(running, spec, about)
 
     def load(self, content: Content, *, eager: bool = False, for_training: bool = True) -> None:
@@ -239,9 +240,8 @@ class Training:
         if "league" in content.state:
             self._copied_opponents = copied_opponents(section_state(content.state, "league"))
         began_with = update_executor_of(content.manifest)
-        self.update_executor = "eager" if began_with == "compiled" and eager else began_with
-        if self.update_executor == "compiled":
-            demand_compiler()
+        self.update_executor = PLAIN.get(began_with, began_with) if eager else began_with
+        demand_compiler(self.update_executor)
         with self.description.hangs_fail():
             new = saved_state.new_policies(self.description.policies, content.spec)
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)

@@ -42,6 +42,7 @@ class Resumption:
         rows_cut: Number of removed result rows of later iterations, which are recomputed.
         env_slots_restarted: Number of envs that had to begin a new episode.
         lost_compiler: Whether compiled updates continue uncompiled, as the user allowed.
+        other_kernels: Whether the kernels of updates, the processor or the BLAS differ from those before.
         is_in_part: Whether the checkpoint has an older format, of which only a part is restored.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
         unsaved: Parts of the state missing in the checkpoint, one clause each.
@@ -54,6 +55,7 @@ class Resumption:
     rows_cut: int = 0
     env_slots_restarted: int = 0
     lost_compiler: bool = False
+    other_kernels: bool = False
     is_in_part: bool = False
     crash: str = ""
     unsaved: tuple[str, ...] = ()
@@ -62,7 +64,8 @@ class Resumption:
     @property
     def is_exact(self) -> bool:
         """Whether the resumed trial is bit-for-bit identical to an uninterrupted one."""
-        return not (self.env_slots_restarted or self.lost_compiler or self.is_in_part or self.unsaved)
+        is_otherwise = self.env_slots_restarted or self.lost_compiler or self.other_kernels or self.is_in_part
+        return not (is_otherwise or self.unsaved)
 
     @property
     def message(self) -> str:
@@ -77,6 +80,8 @@ class Resumption:
             reasons.append("the checkpoint is of an older format, whose envs, replay and dataflow are not read")
         if self.lost_compiler:
             reasons.append("updates are not compiled any more")
+        if self.other_kernels:
+            reasons.append("the kernels of updates, the processor or its BLAS are others than before")
         reasons += self.unsaved
         inexact = f"; not exactly, because {' and '.join(reasons)}" if reasons else ""
         skipped = [f"skipped {checkpoint.reason}" for checkpoint in self.skipped]

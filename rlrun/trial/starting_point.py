@@ -14,7 +14,7 @@ from rlrun.errors import CheckpointError, UsageError
 from rlrun.explain import dotted, shown
 from rlrun.functional.saved_numbers import as_count
 from rlrun.spec.experiment import EvaluationConfig, TrialSpec
-from rlrun.training.checkpointing import refusing, saved_training, update_executor_of
+from rlrun.training.checkpointing import has_other_kernels, refusing, saved_training, update_executor_of
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.training import Training
 from rlrun.trial.checked_results import truncate_results
@@ -196,7 +196,8 @@ class StartingPoint:
             self.skipped,
             truncation.rows_cut,
             running.env_slots_restarted,
-            lost_compiler=update_executor_of(self.content.manifest) == "compiled" != training.update_executor,
+            lost_compiler=update_executor_of(self.content.manifest) != training.update_executor,
+            other_kernels=has_other_kernels(self.content.manifest, training.update_executor),
             is_in_part=running.is_restored_in_part,
             unsaved=running.unsaved,
             damage=truncation.damage,

@@ -150,7 +150,7 @@ def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monk
         resumed.load(content, eager=True)
         assert resumed.step()["iteration"] == 2
     with (
-        Training("CartPole-v1", PPO(**SMALL, compile=True)) as demanding,
+        Training("CartPole-v1", PPO(**SMALL, compile=True, precision="bfloat16")) as demanding,
         pytest.raises(CompilerMissing, match="set it to auto"),
     ):
         demanding.step()

@@ -1,5 +1,6 @@
-"""A run with compiled updates, resumed where there is no compiler."""
+"""A run with compiled updates or kernels, resumed where there is no compiler or another processor."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.errors import CompilerMissing
+from rlrun.learner.c_library import why_no_library
 from rlrun.runs.run_directory import RunDirectory
 
 TRIAL = "000-seed=0"
@@ -23,16 +25,22 @@ SPEC = {
 }
 
 
+def interrupted(runs_dir: Path, **manifest: str) -> RunDirectory:
+    """Runs two iterations, and leaves the first one's checkpoint alone, with other entries in its manifest."""
+    (trial,) = rlrun.run(SPEC, runs_dir=runs_dir)
+    run = RunDirectory.open(runs_dir / "began-compiled")
+    shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
+    content = read_checkpoint(trial.directory / "checkpoints/iteration_000001")
+    changed = replace(content, manifest={**content.manifest, **manifest})
+    write_checkpoint(trial.directory / "checkpoints/iteration_000001", changed)
+    run.mark(TRIAL, "INTERRUPTED")
+    return run
+
+
 def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (trial,) = rlrun.run(SPEC, runs_dir=tmp_path)
-    run = RunDirectory.open(tmp_path / "began-compiled")
-    shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
-    content = read_checkpoint(trial.directory / "checkpoints/iteration_000001")
-    compiled = replace(content, manifest={**content.manifest, "update_executor": "compiled"})
-    write_checkpoint(trial.directory / "checkpoints/iteration_000001", compiled)
-    run.mark(TRIAL, "INTERRUPTED")
+    run = interrupted(tmp_path, update_executor="compiled")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
 
@@ -43,3 +51,11 @@ def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
 
     (resumed,) = rlrun.resume(run.path, eager=True)
     assert (resumed.status, resumed.last_result["iteration"]) == ("TERMINATED", 2)
+
+
+@pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
+def test_kernels_of_another_processor_are_said_and_the_resume_is_not_called_exact(tmp_path: Path) -> None:
+    exact = rlrun.resume(interrupted(tmp_path / "same").path)[0].directory
+    other = rlrun.resume(interrupted(tmp_path / "other", kernels="those of another processor").path)[0].directory
+    records = [json.loads((directory / "trial.json").read_text()) for directory in (exact, other)]
+    assert [record["exact_resume"] for record in records] == [True, False]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from torch import Tensor
 
 import rlrun
 from rlrun.learner import execution
-from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
+from rlrun.learner.c_update import in_c
+from rlrun.learner.numpy_update import in_numpy
 from rlrun.learner.update_executor import UpdateExecutor
 
 ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64}
@@ -81,22 +82,27 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
         return first, learner.flat(), learner.sgd_steps
 
 
+@pytest.mark.parametrize("update_executor", ["numpy", "c"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_numpy_and_eager_updates_agree_to_1e_5_over_20_updates(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[NumpyUpdate] = []
+def test_kernels_and_eager_updates_agree_to_1e_5_over_20_updates(
+    kind: str, update_executor: UpdateExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
 
-    def recorded(function: Any, arguments: Sequence[Tensor], num_kept: int) -> NumpyUpdate:
-        made.append(in_numpy(function, arguments, num_kept))
+    def counted(translate: Callable[..., object], *given: object) -> object:
+        made.append(translate(*given))
         return made[-1]
 
-    monkeypatch.setattr(execution, "in_numpy", recorded)
-    first, ours, steps = learned(kind, "numpy")
+    monkeypatch.setattr(execution, "in_numpy", partial(counted, in_numpy))
+    monkeypatch.setattr(execution, "in_c", partial(counted, in_c))
+    first, ours, steps = learned(kind, update_executor)
     _, theirs, _ = learned(kind, "eager")
-    assert made
+    assert {type(each).__name__ for each in made} == {"CUpdate" if update_executor == "c" else "NumpyUpdate"}
     assert 20 <= steps < 60
     assert np.abs(ours - first).max() > 1e-3
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_the_same_seed_gives_the_same_bits() -> None:
-    np.testing.assert_array_equal(learned("ppo", "numpy")[1], learned("ppo", "numpy")[1])
+@pytest.mark.parametrize("update_executor", ["numpy", "c"])
+def test_the_same_seed_gives_the_same_bits(update_executor: UpdateExecutor) -> None:
+    np.testing.assert_array_equal(learned("ppo", update_executor)[1], learned("ppo", update_executor)[1])

@@ -1,13 +1,15 @@
-"""Each kernel computes what torch does."""
+"""Each kernel computes what torch does, as NumPy calls and in C."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from rlrun.learner.c_update import in_c
 from rlrun.learner.numpy_update import in_numpy
 from tests.rounding import rounding_error
 
@@ -48,8 +50,12 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+TRANSLATIONS = pytest.mark.parametrize("translate", [in_numpy, in_c])
+
+
+@TRANSLATIONS
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_and_its_gradient_are_those_of_torch(name: str) -> None:
+def test_an_operation_and_its_gradient_are_those_of_torch(name: str, translate: Any) -> None:
     def function(x: Tensor, y: Tensor) -> list[Tensor]:
         leaf = x.detach().requires_grad_()
         result = OPERATIONS[name](leaf, y)
@@ -57,13 +63,14 @@ def test_an_operation_and_its_gradient_are_those_of_torch(name: str) -> None:
             return [result]
         return [result.detach(), *torch.autograd.grad(result.square().sum(), leaf, allow_unused=True)]
 
-    update = in_numpy(function, [MATRIX, OTHER])
+    update = translate(function, [MATRIX, OTHER])
     for x, y in ((MATRIX, OTHER), (OTHER, MATRIX), (MATRIX, OTHER)):
         expected, found = function(x, y), update([x, y])
         near = rounding_error(2 * MATRIX.numel())
         torch.testing.assert_close(found, expected, rtol=near, atol=near)
 
 
+@TRANSLATIONS
 @pytest.mark.parametrize(
     "activation",
     [
@@ -76,21 +83,22 @@ def test_an_operation_and_its_gradient_are_those_of_torch(name: str) -> None:
     ],
 )
 def test_far_from_zero_activations_and_their_gradients_stay_those_of_torch(
-    activation: Callable[[Tensor], Tensor],
+    activation: Callable[[Tensor], Tensor], translate: Any
 ) -> None:
     def function(x: Tensor) -> list[Tensor]:
         leaf = x.detach().requires_grad_()
         result = activation(leaf)
         return [result.detach(), *torch.autograd.grad(result.sum(), leaf)]
 
-    update = in_numpy(function, [LARGE])
+    update = translate(function, [LARGE])
     torch.testing.assert_close(update([LARGE]), function(LARGE))
 
 
-def test_not_a_number_goes_through_as_in_torch() -> None:
+@TRANSLATIONS
+def test_not_a_number_goes_through_as_in_torch(translate: Any) -> None:
     def function(x: Tensor) -> list[Tensor]:
         return [torch.relu(x), x.clamp(0, 1), x.amax(0), torch.minimum(x, -x)]
 
-    update = in_numpy(function, [MATRIX])
+    update = translate(function, [MATRIX])
     broken = torch.where(MATRIX > 0.5, torch.nan, MATRIX)
     torch.testing.assert_close(update([broken]), function(broken), equal_nan=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlrun.learner.numpy_kernels import NoKernel
-from rlrun.learner.numpy_update import NumpyUpdate, in_numpy, leave_out_repetitions, recorded
+from rlrun.learner.numpy_update import BoundUpdate, NumpyUpdate, in_numpy, leave_out_repetitions, recorded
 from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
 from rlrun.learner.update import fresh_state
 from tests.rounding import rounding_error
@@ -106,7 +106,7 @@ def test_what_is_computed_twice_is_left_out() -> None:
     before = len(graph.nodes)
     leave_out_repetitions(graph)
     assert before - len(graph.nodes) == 2
-    (result,) = NumpyUpdate(graph, [X])([X])
+    (result,) = NumpyUpdate(BoundUpdate(graph, [X]))([X])
     torch.testing.assert_close(result, 2 * X.t().exp())
 
 

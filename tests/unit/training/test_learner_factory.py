@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,35 @@ import torch
 
 import rlrun
 from rlrun.algorithms.ppo import PPO
+from rlrun.errors import CompilerMissing
+from rlrun.learner import c_library
+from rlrun.learner.c_library import why_no_library
 from rlrun.learner.compilation import cache_key, compiler
 from rlrun.learner.numpy_kernels import KERNELS
 from rlrun.learner.numpy_update import recorded
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.spec.load import parse_experiments
 from rlrun.training.checkpointing import update_executor_of
-from rlrun.training.learner_factory import chosen_update_executor
+from rlrun.training.learner_factory import chosen_update_executor, demand_compiler
 from rlrun.trial.trial_training import training_of
+
+needs_c = pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
+needs_cpp = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
 
 ONE_UPDATE_A_STEP = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 64}
 
 
+LONG_MEMORY = {**ONE_UPDATE_A_STEP, "seq_len": 4, "model": {"core": "gtrxl"}}
+"""A network without kernels."""
+
+
 def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
-    return chosen_update_executor(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings}), env_steps)
+    return chosen_update_executor(PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, **settings})), env_steps)
 
 
-def test_dense_updates_run_by_numpy_up_to_where_compiling_pays_and_in_runs_of_unknown_length() -> None:
-    assert [chosen(1), chosen(19_999), chosen(None)] == ["numpy"] * 3
+@needs_c
+def test_dense_updates_run_by_kernels_in_c_in_runs_of_any_length() -> None:
+    assert [chosen(1), chosen(1_000_000), chosen(None), chosen(1, compile=True)] == ["c"] * 4
 
 
 def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
@@ -39,20 +51,41 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
     with rlrun.Training("CartPole-v1", rlrun.PPO(**config), announce=told.append) as training:
         for _ in range(2):
             training.step()
-        assert training.update_executor == "numpy"
+        language = {"c": "C", "numpy": "NumPy"}[str(training.update_executor)]
     (text,) = told
-    assert text == "updates run by torch's operations, not by NumPy, which has no kernel for aten.elu.default"
+    assert text == f"updates run by torch's operations, not by {language}, which has no kernel for aten.elu.default"
 
 
-@pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
-def test_long_runs_are_compiled() -> None:
-    assert chosen(20_000) == "compiled"
+@needs_cpp
+def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> None:
+    assert [chosen(env_steps, model={"core": "gtrxl"}) for env_steps in (19_999, 20_000)] == ["eager", "compiled"]
 
 
-def test_long_runs_without_a_compiler_run_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    cached = (c_library.why_no_library, c_library.library, c_library.key, c_library.compiler)
+    for each in cached:
+        each.cache_clear()
+    yield
+    for each in cached:
+        each.cache_clear()
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_refused() -> None:
     assert chosen(1_000_000) == "numpy"
+    with pytest.raises(CompilerMissing, match="there is no C compiler: mend that, or set it to auto"):
+        chosen(1_000_000, compile=True)
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked() -> None:
+    with pytest.raises(CompilerMissing, match=r"by kernels in C, and there is no C compiler: .*--eager"):
+        demand_compiler("c")
+    demand_compiler("numpy")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +98,7 @@ def test_long_runs_without_a_compiler_run_by_numpy(tmp_path: Path, monkeypatch: 
         {"compile": False},
     ],
 )
-def test_what_numpy_is_not_for_stays_eager(settings: dict[str, Any]) -> None:
+def test_what_has_no_kernels_stays_eager_in_short_runs(settings: dict[str, Any]) -> None:
     assert chosen(10_000, **settings) == "eager"
 
 
@@ -99,8 +132,8 @@ def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
 
 
 def test_trials_that_share_an_update_are_counted_together() -> None:
-    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": ONE_UPDATE_A_STEP}
-    for seeds, expected in ((3, "numpy"), (4, "numpy" if compiler() is None else "compiled")):
+    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": LONG_MEMORY}
+    for seeds, expected in ((3, "eager"), (4, "eager" if compiler() is None else "compiled")):
         (experiment,) = parse_experiments({"sweep": {**entry, "seeds": seeds}})
         with training_of(experiment.trials()[0]) as training:
             training.start()

@@ -1,0 +1,123 @@
+"""C executor: runs a traced update as a table of C kernels, for many minibatches in one call."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlrun.errors import CompilerMissing
+from rlrun.learner.c_library import NoLibrary, library
+from rlrun.learner.c_steps import Steps
+from rlrun.learner.numpy_kernels import Array
+from rlrun.learner.numpy_update import BoundUpdate, recorded
+
+COLUMN = np.dtype([("from", "u8"), ("to", "u8"), ("bytes", "i8")])
+"""`Column` of `kernels.c`."""
+
+LONGEST_CALL_S = 1.0
+"""Seconds that a call into C may take: signals are heard after it."""
+
+
+def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> CUpdate:
+    """Translates an update into a table of C kernels.
+
+    Args:
+        function: Update as a function of tensors, without data-dependent control flow.
+        arguments: Example tensors with the final shapes and dtypes; not modified.
+        num_kept: Number of leading arguments that are identical tensors in every call.
+
+    Raises:
+        NoKernel: An operation has no kernel; the message names it.
+    """
+    return CUpdate(BoundUpdate(recorded(function, arguments), arguments, num_kept))
+
+
+class CUpdate:
+    """Update that runs its calls by C kernels.
+
+    Args:
+        bound: The calls and their arrays.
+
+    Raises:
+        NoKernel: A call has no kernel in C.
+        CompilerMissing: The kernels cannot be used on this machine.
+    """
+
+    def __init__(self, bound: BoundUpdate) -> None:
+        self._bound = bound  # keeps the arrays that the table points to
+        try:
+            self._library = library()
+        except NoLibrary as reason:
+            advice = "every machine that learns needs a C compiler and a safe cache, or set compile: false"
+            raise CompilerMissing(f"updates of this run are computed by kernels in C, and {reason}: {advice}") from None
+        self._steps = Steps(self._library)
+        for call in bound.calls:
+            self._steps.add(call)
+        self._table = self._steps.table()
+        self._whole = columns([(array, array.nbytes) for _, array in bound.read])
+        self._no_rows = np.zeros((1, 1), np.int64)
+        self._no_total = np.zeros(1, np.float32)
+        self._in_one_call = 1
+
+    def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """Runs the update, which modifies tensors in place as the traced function does."""
+        given = [arguments[i].contiguous() for i, _ in self._bound.read]
+        self._whole["from"] = [each.data_ptr() for each in given]
+        self._run(self._whole, self._no_rows, self._no_total, 0)
+        for i, array in self._bound.changed:
+            np.copyto(arguments[i].numpy(), array)
+        return [torch.from_numpy(result.copy()) for result in self._bound.results]
+
+    def of_minibatches(
+        self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor], totals: NDArray[np.float32]
+    ) -> None:
+        """Runs the update on one minibatch after another, gathering only the columns in use.
+
+        Args:
+            leaves: Columns of the batch: the arguments after the first `num_kept`.
+            rows: Indices of the rows of each minibatch, [K, S].
+            others: Arguments after the columns.
+            totals: Sums of the first results, to which each minibatch's results are added, [N].
+        """
+        first_other = self._bound.num_kept + len(leaves)
+        gathered = []
+        for i, array in self._bound.read:
+            if i < first_other:
+                leaf = leaves[i - self._bound.num_kept]
+                gathered.append((leaf, array))
+            else:
+                np.copyto(array, others[i - first_other].numpy())
+        table = columns([(array, array.nbytes // len(array)) for _, array in gathered])
+        table["from"] = [leaf.__array_interface__["data"][0] for leaf, _ in gathered]
+        done = 0
+        while done < len(rows):
+            part, began = rows[done : done + self._in_one_call], time.perf_counter()
+            self._run(table, part, totals, len(totals))
+            minibatches_per_s = len(part) / max(time.perf_counter() - began, 1e-6)
+            self._in_one_call = max(int(LONGEST_CALL_S * minibatches_per_s), 1)
+            done += len(part)
+
+    def _run(self, table: Array, rows: NDArray[np.int64], totals: NDArray[np.float32], num_totals: int) -> None:
+        number, size = rows.shape
+        self._library.run(
+            *(pointer(self._table), ctypes.c_int64(len(self._table))),
+            *(pointer(table), ctypes.c_int64(len(table))),
+            *(pointer(rows), ctypes.c_int64(size), ctypes.c_int64(number)),
+            *(pointer(self._bound.results[0]), pointer(totals), ctypes.c_int64(num_totals)),
+        )
+
+
+def columns(arrays: Sequence[tuple[Array, int]]) -> Array:
+    """Table of `COLUMN`, for arrays and the bytes of their rows; where rows come from is filled in later."""
+    return np.array([(0, array.__array_interface__["data"][0], size) for array, size in arrays], COLUMN)
+
+
+def pointer(array: Array) -> ctypes.c_void_p:
+    """Pointer to an array's memory."""
+    return ctypes.c_void_p(array.__array_interface__["data"][0])

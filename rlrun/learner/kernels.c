@@ -1,0 +1,392 @@
+/* Kernels of traced updates: a table of steps over shared buffers, run once or for many minibatches.
+
+   Compiled once per machine. Each step is an elementwise loop, a reduction, a product or a copy by index, with the
+   semantics of the NumPy call of the same name. Sums add in LANES partial sums, so that results do not depend on what
+   the compiler makes of a loop. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct Step {
+    void *kernel;
+    int64_t group;        /* steps from this one on that run block by block; 0: the kernel takes the step as a whole */
+    int64_t is_flat;      /* whether rows follow each other without gaps, in every operand */
+    char *at[3];          /* output, first and second operand */
+    int64_t shape[4];     /* elementwise: outer, outer, rows, columns; see each kernel for the others */
+    int64_t stride[3][4]; /* bytes */
+} Step;
+
+typedef struct {
+    const char *from;
+    char *to;
+    int64_t bytes; /* of a row */
+} Column;
+
+typedef void (*Loop)(char *, const char *, const char *, int64_t, int64_t, int64_t, int64_t);
+typedef void (*Whole)(const Step *);
+typedef void (*Gemm)(int, int, int, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t,
+                     float, float *, int64_t);
+typedef void (*Gemm32)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+
+enum { LANES = 16, BLOCK = 2048, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
+
+/* --- Functions of one number */
+
+static inline float exp_f32(float x) {
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
+    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = (p * r * r + r) + 1.0f;
+    int32_t whole = (int32_t)n, half = whole >> 1; /* two factors, so that subnormal and infinite results are right */
+    union { int32_t i; float f; } first = {(half + 127) << 23}, second = {(whole - half + 127) << 23};
+    return p * first.f * second.f;
+}
+
+static inline float log_f32(float x) {
+    int tiny = x < 1.17549435e-38f;
+    union { float f; int32_t i; } bits = {tiny ? x * 8388608.0f : x};
+    int32_t shifted = bits.i - 0x3f3504f3; /* the mantissa comes to lie between sqrt(1/2) and sqrt(2) */
+    float e = (float)(shifted >> 23) - (tiny ? 23.0f : 0.0f);
+    bits.i = (shifted & 0x007fffff) + 0x3f3504f3;
+    float m = bits.f - 1.0f, z = m * m, y = 7.0376836292e-2f;
+    y = y * m - 1.1514610310e-1f;
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    y = y * m * z - 2.12194440e-4f * e - 0.5f * z;
+    y = (m + y) + 0.693359375f * e;
+    y = x == INFINITY ? x : y;
+    y = x == 0.0f ? -INFINITY : y;
+    return x < 0.0f || x != x ? NAN : y;
+}
+
+static inline float tanh_f32(float x) {
+    float w = __builtin_fabsf(x), z = x * x, y = -5.70498872745e-3f;
+    y = y * z + 2.06390887954e-2f;
+    y = y * z - 5.37397155531e-2f;
+    y = y * z + 1.33314422036e-1f;
+    y = y * z - 3.33332819422e-1f;
+    y = y * z * x + x;
+    float far = __builtin_copysignf(1.0f - 2.0f / (exp_f32(2.0f * w) + 1.0f), x);
+    return w < 0.625f ? y : far;
+}
+
+static inline float log1p_f32(float x) {
+    float u = 1.0f + x, d = u - 1.0f;
+    return d == 0.0f || u == INFINITY ? (u == INFINITY ? u : x) : log_f32(u) * (x / d);
+}
+
+static inline float expm1_f32(float x) {
+    float t = tanh_f32(0.5f * x);
+    return x > 1.0f || x < -1.0f ? exp_f32(x) - 1.0f : 2.0f * t / (1.0f - t);
+}
+
+static inline float sqrt_f32(float x) { return __builtin_sqrtf(x); }
+static inline float pow_f32(float x, float y) { return (float)pow(x, y); }
+#define exp_f64 exp
+#define log_f64 log
+#define tanh_f64 tanh
+#define log1p_f64 log1p
+#define expm1_f64 expm1
+#define sqrt_f64 sqrt
+#define pow_f64 pow
+
+/* --- Elementwise loops: <NumPy's name>_<type of the operands>_<type of the result> */
+
+typedef float f32;
+typedef double f64;
+typedef int64_t i64;
+typedef int32_t i32;
+typedef uint8_t u8;
+typedef uint8_t b8;
+
+#define LOOP(NAME, IN, OUT, EXPRESSION)                                                                               \
+    void NAME(char *out, const char *first, const char *second, int64_t n, int64_t so, int64_t sa, int64_t sb) {      \
+        const int64_t one = sizeof(IN);                                                                               \
+        if (!__builtin_types_compatible_p(IN, f32) || so != sizeof(OUT)) EACH(IN, OUT, so, sa, sb, EXPRESSION)                     \
+        else if (sa == one && sb == one) EACH(IN, OUT, sizeof(OUT), one, one, EXPRESSION)                             \
+        else if (sa == one && sb == 0) EACH(IN, OUT, sizeof(OUT), one, 0, EXPRESSION)                                 \
+        else if (sa == 0 && sb == one) EACH(IN, OUT, sizeof(OUT), 0, one, EXPRESSION)                                 \
+        else EACH(IN, OUT, so, sa, sb, EXPRESSION)                                                                    \
+    }
+/* An output may be an operand, number by number; the planner refuses every other overlap. */
+#define EACH(IN, OUT, SO, SA, SB, EXPRESSION)                                                                         \
+    _Pragma("GCC ivdep") for (int64_t at = 0; at < n; at++) {                                                         \
+        const IN a = *(const IN *)(first + at * (SA)), b = *(const IN *)(second + at * (SB));                         \
+        (void)b;                                                                                                      \
+        *(OUT *)(out + at * (SO)) = EXPRESSION;                                                                       \
+    }
+
+#define OF_NUMBERS(T)                                                                                                 \
+    LOOP(add_##T##_##T, T, T, a + b)                                                                                  \
+    LOOP(subtract_##T##_##T, T, T, a - b)                                                                             \
+    LOOP(multiply_##T##_##T, T, T, a * b)                                                                             \
+    LOOP(maximum_##T##_##T, T, T, a >= b || a != a ? a : b)                                                           \
+    LOOP(minimum_##T##_##T, T, T, a <= b || a != a ? a : b)                                                           \
+    LOOP(negative_##T##_##T, T, T, -a)                                                                                \
+    LOOP(square_##T##_##T, T, T, a * a)                                                                               \
+    LOOP(sign_##T##_##T, T, T, a != a ? a : (T)((a > 0) - (a < 0)))                                                   \
+    LOOP(absolute_##T##_##T, T, T, a < 0 ? -a : (a == 0 ? 0 : a))
+#define OF_ALL(T)                                                                                                     \
+    LOOP(equal_##T##_b8, T, b8, a == b)                                                                               \
+    LOOP(not_equal_##T##_b8, T, b8, a != b)                                                                           \
+    LOOP(greater_##T##_b8, T, b8, a > b)                                                                              \
+    LOOP(greater_equal_##T##_b8, T, b8, a >= b)                                                                       \
+    LOOP(less_##T##_b8, T, b8, a < b)                                                                                 \
+    LOOP(less_equal_##T##_b8, T, b8, a <= b)                                                                          \
+    LOOP(logical_and_##T##_b8, T, b8, (a != 0) & (b != 0))                                                            \
+    LOOP(logical_or_##T##_b8, T, b8, (a != 0) | (b != 0))                                                             \
+    LOOP(logical_not_##T##_b8, T, b8, a == 0)                                                                         \
+    LOOP(copy_##T##_f32, T, f32, (f32)a)                                                                              \
+    LOOP(copy_##T##_f64, T, f64, (f64)a)                                                                              \
+    LOOP(copy_##T##_i64, T, i64, (i64)a)                                                                              \
+    LOOP(copy_##T##_i32, T, i32, (i32)a)                                                                              \
+    LOOP(copy_##T##_u8, T, u8, (u8)a)                                                                                 \
+    LOOP(copy_##T##_b8, T, b8, a != 0)
+#define OF_REALS(T)                                                                                                   \
+    LOOP(divide_##T##_##T, T, T, a / b)                                                                               \
+    LOOP(sqrt_##T##_##T, T, T, sqrt_##T(a))                                                                           \
+    LOOP(exp_##T##_##T, T, T, exp_##T(a))                                                                             \
+    LOOP(expm1_##T##_##T, T, T, expm1_##T(a))                                                                         \
+    LOOP(log_##T##_##T, T, T, log_##T(a))                                                                             \
+    LOOP(log1p_##T##_##T, T, T, log1p_##T(a))                                                                         \
+    LOOP(tanh_##T##_##T, T, T, tanh_##T(a))                                                                           \
+    LOOP(power_##T##_##T, T, T, pow_##T(a, b))
+
+OF_NUMBERS(f32) OF_NUMBERS(f64) OF_NUMBERS(i64) OF_NUMBERS(i32)
+OF_ALL(f32) OF_ALL(f64) OF_ALL(i64) OF_ALL(i32) OF_ALL(u8) OF_ALL(b8)
+OF_REALS(f32) OF_REALS(f64)
+LOOP(reciprocal_f32_f32, f32, f32, 1.0f / a)
+LOOP(bitwise_and_b8_b8, b8, b8, a & b)
+LOOP(bitwise_or_b8_b8, b8, b8, a | b)
+LOOP(invert_b8_b8, b8, b8, !a)
+
+/* Copies numbers where the mask (second operand) is true. */
+#define WHERE(NAME, T)                                                                                                \
+    void NAME(char *out, const char *x, const char *mask, int64_t n, int64_t so, int64_t sx, int64_t sm) {            \
+        _Pragma("GCC ivdep") for (int64_t at = 0; at < n; at++) {                                                     \
+            const T old = *(T *)(out + at * so), new = *(const T *)(x + at * sx);                                     \
+            *(T *)(out + at * so) = mask[at * sm] ? new : old;                                                        \
+        }                                                                                                             \
+    }
+WHERE(where_f32, f32)
+WHERE(where_f64, f64)
+WHERE(where_i64, i64)
+WHERE(where_b8, b8)
+
+/* --- Steps that are taken as a whole */
+
+/* Reduction of an operand [kept, kept, reduced] to an output [kept, kept]; one kept column at a time, or all columns of
+   a row together where these are next to each other. */
+#define REDUCE(NAME, T, EXPRESSION)                                                                                   \
+    void NAME(const Step *s) {                                                                                        \
+        const int64_t columns = s->shape[1], n = s->shape[2], by = s->stride[1][2];                                   \
+        for (int64_t row = 0; row < s->shape[0]; row++) {                                                             \
+            char *out = s->at[0] + row * s->stride[0][0];                                                             \
+            const char *x = s->at[1] + row * s->stride[1][0];                                                         \
+            if (columns > 1 && s->stride[1][1] == sizeof(T) && s->stride[0][1] == sizeof(T)) {                        \
+                T *restrict o = (T *)out;                                                                             \
+                memcpy(o, x, columns * sizeof(T));                                                                    \
+                for (int64_t r = 1; r < n; r++) {                                                                     \
+                    const T *restrict y = (const T *)(x + r * by);                                                    \
+                    for (int64_t c = 0; c < columns; c++) {                                                           \
+                        const T a = o[c], b = y[c];                                                                   \
+                        o[c] = EXPRESSION;                                                                            \
+                    }                                                                                                 \
+                }                                                                                                     \
+            } else                                                                                                    \
+                for (int64_t c = 0; c < columns; c++)                                                                 \
+                    *(T *)(out + c * s->stride[0][1]) = NAME##_of(x + c * s->stride[1][1], n, by);                    \
+        }                                                                                                             \
+    }
+#define REDUCE_ONE(NAME, T, EXPRESSION)                                                                               \
+    static T NAME##_of(const char *x, int64_t n, int64_t by) {                                                        \
+        T lanes[LANES];                                                                                               \
+        int64_t r = n < LANES ? n : LANES;                                                                            \
+        for (int64_t l = 0; l < r; l++) lanes[l] = *(const T *)(x + l * by);                                          \
+        int64_t used = r;                                                                                             \
+        if (by == sizeof(T))                                                                                          \
+            for (; r + LANES <= n; r += LANES)                                                                        \
+                for (int64_t l = 0; l < LANES; l++) {                                                                 \
+                    const T a = lanes[l], b = ((const T *)x)[r + l];                                                  \
+                    lanes[l] = EXPRESSION;                                                                            \
+                }                                                                                                     \
+        for (; r < n; r++) {                                                                                          \
+            const T a = lanes[r % LANES], b = *(const T *)(x + r * by);                                               \
+            lanes[r % LANES] = EXPRESSION;                                                                            \
+        }                                                                                                             \
+        for (int64_t width = LANES / 2; width > 0; width /= 2)                                                        \
+            for (int64_t l = 0; l < width && l + width < used; l++) {                                                 \
+                const T a = lanes[l], b = lanes[l + width];                                                           \
+                lanes[l] = EXPRESSION;                                                                                \
+            }                                                                                                         \
+        return lanes[0];                                                                                              \
+    }
+#define REDUCES(T)                                                                                                    \
+    REDUCTION(add_reduce_##T, T, a + b)                                                                               \
+    REDUCTION(maximum_reduce_##T, T, a >= b || a != a ? a : b)                                                        \
+    REDUCTION(minimum_reduce_##T, T, a <= b || a != a ? a : b)
+#define REDUCTION(NAME, T, EXPRESSION) REDUCE_ONE(NAME, T, EXPRESSION) REDUCE(NAME, T, EXPRESSION)
+REDUCES(f32) REDUCES(f64) REDUCES(i64)
+REDUCTION(logical_or_reduce_b8, b8, a | b)
+
+/* The place of the first greatest number of each row [rows, n]; NaN is greatest. */
+void argmax_f32(const Step *s) {
+    for (int64_t row = 0; row < s->shape[0]; row++) {
+        const char *x = s->at[1] + row * s->stride[1][0];
+        int64_t best = 0;
+        f32 most = *(const f32 *)x;
+        for (int64_t k = 1; k < s->shape[1] && most == most; k++) {
+            const f32 a = *(const f32 *)(x + k * s->stride[1][1]);
+            if (a > most || a != a) best = k, most = a;
+        }
+        *(i64 *)(s->at[0] + row * s->stride[0][0]) = best;
+    }
+}
+
+/* Numbers of a dense operand [shape[1]] at dense positions [shape[0]], which are kept within it. */
+#define TAKE(NAME, T)                                                                                                 \
+    void NAME(const Step *s) {                                                                                        \
+        const i64 *positions = (const i64 *)s->at[2], last = s->shape[1] - 1;                                         \
+        for (int64_t k = 0; k < s->shape[0]; k++) {                                                                   \
+            const i64 p = positions[k] < 0 ? 0 : positions[k] > last ? last : positions[k];                           \
+            ((T *)s->at[0])[k] = ((const T *)s->at[1])[p];                                                            \
+        }                                                                                                             \
+    }
+TAKE(take_f32, f32)
+TAKE(take_i64, i64)
+TAKE(take_b8, b8)
+
+/* Adds dense numbers [shape[0]] to a dense output at dense positions, one after another. */
+void add_at_f32(const Step *s) {
+    const i64 *positions = (const i64 *)s->at[1];
+    for (int64_t k = 0; k < s->shape[0]; k++) ((f32 *)s->at[0])[positions[k]] += ((const f32 *)s->at[2])[k];
+}
+
+/* --- Products [batch, m, k] @ [batch, k, n], shape = {batch, m, n, k}; strides are of batch, row and column */
+
+static void *sgemm;
+static int has_wide_integers;
+
+void use_product(void *function, int is_wide) { sgemm = function, has_wide_integers = is_wide; }
+
+static void library_product(const Step *s, char *c, const char *a, const char *b) {
+    const int64_t m = s->shape[1], n = s->shape[2], k = s->shape[3];
+    const int turn_a = s->stride[1][2] != sizeof(f32), turn_b = s->stride[2][2] != sizeof(f32);
+    const int64_t by_a = s->stride[1][turn_a ? 2 : 1] / sizeof(f32), by_b = s->stride[2][turn_b ? 2 : 1] / sizeof(f32);
+    const int64_t by_c = s->stride[0][1] / sizeof(f32);
+    if (has_wide_integers)
+        ((Gemm)sgemm)(ROW_MAJOR, turn_a ? TRANSPOSED : PLAIN, turn_b ? TRANSPOSED : PLAIN, m, n, k, 1.0f,
+                      (const f32 *)a, by_a, (const f32 *)b, by_b, 0.0f, (f32 *)c, by_c);
+    else
+        ((Gemm32)sgemm)(ROW_MAJOR, turn_a ? TRANSPOSED : PLAIN, turn_b ? TRANSPOSED : PLAIN, m, n, k, 1.0f,
+                        (const f32 *)a, by_a, (const f32 *)b, by_b, 0.0f, (f32 *)c, by_c);
+}
+
+void matmul_f32(const Step *s) {
+    for (int64_t batch = 0; batch < s->shape[0]; batch++)
+        library_product(s, s->at[0] + batch * s->stride[0][0], s->at[1] + batch * s->stride[1][0],
+                        s->at[2] + batch * s->stride[2][0]);
+}
+
+/* Products with a vector's sums where the columns of b are next to each other: row by row of b. */
+void matmul_rows_f32(const Step *s) {
+    const int64_t m = s->shape[1], n = s->shape[2], k = s->shape[3];
+    for (int64_t batch = 0; batch < s->shape[0]; batch++)
+        for (int64_t row = 0; row < m; row++) {
+            f32 *restrict c = (f32 *)(s->at[0] + batch * s->stride[0][0] + row * s->stride[0][1]);
+            const char *a = s->at[1] + batch * s->stride[1][0] + row * s->stride[1][1];
+            const char *b = s->at[2] + batch * s->stride[2][0];
+            memset(c, 0, n * sizeof(f32));
+            for (int64_t r = 0; r < k; r++) {
+                const f32 factor = *(const f32 *)(a + r * s->stride[1][2]);
+                const f32 *restrict y = (const f32 *)(b + r * s->stride[2][1]);
+                for (int64_t column = 0; column < n; column++) c[column] += factor * y[column];
+            }
+        }
+}
+
+/* Products with a vector [k] where the rows of the matrix are next to each other in k: the sum of each column of b. */
+void matmul_dots_f32(const Step *s) {
+    const int64_t n = s->shape[2], k = s->shape[3], by_a = s->stride[1][2], by_b = s->stride[2][1];
+    const int is_dense = by_a == sizeof(f32) && by_b == sizeof(f32);
+    for (int64_t batch = 0; batch < s->shape[0]; batch++)
+        for (int64_t column = 0; column < n; column++) {
+            const char *a = s->at[1] + batch * s->stride[1][0];
+            const char *b = s->at[2] + batch * s->stride[2][0] + column * s->stride[2][2];
+            f32 lanes[LANES] = {0};
+            int64_t r = 0;
+            if (is_dense)
+                for (; r + LANES <= k; r += LANES)
+                    for (int64_t l = 0; l < LANES; l++) lanes[l] += ((const f32 *)a)[r + l] * ((const f32 *)b)[r + l];
+            for (; r < k; r++) lanes[r % LANES] += *(const f32 *)(a + r * by_a) * *(const f32 *)(b + r * by_b);
+            for (int64_t width = LANES / 2; width > 0; width /= 2)
+                for (int64_t l = 0; l < width; l++) lanes[l] += lanes[l + width];
+            *(f32 *)(s->at[0] + batch * s->stride[0][0] + column * s->stride[0][2]) = lanes[0];
+        }
+}
+
+/* --- Running */
+
+static void run_blocks(const Step *s) {
+    const int64_t rows = s->shape[2], columns = s->shape[3];
+    const int64_t block = columns >= BLOCK ? 1 : BLOCK / columns;
+    for (int64_t first = 0; first < rows; first += block) {
+        const int64_t n = rows - first < block ? rows - first : block;
+        for (const Step *t = s; t < s + s->group; t++) {
+            char *const o = t->at[0] + first * t->stride[0][2];
+            const char *const a = t->at[1] + first * t->stride[1][2], *const b = t->at[2] + first * t->stride[2][2];
+            if (t->is_flat)
+                ((Loop)t->kernel)(o, a, b, n * columns, t->stride[0][3], t->stride[1][3], t->stride[2][3]);
+            else
+                for (int64_t r = 0; r < n; r++)
+                    ((Loop)t->kernel)(o + r * t->stride[0][2], a + r * t->stride[1][2], b + r * t->stride[2][2], columns,
+                                      t->stride[0][3], t->stride[1][3], t->stride[2][3]);
+        }
+    }
+}
+
+static void run_outer(const Step *s) {
+    for (int64_t i = 0; i < s->shape[0]; i++)
+        for (int64_t j = 0; j < s->shape[1]; j++) {
+            Step inner = *s;
+            for (int k = 0; k < 3; k++) inner.at[k] += i * s->stride[k][0] + j * s->stride[k][1];
+            run_blocks(&inner);
+        }
+}
+
+static void gather(const Column *column, const int64_t *rows, int64_t num_rows) {
+    if (column->bytes == sizeof(i32))
+        for (int64_t r = 0; r < num_rows; r++) ((i32 *)column->to)[r] = ((const i32 *)column->from)[rows[r]];
+    else if (column->bytes == sizeof(i64))
+        for (int64_t r = 0; r < num_rows; r++) ((i64 *)column->to)[r] = ((const i64 *)column->from)[rows[r]];
+    else
+        for (int64_t r = 0; r < num_rows; r++)
+            memcpy(column->to + r * column->bytes, column->from + rows[r] * column->bytes, column->bytes);
+}
+
+/* Runs the steps for `count` minibatches: gathers the rows of each, and adds its first `size` results to the totals. */
+void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t num_columns, const int64_t *rows,
+         int64_t num_rows, int64_t count, const float *results, float *totals, int64_t size) {
+    for (int64_t k = 0; k < count; k++, rows += num_rows) {
+        for (int64_t c = 0; c < num_columns; c++)
+            gather(columns + c, rows, num_rows);
+        for (const Step *s = steps; s < steps + num_steps; s += s->group ? s->group : 1) {
+            if (!s->group) ((Whole)s->kernel)(s);
+            else if (s->shape[0] * s->shape[1] == 1) run_blocks(s);
+            else run_outer(s);
+        }
+        for (int64_t i = 0; i < size; i++) totals[i] += results[i];
+    }
+}

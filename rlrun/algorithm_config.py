@@ -16,7 +16,6 @@ from rlrun.config import (
     PositiveFloat,
     PositiveInt,
     Schedule,
-    defaults,
     fixed,
 )
 from rlrun.nn.model_config import ModelConfig
@@ -84,8 +83,9 @@ class AlgorithmConfig(ConfigModel):
     """Envs that a worker steps in parallel."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""
-    min_env_steps_per_iteration: NonNegativeInt = 0
-    """Minimum env steps of an iteration, after which a result is written; 0 for one update."""
+    min_env_steps_per_iteration: NonNegativeInt = 1000
+    """Minimum env steps of an iteration, after which a result is written; 0 for one update. It is a number of steps,
+    never a time, so that runs with the same seed have the same results on any machine."""
     num_cpus_per_worker: NonNegativeFloat = 1.0
     """CPUs that Ray sets aside for each rollout worker."""
     worker_timeout_s: PositiveFloat = 300.0
@@ -195,7 +195,6 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
-@defaults(min_env_steps_per_iteration=1000)
 class WorldSamplingSettings(AlgorithmConfig):
     """Settings of sampling in a world of many agents, for all of its policies."""
 

@@ -25,7 +25,7 @@ LARGE_BYTES = 100_000_000
 """Size of a trial's result files from which on a note explains how to make them smaller."""
 
 LOOK_EVERY_ITERATIONS = 1000
-"""Iterations between checks of a trial's result files, in which rows grow to about 3 MB."""
+"""Iterations between checks of a trial's result files, in which rows grow to about 1.5 MB."""
 
 
 @dataclass

@@ -34,7 +34,13 @@ SHARED = {
     "compile": False,
 }
 ASYNCHRONOUS = {**SHARED, "min_env_steps_per_iteration": 400}
-TOGETHER = {**SHARED, "minibatch_size": 32, "num_epochs": 2, "lr": [[0, 1e-2], [2000, 1e-3]]}
+TOGETHER = {
+    **SHARED,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 32,
+    "num_epochs": 2,
+    "lr": [[0, 1e-2], [2000, 1e-3]],
+}
 
 
 def replicas(training: Training) -> list[dict[str, Any]]:

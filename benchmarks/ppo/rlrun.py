@@ -26,6 +26,7 @@ def entry_of(work: Measurement) -> dict[str, Any]:
         "num_epochs": work["epochs"],
         "gamma": work["gamma"],
         "gae_lambda": work["gae_lambda"],
+        "precision": work.get("precision", "float32"),
         "model": {"hiddens": list(work["hiddens"]), "activation": "tanh"} if work["hiddens"] else {},
     }
     env = {"id": work["env"], "preset": "atari"} if work["env"].startswith("ALE/") else work["env"]

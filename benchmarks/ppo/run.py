@@ -101,7 +101,7 @@ def work(
         aims: The ratios that rlrun is to reach, by the other side's name.
         told: What all sides are told to do.
         topic: The folder of the benchmark.
-        others: Further frameworks.
+        others: Further sides.
         floor: Whether the floor is measured.
     """
     sides = (
@@ -137,7 +137,10 @@ WORKS = (
         order(8, 256, 64, 10, 2, 6, CHEETAH, (256, 256)),
         others=(JAX,),
     ),
-    work("pong", "Pong, minibatch 256, 4 epochs", {SB3: 1.5}, order(8, 128, 256, 4, 1, 4, "ALE/Pong-v5", ())),
+    work(
+        *("pong", "Pong, minibatch 256, 4 epochs", {SB3: 1.5}, order(8, 128, 256, 4, 1, 4, "ALE/Pong-v5", ())),
+        others=(Side("rlrun, bfloat16", "ppo.rlrun", {"precision": "bfloat16"}),),
+    ),
 )
 
 

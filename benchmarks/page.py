@@ -98,7 +98,9 @@ def table(kept: Measurement) -> str:
             lines += [row(each, record["load"]) for each in comparisons(name, pair, record["found"])]
     if missing := [name for name in PAIRS if name not in kept["pairs"]]:
         about.append(f"- not measured: {', '.join(missing)}")
-    wrapped = [textwrap.fill(line, WIDTH, subsequent_indent="  ") for line in dict.fromkeys(about)]
+    wrapped = [
+        textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in dict.fromkeys(about)
+    ]
     return "\n".join([*wrapped, "", *lines])
 
 

@@ -28,8 +28,12 @@ BENCH = ROOT / ".bench"
 CACHE = BENCH / "rlrun-cache"
 TIMEOUT_S = 1800.0
 LOOK_EVERY_S = 0.05
+CORE_VARIABLE = "OPENBLAS_CORETYPE"
+"""Says which kernels OpenBLAS takes; on some machines it is set, and halves the speed of NumPy's products."""
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 SB3, RLLIB, SAMPLE_FACTORY, SHEEPRL = "Stable-Baselines3", "RLlib", "Sample Factory", "SheepRL"
+SBX, REJAX = "SBX", "rejax"
 VENVS: Mapping[str, Sequence[str]] = {
     SB3: (
         "stable-baselines3==2.9.2",
@@ -40,6 +44,11 @@ VENVS: Mapping[str, Sequence[str]] = {
     RLLIB: ("ray[rllib,tune]==2.60.0", "opencv-python-headless==5.*", "torch", "numpy", "ale-py"),
     SAMPLE_FACTORY: ("sample-factory==2.1.1", "torch", "ale-py"),
     SHEEPRL: ("sheeprl==0.8.*", "torch"),
+    SBX: (
+        *("sbx-rl==0.28.0", "jax==0.10.2", "stable-baselines3==2.9.2", "torch", "gymnasium[mujoco]", "numpy"),
+        *("mujoco", "imageio", "packaging", "ale-py"),
+    ),
+    REJAX: ("rejax==0.1.3", "gymnax==0.0.9", "jax==0.10.2", "numpy"),
 }
 """What is installed for another framework. A package without a version has the one that rlrun runs with here."""
 
@@ -48,6 +57,28 @@ import json, sys
 from importlib.metadata import version
 print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 """
+
+PRODUCTS = """
+import ctypes, json, numpy
+from contextlib import suppress
+from importlib.util import find_spec
+blas = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
+library, core = ctypes.CDLL(numpy._core._multiarray_umath.__file__), ""
+for name in ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename", "openblas_get_corename"):
+    with suppress(AttributeError):
+        call = getattr(library, name)
+        call.restype = ctypes.c_char_p
+        core = f", {call().decode()}"
+said = [f"NumPy: {blas['name']} {blas['version']}{core}"]
+if find_spec("torch") is not None:
+    import torch
+    mkl = "MKL, " if torch.backends.mkl.is_available() else ""
+    said.append(f"torch: {mkl}oneDNN, {torch.backends.cpu.get_cpu_capability()}")
+if find_spec("jax") is not None:
+    said.append("JAX: XLA's own")
+print(json.dumps({"products": "; ".join(said)}))
+"""
+"""Tells which libraries compute matrix products, and for which instructions."""
 
 T = TypeVar("T")
 Measurement = dict[str, Any]
@@ -85,14 +116,20 @@ def bare_name(requirement: str) -> str:
 
 
 def environment(cache: Path = CACHE, tree: Path = ROOT) -> dict[str, str]:
-    """Returns the environment of all sides: one thread, rlrun of a tree, and these benchmarks importable.
+    """Returns the environment of all sides: one thread, OpenBLAS as it chooses, rlrun of a tree, and these benchmarks.
 
     Args:
         cache: Where rlrun keeps compiled updates.
         tree: Whose rlrun is measured.
     """
     threads = dict.fromkeys(THREAD_VARIABLES, "1")
-    return {**os.environ, **threads, "RLRUN_CACHE": str(cache), "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}"}
+    kept = {name: value for name, value in os.environ.items() if name != CORE_VARIABLE}
+    return {**kept, **threads, "RLRUN_CACHE": str(cache), "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}"}
+
+
+def on_one_cpu() -> None:
+    """Keeps this process on one CPU, as libraries do that take as many threads as there are CPUs, such as XLA."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
 
 
 def answer_of(command: Sequence[str], tree: Path = ROOT) -> Measurement:
@@ -213,14 +250,14 @@ class Side:
         name: What the table calls it.
         module: What runs it, below `benchmarks`.
         changes: What its order says beyond the work.
-        aim: The ratio to the first side that it is to reach, None for none.
+        aims: The ratios to other sides that it is to reach, by their names.
         peer: The framework whose venv it runs in, None for rlrun's own.
     """
 
     name: str
     module: str
     changes: Mapping[str, Any] = field(default_factory=dict)
-    aim: float | None = None
+    aims: Mapping[str, float] = field(default_factory=dict)
     peer: str | None = None
 
     def measured(self, order: Measurement) -> Measurement:
@@ -245,6 +282,10 @@ class Work:
     title: str
     order: Mapping[str, Any]
     sides: Sequence[Side]
+
+
+FLOOR = Side("floor", "floor")
+"""What env steps and matrix products take alone; see `benchmarks.floor`."""
 
 
 def benchmark(
@@ -313,7 +354,7 @@ def compared(work: Work, order: Measurement, repeats: int) -> Measurement:
         for side in work.sides:
             measured[side.name].append(side.measured({**order, "seed": seed}))
     print(f"\n{work.title}")
-    heads = ("steps/s", "(range)", "per CPU s", "updates/s", "ratio", "(range)", "by CPU time", "aim", "load")
+    heads = ("steps/s", "(range)", "per CPU s", "updates/s", "ratio", "(range)", "by CPU time", "load")
     print_row("", *heads)
     first = measured[work.sides[0].name]
     for side in work.sides:
@@ -330,14 +371,25 @@ def compared(work: Work, order: Measurement, repeats: int) -> Measurement:
             f"{statistics.median(rates(runs)) / statistics.median(rates(first)):.2f}",
             spread(pairs, 2),
             f"{by_cpu_time(runs, first):.2f}",
-            "" if side.aim is None else f">= {side.aim:g}",
             f"{statistics.median(run['load'] for run in runs):.1f}",
         )
     for name, runs in measured.items():
         if "shares" in runs[0]:
             print_shares(name, runs)
-    aims = {side.name: side.aim for side in work.sides}
+    aims = {side.name: dict(side.aims) for side in work.sides}
+    print_aims(aims, measured)
     return {"part": work.part, "title": work.title, "order": order, "aims": aims, "measured": measured}
+
+
+def print_aims(aims: Mapping[str, Mapping[str, float]], measured: Mapping[str, Sequence[Measurement]]) -> None:
+    """Prints how fast sides are next to those that they are to reach, and how far the floor is away."""
+    middle = {name: statistics.median(rates(runs)) for name, runs in measured.items()}
+    for name, own in aims.items():
+        said = [f"{middle[name] / middle[other]:.2f} of {other}, to reach {aim:g}" for other, aim in own.items()]
+        if own and FLOOR.name in middle:
+            said.append(f"the floor is {middle[FLOOR.name] / middle[name]:.1f} times as fast")
+        if said:
+            print(f"{name}: {'; '.join(said)}", flush=True)
 
 
 def print_shares(name: str, runs: Sequence[Measurement]) -> None:
@@ -389,7 +441,7 @@ def compared_times(
     sides: Mapping[str, Callable[[int], Measurement]],
     repeats: int,
     *,
-    aims: Mapping[str, float] | None = None,
+    aims: Mapping[str, Mapping[str, float]] | None = None,
     before: Mapping[str, list[Measurement]] | None = None,
 ) -> Measurement:
     """Measures all sides from Enter to the end in alternation, prints a row for each, and returns the numbers.
@@ -399,7 +451,7 @@ def compared_times(
         title: What the table calls it.
         sides: What runs each side with a seed; ratios are to the first.
         repeats: Repetitions of each.
-        aims: Ratios that sides are to reach.
+        aims: Ratios to other sides that sides are to reach.
         before: What was measured once before.
     """
     measured: dict[str, list[Measurement]] = {name: [] for name in sides}
@@ -441,12 +493,21 @@ def surroundings(packages: Sequence[str], peers: Iterable[str] = (), how: str = 
     """Prints and returns where and with what is measured; makes the venvs of the peers that take part."""
     ours = {name: version(name) for name in packages}
     about = {"machine": machine(), "rlrun": f"{version('rlrun')}, Python {platform.python_version()}, {told(ours)}"}
+    about["rlrun's matrix products"] = products_of(None)
     for peer in peers:
         names = [bare_name(package) for package in VENVS[peer]]
         about[peer] = told(answer_of([python_of(peer), "-c", VERSIONS, *names]))
+        about[f"{peer}'s matrix products"] = products_of(peer)
+    is_set = f"{os.environ[CORE_VARIABLE]} here, " if CORE_VARIABLE in os.environ else ""
+    about[CORE_VARIABLE] = f"{is_set}unset for all sides"
     about["how"] = how
     print("\n".join(f"{name}: {value}" for name, value in about.items()), flush=True)
     return about
+
+
+def products_of(peer: str | None) -> str:
+    """Returns which libraries compute matrix products in a framework's venv; None is rlrun's own."""
+    return str(answer_of([python_of(peer), "-c", PRODUCTS])["products"])
 
 
 def told(versions: Mapping[str, str]) -> str:
@@ -458,7 +519,10 @@ def machine() -> str:
     """Returns what the benchmark runs on, and how busy it is."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    known = " ".join(name for name in INSTRUCTIONS if name in flags) or "no AVX2"
     return (
-        f"{(names or [platform.machine()])[0]}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}, "
+        f"{(names or [platform.machine()])[0]}, {known}, {os.cpu_count()} CPUs, "
+        f"{platform.system()} {platform.release()}, "
         f"load {os.getloadavg()[0]:.1f} at the start"
     )

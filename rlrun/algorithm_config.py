@@ -16,7 +16,6 @@ from rlrun.config import (
     PositiveFloat,
     PositiveInt,
     Schedule,
-    defaults,
     fixed,
 )
 from rlrun.nn.model_config import ModelConfig
@@ -84,7 +83,7 @@ class AlgorithmConfig(ConfigModel):
     """Number of envs that each rollout worker steps in parallel."""
     rollout_fragment_length: PositiveInt | None = None
     """Steps of each env in one fragment; null for 1."""
-    min_env_steps_per_iteration: NonNegativeInt = 0
+    min_env_steps_per_iteration: NonNegativeInt = 1000
     """Minimum number of env steps per iteration, which ends with a result; 0 for one update per iteration."""
     num_cpus_per_worker: NonNegativeFloat = 1.0
     """CPUs that Ray reserves for each rollout worker."""
@@ -199,7 +198,6 @@ def _of_learning(config: AlgorithmConfig) -> dict[str, Any]:
 
 
 @fixed("it is of how a policy learns, and belongs under policies.NAME.config", **_of_learning(AlgorithmConfig()))
-@defaults(min_env_steps_per_iteration=1000)
 class WorldSamplingSettings(AlgorithmConfig):
     """Sampling settings that all policies of a multi-agent world share."""
 

@@ -13,13 +13,13 @@ dense   a policy with two layers of 64
 
 from __future__ import annotations
 
-from benchmarks.peers import Measurement, benchmark
+from benchmarks.peers import SB3, Measurement, benchmark
 from benchmarks.ppo.run import CARTPOLE, work
 
 ARS: Measurement = {"env": CARTPOLE, "num_pairs": 8, "num_envs": 16, "warm_up": 2, "iterations": 40}
 WORKS = (
-    work("linear", "ARS: 8 pairs, linear", 10.0, {**ARS, "hiddens": ()}, topic="evolution"),
-    work("dense", "ARS: 8 pairs, 64 x 64", 10.0, {**ARS, "hiddens": (64, 64)}, topic="evolution"),
+    work("linear", "ARS: 8 pairs, linear", {SB3: 10}, {**ARS, "hiddens": ()}, topic="evolution", floor=False),
+    work("dense", "ARS: 8 pairs, 64 x 64", {SB3: 10}, {**ARS, "hiddens": (64, 64)}, topic="evolution", floor=False),
 )
 
 if __name__ == "__main__":

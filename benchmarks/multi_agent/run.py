@@ -50,13 +50,13 @@ WORKS = (
         "crowd",
         f"PPO, one policy for {AGENTS} agents in each of 8 worlds",
         CROWD,
-        (Side(RLLIB, "multi_agent.rllib", peer=RLLIB), Side("rlrun", OURS, aim=10.0)),
+        (Side(RLLIB, "multi_agent.rllib", peer=RLLIB), Side("rlrun", OURS, aims={RLLIB: 10})),
     ),
     Work(
         "array",
         "sampling in 512 slots",
         SAMPLE,
-        (Side("512 CartPoles", OURS, ALONE), Side("256 x 2 in array worlds", OURS, IN_WORLDS, 0.9)),
+        (Side("512 CartPoles", OURS, ALONE), Side("256 x 2 in array worlds", OURS, IN_WORLDS, {"512 CartPoles": 0.9})),
     ),
     Work(
         "pettingzoo",

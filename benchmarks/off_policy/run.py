@@ -1,4 +1,4 @@
-"""Measures DQN, SAC and TD3 with Stable-Baselines3, RLlib and rlrun, in turn, on the same work, one thread each.
+"""Measures DQN, SAC and TD3 with Stable-Baselines3, SBX, RLlib and rlrun, in turn, on the same work, one thread each.
 
     python -m benchmarks.off_policy.run [--only dqn,dqn8,sac,td3,apex] [--repeats N] [--set window_s=S] [--json FILE]
 
@@ -12,18 +12,21 @@ All sides have the same networks, minibatches, capacities and ratios of updates 
 Rates are env steps per second in a window that begins when a side has learned for the warm-up; imports and compilation
 do not count. On a machine that is busy otherwise look at the ratio by CPU time.
 
-What is not the same: rlrun's DQN is double, as RLlib's, with one more pass over each minibatch than the one of
-Stable-Baselines3. RLlib's replay is prioritized ("rlrun, prioritized" has the same). In rlrun the row in which an
-episode begins again does not count as an env step. rlrun's updates are compiled, as by default in any long run; the
-others' are not, as by default. The venvs of the others are made under `.bench/` at the first call, with the torch that
-rlrun runs with.
+What is not the same: rlrun's DQN is double, as RLlib's, with one more pass over each minibatch than those of
+Stable-Baselines3 and SBX. RLlib's replay is prioritized ("rlrun, prioritized" has the same). In rlrun the row in which
+an episode begins again does not count as an env step. rlrun's updates are compiled, as by default in any long run, and
+SBX's by XLA; the others' are not, as by default. SBX runs on one CPU, since XLA takes a thread for each. The venvs of
+the others are made under `.bench/` at the first call, with the torch that rlrun runs with.
+
+`floor` is what bare env steps and exactly the matrix products of updates and acting take: see `benchmarks.floor`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.peers import RLLIB, SB3, Measurement, Side, Work, benchmark
+from benchmarks.peers import FLOOR, RLLIB, SB3, SBX, Measurement, Side, Work, benchmark
 
 DQN: Measurement = {
     "algorithm": "dqn",
@@ -57,45 +60,47 @@ SAC: Measurement = {
 }
 
 
-def rlrun(name: str, aim: float | None, **config: Any) -> Side:
+def rlrun(name: str, aims: Mapping[str, float], **config: Any) -> Side:
     """Returns rlrun's side, with some settings of its own."""
-    return Side(name, "off_policy.rlrun", {"config": config}, aim)
+    return Side(name, "off_policy.rlrun", {"config": config}, aims)
 
 
-STABLE, RAY = Side(SB3, "off_policy.sb3", peer=SB3), Side(RLLIB, "off_policy.rllib", peer=RLLIB)
-PRIORITIZED = rlrun("rlrun, prioritized", None, replay={"capacity": DQN["capacity"], "prioritized": True})
+STABLE = Side(SB3, "off_policy.sb3", {"library": "stable_baselines3"}, peer=SB3)
+JAX = Side(SBX, "off_policy.sb3", {"library": "sbx"}, peer=SBX)
+RAY = Side(RLLIB, "off_policy.rllib", peer=RLLIB)
+PRIORITIZED = rlrun("rlrun, prioritized", {}, replay={"capacity": DQN["capacity"], "prioritized": True})
 WORKS = (
     Work(
         "dqn",
         "DQN, CartPole-v1, 1 env, minibatch 64, an update every 4 steps",
         DQN,
-        (STABLE, rlrun("rlrun", 5.0), PRIORITIZED, RAY),
+        (STABLE, JAX, rlrun("rlrun", {SB3: 4.5, SBX: 1}), PRIORITIZED, RAY, FLOOR),
     ),
     Work(
         "dqn8",
         "DQN, CartPole-v1, 8 envs, minibatch 64, two updates every 8 steps",
         {**DQN, "num_envs": 8, "fragment": 1},
-        (STABLE, rlrun("rlrun", 5.0), PRIORITIZED),
+        (STABLE, JAX, rlrun("rlrun", {SB3: 4.5, SBX: 1}), PRIORITIZED, FLOOR),
     ),
     Work(
         "sac",
         "SAC, Pendulum-v1, 256 x 256, minibatch 256, an update every step",
         SAC,
-        (STABLE, rlrun("rlrun", 2.0), RAY),
+        (STABLE, JAX, rlrun("rlrun", {SB3: 2.5, SBX: 1}), RAY, FLOOR),
     ),
     Work(
         "td3",
         "TD3, Pendulum-v1, 256 x 256, minibatch 256, an update every step",
         {**SAC, "algorithm": "td3", "lr": 1e-3},
-        (STABLE, rlrun("rlrun", 2.0)),
+        (STABLE, JAX, rlrun("rlrun", {SB3: 2.1, SBX: 1}), FLOOR),
     ),
     Work(
         "apex",
         "Ape-X, CartPole-v1, 2 workers",
         {**DQN, "algorithm": "apex", "fragment": 50, "num_envs": 8},
-        (rlrun("rlrun", None, num_workers=2),),
+        (rlrun("rlrun", {}, num_workers=2),),
     ),
 )
 
 if __name__ == "__main__":
-    benchmark(str(__doc__), WORKS, ("torch", "gymnasium", "numpy"), repeats=2)
+    benchmark(str(__doc__), WORKS, ("torch", "gymnasium", "numpy"))

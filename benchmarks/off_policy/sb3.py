@@ -1,19 +1,20 @@
-"""Runs one piece of the off-policy benchmark with Stable-Baselines3; `run.py` starts it in its own venv.
+"""Runs one piece of the off-policy benchmark with Stable-Baselines3 or SBX; `run.py` starts it in its own venv.
 
 Stable-Baselines3 is used as its users would for speed: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
-one thread, no logging. It knows nothing of rlrun, so that it can run where rlrun is not installed.
+one thread, no logging. SBX is the same in JAX, with the same envs and callbacks. The side knows nothing of rlrun, so
+that it can run where rlrun is not installed.
 """
 
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from typing import Any
 
-from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from benchmarks.peers import Measurement, answer, between, mark
+from benchmarks.peers import Measurement, answer, between, mark, on_one_cpu
 
 ENDLESS = 1_000_000_000
 
@@ -24,22 +25,24 @@ class Window(BaseCallback):  # type: ignore[misc]  # stable_baselines3 is not ty
     def __init__(self, work: Measurement) -> None:
         super().__init__()
         self.work = work
-        self.learns_since: float | None = None
+        self.begins_at: float | None = None
         self.marks: list[Measurement] = []
 
     def _on_step(self) -> bool:
-        now = time.perf_counter()
-        if self.num_timesteps <= self.work["learning_starts"]:
+        if self.model._n_updates == 0:  # the first update of SBX is compiled
             return True
-        self.learns_since = self.learns_since or now
-        if now >= self.learns_since + self.work["warm_up_s"] + len(self.marks) * self.work["window_s"]:
+        self.begins_at = self.begins_at or time.perf_counter() + self.work["warm_up_s"]
+        next_mark = self.marks[0]["seconds"] + self.work["window_s"] if self.marks else self.begins_at
+        if time.perf_counter() >= next_mark:
             self.marks.append(mark(env_steps=self.num_timesteps, updates=self.model._n_updates))
         return len(self.marks) < 2
 
 
 def make_model(work: Measurement) -> Any:
     """Returns the model of a piece of work, with the network, batch and ratio of updates that rlrun has."""
-    kind = {"dqn": DQN, "sac": SAC, "td3": TD3}[work["algorithm"]]
+    if work["library"] == "sbx":
+        on_one_cpu()
+    kind = getattr(import_module(work["library"]), work["algorithm"].upper())
     # An update for every `1 / intensity` steps; SB3 counts calls of the vector env.
     steps = max(round(1 / work["training_intensity"] / work["num_envs"]), 1)
     settings: dict[str, Any] = {

@@ -39,7 +39,7 @@ SPEC = {
     "algorithm": "ppo",
     "env": "CartPole-v1",
     "stop": {"iteration": ITERATIONS},
-    "config": {"train_batch_size": 256, "minibatch_size": 256, "num_epochs": 1},
+    "config": {"train_batch_size": 256, "min_env_steps_per_iteration": 0, "minibatch_size": 256, "num_epochs": 1},
     "checkpoint": {"every": None},
 }
 

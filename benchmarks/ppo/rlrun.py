@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.ours import run_iterations
 from benchmarks.peers import Measurement, answer, between, mark
-from rlrun import PPO
+from rlrun import PPO, Training
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.rollout.rollout import DEFAULT_POLICY
@@ -26,6 +26,7 @@ def entry_of(work: Measurement) -> dict[str, Any]:
         "num_epochs": work["epochs"],
         "gamma": work["gamma"],
         "gae_lambda": work["gae_lambda"],
+        "precision": work.get("precision", "float32"),
         "model": {"hiddens": list(work["hiddens"]), "activation": "tanh"} if work["hiddens"] else {},
     }
     env = {"id": work["env"], "preset": "atari"} if work["env"].startswith("ALE/") else work["env"]
@@ -35,9 +36,9 @@ def entry_of(work: Measurement) -> dict[str, Any]:
 def sampled(work: Measurement) -> Measurement:
     """Collects fragments with their advantages, as one flow that learns nothing."""
     config = {**entry_of(work)["config"], "num_epochs": 1, "compile": False}
-    with PPO(work["env"], config, seed=work["seed"]) as ppo:
-        ppo.train()  # starts everything
-        workers = ppo.training.workers
+    with Training(work["env"], PPO(**config), seed=work["seed"]) as training:
+        training.step()  # starts everything
+        workers = training.running.workers
         # A view of its own: the one of the training delivers its fragments to the dataflow that learns.
         fragments = PolicyWorkers(workers, DEFAULT_POLICY).rollouts()
         rollouts = fragments.for_each(ComputeAdvantages(work["gamma"], work["gae_lambda"]))

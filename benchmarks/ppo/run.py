@@ -1,24 +1,28 @@
-"""Measures PPO with Stable-Baselines3 and with rlrun, in turn, on the same work, one thread each.
+"""Measures PPO with Stable-Baselines3, SBX, rejax and rlrun, in turn, on the same work, one thread each.
 
     python -m benchmarks.ppo.run [--only A1,A2,...] [--repeats N] [--set iterations=N] [--json FILE]
 
 A1            CartPole-v1 with 64 x 64 nets and small minibatches, which cost more calls than products
 A2            the same with large minibatches
 sampling      the same without any learning
-wide          CartPole-v1 with larger nets, where both spend their time in the same products
+wide          CartPole-v1 with larger nets, whose products take most of the time
 half_cheetah  MuJoCo's HalfCheetah-v5, with small and with larger nets
 pong          Atari Pong as SB3 and rlrun preprocess it, with the convolutional net of DQN's paper
 solve         CartPole-v1 from Enter to a mean return of 475
 
-Both run the same env, network, batch, minibatches and epochs, several times in alternation, so that what else the
+All run the same env, network, batch, minibatches and epochs, several times in alternation, so that what else the
 machine does falls on both. Rates are env steps per second after warm-up: the first iterations, with imports and the
 compilation of rlrun's update, do not count. On a machine that is busy otherwise look at the ratio by CPU time. The wall
 times of `solve` count everything from Enter on; rlrun starts each spec once with an empty cache of compiled updates,
 which then serves the repetitions.
 
-Stable-Baselines3 gets a venv of its own under `.bench/`, made at the first call, with the torch, gymnasium, NumPy,
-MuJoCo and ALE that rlrun runs with. Two differences are left between the two: Stable-Baselines3 standardises advantages
-per minibatch, rlrun per batch; and the row in which rlrun begins an episode again does not count as an env step of it.
+The others get venvs of their own under `.bench/`, made at the first call; Stable-Baselines3 with the torch, gymnasium,
+NumPy, MuJoCo and ALE that rlrun runs with. What is not the same: Stable-Baselines3 standardises advantages per
+minibatch, rlrun per batch. The row in which rlrun begins an episode again does not count as an env step of it. SBX and
+rejax run on one CPU, since XLA takes a thread for each. rejax's env is written in JAX and part of the same program as
+the learning. It evaluates nothing here, and its compilation does not count.
+
+`floor` is what bare env steps and exactly the matrix products of updates and acting take: see `benchmarks.floor`.
 """
 
 from __future__ import annotations
@@ -27,11 +31,24 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import ROOT, SB3, Measurement, Side, Work, benchmark, compared_times, python_of, timed
+from benchmarks.peers import (
+    FLOOR,
+    REJAX,
+    ROOT,
+    SB3,
+    SBX,
+    Measurement,
+    Side,
+    Work,
+    benchmark,
+    compared_times,
+    python_of,
+    timed,
+)
 
 CARTPOLE, CHEETAH, SMALL = "CartPole-v1", "HalfCheetah-v5", (64, 64)
 FIRST_RESULT = re.compile(r"env steps, return")
@@ -66,24 +83,64 @@ def order(
     return {**shared, **batch, "warm_up": warm_up, "iterations": iterations, **more}
 
 
-def work(part: str, title: str, aim: float, told: Measurement, topic: str = "ppo") -> Work:
-    """Returns a piece of work for the two sides `sb3` and `rlrun` of a topic."""
-    ours = Side("rlrun", f"{topic}.rlrun", aim=aim)
-    return Work(part, title, told, (Side(SB3, f"{topic}.sb3", peer=SB3), ours))
+def work(
+    part: str,
+    title: str,
+    aims: Mapping[str, float],
+    told: Measurement,
+    topic: str = "ppo",
+    *,
+    others: Sequence[Side] = (),
+    floor: bool = True,
+) -> Work:
+    """Returns a piece of work for the sides `sb3` and `rlrun` of a topic, and for others.
+
+    Args:
+        part: See `Work`.
+        title: See `Work`.
+        aims: The ratios that rlrun is to reach, by the other side's name.
+        told: What all sides are told to do.
+        topic: The folder of the benchmark.
+        others: Further sides.
+        floor: Whether the floor is measured.
+    """
+    sides = (
+        Side(SB3, f"{topic}.sb3", {"library": "stable_baselines3"}, peer=SB3),
+        *others,
+        Side("rlrun", f"{topic}.rlrun", aims=aims),
+    )
+    return Work(part, title, told, (*sides, FLOOR) if floor else sides)
 
 
+JAX = Side(SBX, "ppo.sb3", {"library": "sbx"}, peer=SBX)
+IN_JAX = (JAX, Side(REJAX, "ppo.rejax", peer=REJAX))
 A1 = order(8, 256, 64, 10, 2, 20)
+A2 = order(32, 128, 1024, 4, 3, 40)
 SAMPLING: Measurement = {"kind": "sampling"}
 WORKS = (
-    work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", 10.0, A1),
-    work("A2", "A2: 32 envs x 128, minibatch 1024, 4 epochs", 7.0, order(32, 128, 1024, 4, 3, 40)),
-    work("sampling", "sampling and advantages only, 8 envs", 10.0, order(8, 256, 64, 1, 2, 20, **SAMPLING)),
-    work("sampling", "sampling and advantages only, 64 envs", 10.0, order(64, 256, 64, 1, 2, 12, **SAMPLING)),
-    work("wide", "CartPole, A1 with 256 x 256", 5.0, order(8, 256, 64, 10, 2, 8, hiddens=(256, 256))),
-    work("wide", "CartPole, 1024 x 1024, minibatch 256", 1.5, order(8, 256, 256, 4, 1, 4, hiddens=(1024, 1024))),
-    work("half_cheetah", "HalfCheetah, A1's batches, 64 x 64", 6.0, order(8, 256, 64, 10, 2, 10, CHEETAH)),
-    work("half_cheetah", "HalfCheetah, 256 x 256", 4.0, order(8, 256, 64, 10, 2, 6, CHEETAH, (256, 256))),
-    work("pong", "Pong, minibatch 256, 4 epochs", 1.5, order(8, 128, 256, 4, 1, 4, "ALE/Pong-v5", ())),
+    work("A1", "A1: 8 envs x 256, minibatch 64, 10 epochs", {SB3: 18, SBX: 1, REJAX: 1}, A1, others=IN_JAX),
+    work("A2", "A2: 32 envs x 128, minibatch 1024, 4 epochs", {SB3: 6, SBX: 1, REJAX: 0.9}, A2, others=IN_JAX),
+    work("sampling", "sampling and advantages only, 8 envs", {SB3: 10}, order(8, 256, 64, 1, 2, 20, **SAMPLING)),
+    work("sampling", "sampling and advantages only, 64 envs", {SB3: 10}, order(64, 256, 64, 1, 2, 12, **SAMPLING)),
+    work(
+        *("wide", "CartPole, A1 with 256 x 256", {SB3: 4, SBX: 1}, order(8, 256, 64, 10, 2, 8, hiddens=(256, 256))),
+        others=(JAX,),
+    ),
+    work("wide", "CartPole, 1024 x 1024, minibatch 256", {SB3: 1.5}, order(8, 256, 256, 4, 1, 4, hiddens=(1024, 1024))),
+    work(
+        *("half_cheetah", "HalfCheetah, A1's batches, 64 x 64", {SB3: 5.5, SBX: 1}),
+        order(8, 256, 64, 10, 2, 10, CHEETAH),
+        others=(JAX,),
+    ),
+    work(
+        *("half_cheetah", "HalfCheetah, 256 x 256", {SB3: 2.8, SBX: 1}),
+        order(8, 256, 64, 10, 2, 6, CHEETAH, (256, 256)),
+        others=(JAX,),
+    ),
+    work(
+        *("pong", "Pong, minibatch 256, 4 epochs", {SB3: 1.5}, order(8, 128, 256, 4, 1, 4, "ALE/Pong-v5", ())),
+        others=(Side("rlrun, bfloat16", "ppo.rlrun", {"precision": "bfloat16"}),),
+    ),
 )
 
 

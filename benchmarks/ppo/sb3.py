@@ -1,11 +1,13 @@
-"""Runs one piece of the benchmark's work with Stable-Baselines3; `run.py` starts it in a venv of its own.
+"""Runs one piece of the benchmark's work with Stable-Baselines3 or SBX; `run.py` starts it in a venv of its own.
 
 Stable-Baselines3 is used as its users would for speed: `make_vec_env` (a `DummyVecEnv` of monitored envs), the CPU,
-one thread, no logging. It knows nothing of rlrun, so that it can run where rlrun is not installed.
+one thread, no logging. SBX is the same in JAX, with the same envs and callbacks. The side knows nothing of rlrun, so
+that it can run where rlrun is not installed.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import ale_py
@@ -17,7 +19,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
 
-from benchmarks.peers import Measurement, answer, between, mark
+from benchmarks.peers import Measurement, answer, between, mark, on_one_cpu
 
 
 class SamplingOnly(PPO):  # type: ignore[misc]  # stable_baselines3 is not type-checked
@@ -77,7 +79,9 @@ def make_envs(work: Measurement) -> VecEnv:
 def make_model(work: Measurement, algorithm: type[PPO]) -> PPO:
     """Returns the model of a piece of work."""
     hiddens = work["hiddens"]
-    dense = {"net_arch": {"pi": hiddens, "vf": hiddens}, "activation_fn": torch.nn.Tanh}
+    dense: dict[str, Any] = {"net_arch": {"pi": hiddens, "vf": hiddens}}
+    if algorithm.__module__.startswith("stable_baselines3"):  # SBX has flax's tanh as its default
+        dense["activation_fn"] = torch.nn.Tanh
     return algorithm(
         "MlpPolicy" if hiddens else "CnnPolicy",
         make_envs(work),
@@ -115,7 +119,11 @@ def measured(work: Measurement) -> Measurement:
     """Runs a piece of work."""
     if work["kind"] == "solve":
         return solved(work)
-    return learned(make_model(work, SamplingOnly if work["kind"] == "sampling" else PPO), work)
+    if work["kind"] == "sampling":
+        return learned(make_model(work, SamplingOnly), work)
+    if work["library"] == "sbx":
+        on_one_cpu()
+    return learned(make_model(work, import_module(work["library"]).PPO), work)
 
 
 if __name__ == "__main__":

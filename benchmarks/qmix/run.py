@@ -37,9 +37,10 @@ ORDER: Measurement = {
 INDICATOR = [{"id": "rlrun.worlds.wrappers:AgentIndicator"}]
 SPREAD = {"pettingzoo": "mpe2.simple_spread_v3", "kwargs": {"N": 3, "max_cycles": 25}, "wrappers": INDICATOR}
 TWO_STEP = {"world": "rlrun.toys.matrix_games:TwoStepGame", "wrappers": INDICATOR}
+PLAIN = "plain PyTorch"
 SIDES = (
-    Side("plain PyTorch", "qmix.plain", {"epsilon": 0.05}),
-    Side("rlrun", "off_policy.rlrun", {"num_envs": 8}, 3.0),
+    Side(PLAIN, "qmix.plain", {"epsilon": 0.05}),
+    Side("rlrun", "off_policy.rlrun", {"num_envs": 8}, {PLAIN: 3}),
     Side("rlrun, one copy", "off_policy.rlrun", {"num_envs": 1}),
 )
 WORKS = tuple(

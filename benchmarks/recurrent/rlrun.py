@@ -16,7 +16,7 @@ def measured(work: Measurement) -> Measurement:
     """Runs a piece of work."""
     entry = entry_of(work)
     model = {**entry["config"]["model"], "core": "lstm", "core_width": work["core_width"]}
-    config = {**entry["config"], "seq_len": work["sequence"], "model": model}
+    config = {**entry["config"], "min_env_steps_per_iteration": 0, "seq_len": work["sequence"], "model": model}
     env = {"id": work["env"], "wrappers": [POSITIONS]}
     return run_iterations({**entry, "env": env, "config": config, "stop": {"env_steps": RUN_ENV_STEPS}}, work)
 

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.peers import benchmark
+from benchmarks.peers import SB3, benchmark
 from benchmarks.ppo.run import order, work
 
-NET: dict[str, Any] = {"hiddens": (64,), "core_width": 64}
+NET: dict[str, Any] = {"hiddens": (64,), "core_width": 64, "observed": 2}
 WORKS = (
     work(
-        *("zoo", "LSTM: 8 envs x 32, minibatch 256, 20 epochs", 3.0),
+        *("zoo", "LSTM: 8 envs x 32, minibatch 256, 20 epochs", {SB3: 8}),
         order(8, 32, 256, 20, 3, 40, **NET, sequence=32),
         topic="recurrent",
     ),
     work(
-        *("longer", "LSTM: 8 envs x 128, minibatch 256, 10 epochs", 3.0),
+        *("longer", "LSTM: 8 envs x 128, minibatch 256, 10 epochs", {SB3: 8}),
         order(8, 128, 256, 10, 3, 20, **NET, sequence=16),
         topic="recurrent",
     ),

@@ -82,7 +82,13 @@ def controller(order: Measurement) -> Measurement:
         "env": {"id": "benchmarks.sweep.inside:Sleeping", "kwargs": {"seconds": order["iteration_s"] / STEPS}},
         "seeds": order["trials"],
         "stop": {"iteration": order["iterations"]},
-        "config": {"num_envs_per_worker": 1, "train_batch_size": STEPS, "minibatch_size": STEPS, "num_epochs": 1},
+        "config": {
+            "num_envs_per_worker": 1,
+            "train_batch_size": STEPS,
+            "minibatch_size": STEPS,
+            "num_epochs": 1,
+            "min_env_steps_per_iteration": 0,
+        },
         "resources": {"cpus": order["cpus"]},
     }
     alone = {**spec, "seeds": 1, "stop": {"iteration": order["iterations"] // 2}}

@@ -26,7 +26,7 @@ from rlrun.cli.terminal import echo
 def doctor(start_ray: bool, spec: Path | None, runs_dir: Path) -> None:
     """Check this machine: what is installed and what works.
 
-    Versions, extras, CPUs, memory, disk, ports, GPU, and whether updates can be compiled.
+    Versions, extras, CPUs, bfloat16, memory, disk, ports, GPU, and whether updates can be compiled.
     """
     if spec is not None:
         from rlrun.cli.timings import tune

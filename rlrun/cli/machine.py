@@ -1,4 +1,4 @@
-"""Checks of this machine for ``rlrun doctor``: packages, CPUs, memory, disk, ports, GPU, compiler, Ray."""
+"""Checks of this machine for ``rlrun doctor``: packages, CPUs, bfloat16, memory, disk, ports, GPU, compiler, Ray."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ COMPILATION_TIMEOUT_S = 30.0
 """Seconds for a test compilation: on an idle machine it takes about 10 s, half of them torch's own import."""
 
 RAY_TIMEOUT_S = 60.0
+
+BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16")
+"""Linux' names of a CPU's instructions for bfloat16: AVX-512's, AMX's and ARM's."""
 
 NOT_FINISHED = "did not finish within"
 
@@ -93,6 +96,7 @@ def findings(runs_dir: Path, *, start_ray: bool) -> Iterator[Finding]:
     yield from (_package(name) for name in NEEDED_PACKAGES)
     yield from (_extra(name, modules) for name, modules in EXTRAS.items())
     yield Finding("CPUs", "ok", f"{machine_cpus()} usable of {os.cpu_count()}")
+    yield from _bfloat16()
     yield _memory()
     yield from _shared_memory()
     yield _disk(runs_dir)
@@ -115,6 +119,20 @@ def _extra(name: str, modules: tuple[str, ...]) -> Finding:
     if absent:
         return Finding(f"extra {name}", "note", f"no {', '.join(absent)}", f"pip install 'rlrun[{name}]'")
     return Finding(f"extra {name}", "ok", "installed")
+
+
+def _bfloat16() -> Iterator[Finding]:
+    """Checks whether the CPU has instructions for bfloat16; nothing where the kernel does not list them."""
+    flags = next((line.split() for line in _lines("/proc/cpuinfo") if line.startswith(("flags", "Features"))), [])
+    if not flags:
+        return
+    found = [name for name in BFLOAT16_INSTRUCTIONS if name in flags]
+    if found:
+        value = f"{', '.join(found)}: precision: bfloat16 is fast for images and wide nets"
+        yield Finding("bfloat16", "ok", value)
+    else:
+        value = f"no {', '.join(BFLOAT16_INSTRUCTIONS)}"
+        yield Finding("bfloat16", "note", value, "precision: bfloat16 is slower than float32 on this CPU")
 
 
 def _memory() -> Finding:
@@ -197,9 +215,7 @@ def _compiled_updates() -> Finding:
 
     found = compiler()
     if found is None:
-        advice = (
-            "install g++ or clang++ for faster updates of GTrXL and of your own modules, which run eagerly else"
-        )
+        advice = "install g++ or clang++ for faster updates of GTrXL and of your own modules, which run eagerly else"
         return Finding("compiled updates", "note", "no C++ compiler", advice)
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:

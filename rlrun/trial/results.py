@@ -1,7 +1,7 @@
 """Result files of a trial: a row per iteration in result.json, progress.csv and TensorBoard event files.
 
 result.json is authoritative: strict JSON, one object per line, in which numbers that are missing or not finite are
-null. The other two are derived from it.
+null. The other two are derived from it, and hold about a row per second of training where iterations are faster.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ TAIL_BYTES = 4096
 
 LONGEST_ROW_BYTES = 50_000_000
 """Maximum length of a row; a longer line, as in a sparse file, is not parsed."""
+
+SECONDS_BETWEEN_ROWS = 1.0
+"""Seconds of training, by `time_total_s`, within which progress.csv and event files have one row."""
 
 RETURN = "episode_return_mean"
 
@@ -133,11 +136,12 @@ class ResultWriter:
         self._csv: io.FileIO | None = None
         self._columns: list[str] = []
         self._events: EventFile | None = None
+        self._newest = self._derived = Row()
         self._digest: hashlib._Hash | None = None
         self._size = 0
 
     def write(self, result: Mapping[str, Any]) -> Row:
-        """Appends a result row to all result files.
+        """Appends a result row to result.json, and to the derived files if they are due or have another metric.
 
         Args:
             result: Metrics by name, with `iteration` and `env_steps` among them.
@@ -157,8 +161,9 @@ class ResultWriter:
             _write_all(self._json, line)
             digest.update(line)
             self._size += len(line)
-            self._write_csv(row)
-            self._write_events(row)
+            self._newest = row
+            if is_due(row, self._derived):
+                self._write_derived()
         return row
 
     def written(self) -> tuple[int, str]:
@@ -183,11 +188,20 @@ class ResultWriter:
                 os.fsync(self._json.fileno())
 
     def close(self) -> None:
-        """Closes all result files."""
+        """Writes the last row to the derived files too, and closes all result files."""
+        if self._newest is not self._derived:
+            with suppress(OSError):  # such as a full disk; result.json has the row
+                self._write_derived()
         for file in (self._json, self._csv, self._events):
             if file is not None:
                 file.close()
         self._json = self._csv = self._events = None
+
+    def _write_derived(self) -> None:
+        """Appends the newest row to progress.csv and to the event file."""
+        self._write_csv(self._newest)
+        self._write_events(self._newest)
+        self._derived = self._newest
 
     def _write_csv(self, row: Row) -> None:
         """Appends a row to progress.csv; the first row and rows with new columns rewrite the file from result.json."""
@@ -246,6 +260,31 @@ def json_line(row: Row) -> bytes:
     return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
+def is_due(row: Row, last: Row) -> bool:
+    """Whether a row goes to the derived files: a second of training after the last one there, or with new metrics.
+
+    Examples:
+        >>> last = {"time_total_s": 5.0}
+        >>> [is_due({"time_total_s": now}, last) for now in (5.9, 6.0, 1.0)]
+        [False, True, True]
+        >>> is_due({"time_total_s": 5.9, "evaluation/episode_return_mean": 1.0}, last)
+        True
+    """
+    now, then = row.get("time_total_s"), last.get("time_total_s")
+    return not row.keys() <= last.keys() or now is None or then is None or not 0 <= now - then < SECONDS_BETWEEN_ROWS
+
+
+def thinned(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yields the rows that derived files hold: those that are due, and the last one."""
+    row = last = Row()
+    for row in rows:
+        if is_due(row, last):
+            last = row
+            yield row
+    if row is not last:
+        yield row
+
+
 def make_csv(directory: Path) -> list[str]:
     """Rewrites progress.csv from result.json.
 
@@ -253,7 +292,7 @@ def make_csv(directory: Path) -> list[str]:
         Columns of progress.csv, in the order of first appearance.
     """
     columns = list(dict.fromkeys(name for row in iterate_results(directory) for name in row))
-    write_file(directory / CSV_FILE, _csv_text(columns, iterate_results(directory)).encode())
+    write_file(directory / CSV_FILE, _csv_text(columns, thinned(iterate_results(directory))).encode())
     return columns
 
 

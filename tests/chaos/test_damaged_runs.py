@@ -21,7 +21,8 @@ small:
   env: CartPole-v1
   seeds: 2
   stop: {iteration: 3}
-  config: {num_envs_per_worker: 1, train_batch_size: 16, minibatch_size: 8, num_epochs: 1, model: {hiddens: [4]}}
+  config: {num_envs_per_worker: 1, train_batch_size: 16,
+           min_env_steps_per_iteration: 0, minibatch_size: 8, num_epochs: 1, model: {hiddens: [4]}}
   checkpoint: {every: 1}
   evaluation: {every: 2, episodes: 1}
 """

@@ -12,6 +12,7 @@ from tests.results import numbers
 
 SMALL = {
     "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 32,
     "num_epochs": 2,
     "num_envs_per_worker": 4,
@@ -161,6 +162,7 @@ def test_values_of_a_world_that_only_truncates_reach_the_infinite_return():
     world = {"id": "rlrun.toys.known_optimum:ConstantReward", "kwargs": {"episode_len": 10}}
     config = {
         "train_batch_size": 256,
+        "min_env_steps_per_iteration": 0,
         "minibatch_size": 64,
         "num_epochs": 10,
         "gamma": 0.9,

@@ -49,6 +49,7 @@ SPEC = {
         "resources": {"cpus": 1},
         "config": {
             "train_batch_size": 192,
+            "min_env_steps_per_iteration": 0,
             "minibatch_size": 64,
             "num_epochs": 1,
             "num_workers": 3,

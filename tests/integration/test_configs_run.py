@@ -14,6 +14,7 @@ SHORT_EPISODES = ["env.max_episode_steps=150"]  # one of Pong has 1,000 steps, e
 @pytest.mark.parametrize("config", ["half_cheetah/ppo.yaml", "pong/ppo.yaml", "lunar_lander/ppo.yaml"])
 def test_two_iterations_of_a_long_config_run(config, tmp_path):
     short = ["stop.iteration=2", "config.compile=false", "config.num_epochs=1", "config.train_batch_size=512"]
+    short += ["config.min_env_steps_per_iteration=0"]
     short += SHORT_EPISODES if config.startswith("pong") else []
     (trial,) = rlrun.run(CONFIGS / config, overrides=[*short, *ONE_EPISODE], runs_dir=tmp_path)
     assert trial.status == "TERMINATED"

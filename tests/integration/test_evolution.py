@@ -13,7 +13,12 @@ from rlrun.search.lineage import read_generations
 
 pytestmark = pytest.mark.usefixtures("running_ray")
 
-SETTINGS: dict[str, Any] = {"num_pairs": 5, "num_envs_per_worker": 4, "normalize_observations": True}
+SETTINGS: dict[str, Any] = {
+    "min_env_steps_per_iteration": 0,
+    "num_pairs": 5,
+    "num_envs_per_worker": 4,
+    "normalize_observations": True,
+}
 
 
 def trained(kind: type[Any], env: Any, iterations: int, **settings: Any) -> bytes:
@@ -49,7 +54,7 @@ def test_a_population_of_searches_copies_the_better_one_and_goes_on_with_other_s
         "algorithm": "ars",
         "env": "rlrun.toys.lqr:DoubleIntegrator",
         "stop": {"env_steps": 3 * generation},
-        "config": {"num_pairs": 1, "num_envs_per_worker": 2},
+        "config": {"num_pairs": 1, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 0},
         "num_samples": 2,
         "scheduler": {"pbt": {"interval_env_steps": generation, "mutations": mutations, "quantile_fraction": 0.5}},
     }

@@ -131,7 +131,9 @@ def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_af
     es = import_module("my_lab.es")
     found = []
     for num_workers in (0, 2):
-        config = es.ESConfig(num_workers=num_workers, num_pairs=4, model={"hiddens": [4]})
+        config = es.ESConfig(
+            num_workers=num_workers, num_pairs=4, min_env_steps_per_iteration=0, model={"hiddens": [4]}
+        )
         training = Training(EnvConfig(id="CartPole-v1"), es.ES(config), seed=3)
         found.append(parameters(training, 3))
         if num_workers == 2:
@@ -145,7 +147,11 @@ def test_evolution_strategies_come_to_the_same_with_any_number_of_workers_and_af
 
 
 OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "awr": ("AWR", {"train_batch_size": 256, "num_envs_per_worker": 4}, "my_lab.room:Room"),
+    "awr": (
+        "AWR",
+        {"train_batch_size": 256, "min_env_steps_per_iteration": 0, "num_envs_per_worker": 4},
+        "my_lab.room:Room",
+    ),
     "munchausen": (
         "Munchausen",
         {"learning_starts": 100, "num_envs_per_worker": 2, "min_env_steps_per_iteration": 100},

@@ -34,7 +34,13 @@ SHARED = {
     "compile": False,
 }
 ASYNCHRONOUS = {**SHARED, "min_env_steps_per_iteration": 400}
-TOGETHER = {**SHARED, "minibatch_size": 32, "num_epochs": 2, "lr": [[0, 1e-2], [2000, 1e-3]]}
+TOGETHER = {
+    **SHARED,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 32,
+    "num_epochs": 2,
+    "lr": [[0, 1e-2], [2000, 1e-3]],
+}
 
 
 def replicas(training: Training) -> list[dict[str, Any]]:
@@ -128,7 +134,9 @@ def test_a_ddppo_run_goes_on_where_it_was_takes_over_the_optimizer_of_another_an
 def test_a_ddppo_worker_that_hangs_ends_the_trial() -> None:
     world = {"id": "rlrun.toys.known_optimum:Hanging", "kwargs": {"hang_at": 12, "seconds": 600.0, "hang_worker": 2}}
     with (
-        Training(world, DDPPO(**TOGETHER, worker_timeout_s=4.0, min_env_steps_per_iteration=200), seed=4) as training,
+        Training(
+            world, DDPPO(**TOGETHER | {"min_env_steps_per_iteration": 200}, worker_timeout_s=4.0), seed=4
+        ) as training,
         pytest.raises(TrainingFailed, match=r"within 4 s \(worker_timeout_s\), and .* no restart"),
     ):
         training.step()

@@ -21,9 +21,10 @@ from rlrun.spec.load import parse_experiments
 from rlrun.training.training import Training
 
 SMALL = "num_envs_per_worker: 1, minibatch_size: 4, model: {hiddens: [4]}"
+ON_POLICY = "train_batch_size: 16, min_env_steps_per_iteration: 0"
 REPLAY = f"{SMALL}, learning_starts: 8, min_env_steps_per_iteration: 16, replay: {{capacity: 64}}"
 SPECS = {
-    "ppo": f"env: CartPole-v1, config: {{{SMALL}, train_batch_size: 16, num_epochs: 1, normalize_observations: true}}",
+    "ppo": f"env: CartPole-v1, config: {{{SMALL}, {ON_POLICY}, num_epochs: 1, normalize_observations: true}}",
     "dqn": f"env: CartPole-v1, config: {{{REPLAY}}}",
     "sac": f"env: {{id: Pendulum-v1, max_episode_steps: 12}}, config: {{{REPLAY}}}",
 }
@@ -210,12 +211,28 @@ def longer(array: Any) -> Any:
 FLOW = ("trainees", "default", "flow", "state", "operators")
 MISFITS: dict[str, tuple[dict[str, Any], tuple[Any, ...], str]] = {
     "cmaes": (
-        {"env": "CartPole-v1", "config": {"population_size": 4, "num_envs_per_worker": 4, "model": {"hiddens": []}}},
+        {
+            "env": "CartPole-v1",
+            "config": {
+                "min_env_steps_per_iteration": 0,
+                "population_size": 4,
+                "num_envs_per_worker": 4,
+                "model": {"hiddens": []},
+            },
+        },
         (*FLOW, "AdaptDistribution", "operator", "distribution", "mean"),
         "the distribution.mean is float64 (11,), not float64 (10,)",
     ),
     "pg": (
-        {"env": "CartPole-v1", "config": {"num_envs_per_worker": 2, "train_batch_size": 16, "model": {"hiddens": [4]}}},
+        {
+            "env": "CartPole-v1",
+            "config": {
+                "num_envs_per_worker": 2,
+                "train_batch_size": 16,
+                "min_env_steps_per_iteration": 0,
+                "model": {"hiddens": [4]},
+            },
+        },
         ("workers", "state", "workers", 0, "postprocessing", "default", "0", "held", "rewards"),
         "do not fit the rows that follow: rewards: float32 [1, 2], not float32 [0, 2]",
     ),

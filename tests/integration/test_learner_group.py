@@ -29,7 +29,14 @@ from tests.results import numbers
 from tests.rounding import rounding_error
 
 CONFIG = {"model": {"hiddens": [16]}, "lr": [[0, 1e-2], [1000, 1e-3]], "max_grad_norm": 0.5}
-PPO_CONFIG = {**CONFIG, "train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2, "num_envs_per_worker": 4}
+PPO_CONFIG = {
+    **CONFIG,
+    "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 32,
+    "num_epochs": 2,
+    "num_envs_per_worker": 4,
+}
 
 
 class PPOWithTarget(ppo.PPO):

@@ -24,7 +24,8 @@ tiny:
   algorithm: {algorithm}
   env: {env}
   stop: {{iteration: 3}}
-  config: {{num_workers: 2, num_envs_per_worker: 4, train_batch_size: 400, model: {{hiddens: [8]}}, compile: false}}
+  config: {{num_workers: 2, num_envs_per_worker: 4, train_batch_size: 400,
+            min_env_steps_per_iteration: 0, model: {{hiddens: [8]}}, compile: false}}
 """
 WORLD = """
 import os

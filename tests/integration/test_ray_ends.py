@@ -23,6 +23,7 @@ SPEC = {
         "stop": {"iteration": 2000},
         "config": {
             "train_batch_size": 32,
+            "min_env_steps_per_iteration": 0,
             "minibatch_size": 32,
             "num_epochs": 1,
             "num_envs_per_worker": 1,

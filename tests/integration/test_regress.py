@@ -24,7 +24,8 @@ MATCH = """
   algorithm: ppo
   env: rlrun.toys.known_optimum:MultiDiscreteMatch
   stop: {env_steps: 1_000_000}
-  config: {num_envs_per_worker: 16, train_batch_size: 512, minibatch_size: 128, num_epochs: 8, lr: 3.0e-3, gamma: 0}
+  config: {num_envs_per_worker: 16, train_batch_size: 512, minibatch_size: 128, num_epochs: 8, lr: 3.0e-3, gamma: 0,
+           min_env_steps_per_iteration: 0}
 """
 SPECS = {
     "match.yaml": f"match: {MATCH}  expect: {{episode_return_mean: 8, within_env_steps: 3_000, seeds: 2}}\n",

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("running_ray")
 SMALL = {
     "num_workers": 2,
     "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 32,
     "num_epochs": 2,
     "num_envs_per_worker": 4,

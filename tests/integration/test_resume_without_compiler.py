@@ -19,7 +19,13 @@ SPEC = {
         "algorithm": "ppo",
         "env": "CartPole-v1",
         "stop": {"iteration": 2},
-        "config": {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "num_envs_per_worker": 2},
+        "config": {
+            "train_batch_size": 64,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 32,
+            "num_epochs": 1,
+            "num_envs_per_worker": 2,
+        },
         "checkpoint": {"every": 1},
     }
 }

@@ -19,7 +19,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def entry(iterations: int = 3, **settings: Any) -> dict[str, Any]:
-    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "num_envs_per_worker": 4}
+    config = {
+        "train_batch_size": 64,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "num_envs_per_worker": 4,
+    }
     return {
         "algorithm": "ppo",
         "env": "CartPole-v1",

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("run_until_signal.py")
 TINY = {
     "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 32,
     "num_epochs": 1,
     "num_envs_per_worker": 4,

@@ -35,7 +35,8 @@ def spec(folder: Path, *, env: str = "CartPole-v1", algorithm: str = "ppo", more
     file = folder / "strange.yaml"
     file.write_text(
         f"strange:\n  algorithm: {algorithm}\n  env: {env}\n  stop: {{env_steps: 600}}\n"
-        f"  config: {{num_envs_per_worker: {slots}, rollout_fragment_length: 64, train_batch_size: 128}}\n{more}"
+        f"  config: {{num_envs_per_worker: {slots}, rollout_fragment_length: 64, train_batch_size: 128, "
+        f"min_env_steps_per_iteration: 0}}\n{more}"
     )
     return file
 

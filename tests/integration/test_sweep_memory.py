@@ -53,7 +53,13 @@ def test_of_a_trial_that_has_ended_next_to_nothing_is_kept(tmp_path: Path) -> No
                 "seeds": TRIALS,
                 "stop": {"iteration": 2},
                 "resources": {"cpus": 4},
-                "config": {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}},
+                "config": {
+                    "train_batch_size": 64,
+                    "min_env_steps_per_iteration": 0,
+                    "minibatch_size": 32,
+                    "num_epochs": 1,
+                    "model": {"hiddens": [8]},
+                },
             }
         },
         runs_dir=tmp_path,

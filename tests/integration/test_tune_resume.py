@@ -30,6 +30,7 @@ def spec(num_workers: int = 0, seeds: int = 1, iterations: int = 15) -> dict[str
             "stop": {"iteration": iterations},
             "config": {
                 "train_batch_size": 64,
+                "min_env_steps_per_iteration": 0,
                 "minibatch_size": 32,
                 "num_epochs": 2,
                 "num_workers": num_workers,

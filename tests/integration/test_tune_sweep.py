@@ -13,6 +13,7 @@ from tests.results import all_numbers
 
 TINY = {
     "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 32,
     "num_epochs": 1,
     "num_envs_per_worker": 4,

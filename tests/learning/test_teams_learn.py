@@ -14,7 +14,14 @@ from rlrun.training.training import Training
 INDICATOR = ({"id": "rlrun.worlds.wrappers:AgentIndicator"},)
 PENALTY = {"world": "rlrun.toys.matrix_games:MatrixGame", "kwargs": {"game": "penalty", "k": 0.0}}
 TWO_STEPS = {"world": "rlrun.toys.matrix_games:TwoStepGame"}
-ON_POLICY = {"train_batch_size": 200, "minibatch_size": 100, "num_epochs": 4, "num_envs_per_worker": 10, "lr": 1e-2}
+ON_POLICY = {
+    "train_batch_size": 200,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 100,
+    "num_epochs": 4,
+    "num_envs_per_worker": 10,
+    "lr": 1e-2,
+}
 REPLAY = {
     "min_env_steps_per_iteration": 1000,
     "num_envs_per_worker": 5,

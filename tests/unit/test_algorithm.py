@@ -55,7 +55,14 @@ def test_an_algorithm_is_sent_to_other_processes_as_a_value() -> None:
 
 
 def test_a_training_runs_until_so_many_env_steps_of_the_whole_run() -> None:
-    algorithm = PPO(train_batch_size=64, minibatch_size=32, num_epochs=1, model={"hiddens": [4]}, compile=False)
+    algorithm = PPO(
+        train_batch_size=64,
+        min_env_steps_per_iteration=0,
+        minibatch_size=32,
+        num_epochs=1,
+        model={"hiddens": [4]},
+        compile=False,
+    )
     with rlrun.Training("CartPole-v1", algorithm) as training:
         assert training.iteration == 0
         results = training.train(env_steps=150)

@@ -5,7 +5,7 @@ from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.algorithms.settings.on_policy import OnPolicyConfig
 from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.errors import SpecError
-from rlrun.registry import algorithm_class
+from rlrun.registry import BUILT_IN, algorithm_class
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,13 @@ def test_minibatches_per_env_step_follow_from_what_makes_one():
     assert OnPolicyConfig(train_batch_size=100).sgd_steps_per_env_step == 1 / 100
     assert OffPolicyConfig(training_intensity=0.5).sgd_steps_per_env_step == 0.5
     assert WorkerGradientConfig(rollout_fragment_length=5, num_envs_per_worker=2).sgd_steps_per_env_step == 1 / 10
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_an_algorithm_has_a_least_number_of_env_steps_per_iteration_if_it_steps_envs(name: str) -> None:
+    algorithm = algorithm_class(name)
+    least = algorithm.Config.parse({}).min_env_steps_per_iteration
+    assert least >= 100 if algorithm.clock_unit == "env_steps" else least == 0
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 @defaults(
     lr=1e-3,
     num_envs_per_worker=1,
-    min_env_steps_per_iteration=1000,
     max_grad_norm=10.0,
 )
 @fixed("workers learn from observations as they came", normalize_observations=False)

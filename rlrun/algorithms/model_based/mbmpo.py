@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @fixed("each network of the model is a task", tasks_per_update=20)
-@defaults(num_envs_per_worker=1, rollout_fragment_length=200, min_env_steps_per_iteration=1000)
+@defaults(num_envs_per_worker=1, rollout_fragment_length=200)
 class MBMPOConfig(MAMLConfig):
     """Settings of MBMPO (Clavera et al., arXiv:1809.05214): a dynamics ensemble, and MAML on imagined tasks."""
 

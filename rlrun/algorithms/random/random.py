@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @fixed("nothing is learned", lr=1.0, gamma=1.0, normalize_rewards=False, clip_rewards=None)
-@defaults(rollout_fragment_length=32, min_env_steps_per_iteration=1000)
+@defaults(rollout_fragment_length=32)
 class RandomConfig(WithoutNetworkConfig):
     """Settings of the uniformly random policy."""
 

@@ -9,7 +9,7 @@ from rlrun.config import ConfigModel, Fraction, NonNegativeInt, PositiveFloat, P
 from rlrun.replay.replay_config import ReplayConfig
 
 
-@defaults(num_envs_per_worker=1, min_env_steps_per_iteration=1000, max_grad_norm=10.0)
+@defaults(num_envs_per_worker=1, max_grad_norm=10.0)
 @fixed("minibatches from a replay buffer are learned from in one process", num_learners=0, num_parameter_servers=0)
 @fixed("a minibatch from a replay buffer is learned from as a whole", microbatch_size=None)
 @fixed(

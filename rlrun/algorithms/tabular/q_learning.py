@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-@defaults(lr=0.1, rollout_fragment_length=8, min_env_steps_per_iteration=1000)
+@defaults(lr=0.1, rollout_fragment_length=8)
 class QLearningConfig(WithoutNetworkConfig):
     """Settings of Q-learning (Watkins and Dayan, "Q-learning", 1992)."""
 

@@ -19,7 +19,10 @@ from rlrun.training.training import Training
 from tests.rounding import rounding_error
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
-    "cem": ("CartPole-v1", {"population_size": 6, "num_elites": 2, "num_envs_per_worker": 3}),
+    "cem": (
+        "CartPole-v1",
+        {"population_size": 6, "num_elites": 2, "num_envs_per_worker": 3, "min_env_steps_per_iteration": 0},
+    ),
     "q_learning": ("FrozenLake-v1", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
     "random": ("rlrun.toys.masked_envs:MaskedGrid", {"num_envs_per_worker": 2, "min_env_steps_per_iteration": 50}),
     "value_iteration": ("FrozenLake-v1", {}),

@@ -16,7 +16,7 @@ from rlrun.learner.c_update import in_c
 from rlrun.learner.numpy_update import in_numpy
 from rlrun.learner.update_executor import UpdateExecutor
 
-ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64}
+ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64, "min_env_steps_per_iteration": 0}
 OFF_POLICY = {"learning_starts": 32, "min_env_steps_per_iteration": 60}
 
 RECURRENT = {**ON_POLICY, "minibatch_size": 32, "num_epochs": 10, "seq_len": 4}

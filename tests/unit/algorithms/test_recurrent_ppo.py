@@ -24,6 +24,7 @@ SMALL = {
     "model": MODEL,
     "num_envs_per_worker": 4,
     "train_batch_size": 160,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 48,
     "seq_len": 12,
     "num_epochs": 2,

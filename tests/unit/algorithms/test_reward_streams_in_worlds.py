@@ -64,15 +64,16 @@ class Tolls(World):
 
 
 SMALL = {"num_epochs": 2, "train_batch_size": 128, "minibatch_size": 32, "model": {"hiddens": [8]}}
+ALONE = {**SMALL, "min_env_steps_per_iteration": 0}
 CURIOUS = {"hiddens": [8], "features": 4}
 BOUND = {"column": "cost", "limit": 1.0}
 CASES: dict[str, tuple[type[Algorithm[Any]], dict[str, Any]]] = {
-    "ppo rnd": (rlrun.PPO, {**SMALL, "curiosity": CURIOUS}),
-    "ppo icm, bounded": (rlrun.PPO, {**SMALL, "curiosity": {**CURIOUS, "kind": "icm"}, "constraint": BOUND}),
+    "ppo rnd": (rlrun.PPO, {**ALONE, "curiosity": CURIOUS}),
+    "ppo icm, bounded": (rlrun.PPO, {**ALONE, "curiosity": {**CURIOUS, "kind": "icm"}, "constraint": BOUND}),
     "ppo rnd, recurrent and bounded": (
         rlrun.PPO,
         {
-            **SMALL,
+            **ALONE,
             "seq_len": 4,
             "curiosity": CURIOUS,
             "constraint": BOUND,
@@ -121,7 +122,7 @@ def test_asynchronous_learning_with_curiosity_in_a_world_is_repeatable(clock: st
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
     settings = {
-        **SMALL,
+        **ALONE,
         "num_envs_per_worker": 4,
         "train_batch_size": 512,
         "lr": 5e-3,
@@ -135,7 +136,7 @@ def test_agents_learn_to_cost_no_more_than_the_limit(clock: str) -> None:
 
 
 def test_an_evaluation_of_a_world_tells_what_agents_and_episodes_cost() -> None:
-    with rlrun.Training(world("parallel"), rlrun.PPO(**SMALL), seed=100) as training:
+    with rlrun.Training(world("parallel"), rlrun.PPO(**ALONE), seed=100) as training:
         found = training.evaluate(3, explore=True)
     own = found.policies["default"]
     assert own.columns == {"cost": own.returns}  # each pays what it costs

@@ -1,4 +1,4 @@
-"""The table of all benchmarks follows from what each pair measured, which is kept."""
+"""All benchmarks write one file of one commit, from which the table of the page follows."""
 
 from __future__ import annotations
 
@@ -10,66 +10,99 @@ from typing import Any
 import pytest
 
 from benchmarks import all as bench_all
+from benchmarks import page
 
-ABOUT = {"machine": "a CPU, 2 CPUs, Linux 6, load 0.3 at the start", "versions": "rlrun 0.1.0", "how": "in turn"}
+ABOUT = {"machine": "a CPU, 2 CPUs, Linux 6, load 0.3 at the start", "rlrun": "0.1.0", "how": "in turn"}
+SB3 = "Stable-Baselines3"
 
 
 def runs(*rates: float) -> list[dict[str, float]]:
     return [{"env_steps": rate * 2, "seconds": 2.0, "cpu_seconds": 1.0} for rate in rates]
 
 
-@pytest.fixture(autouse=True)
-def _own_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_all, "RECORDS", tmp_path / "all")
-    (tmp_path / "all").mkdir()
+def kept(commit: str = "c1", **pairs: Any) -> dict[str, Any]:
+    found = {name: {"about": ABOUT, "comparisons": comparisons} for name, comparisons in pairs.items()}
+    return {
+        "commit": commit,
+        "pairs": {name.replace("_", "-"): {"found": each, "load": 0.34} for name, each in found.items()},
+    }
 
 
-def keep(name: str, found: dict[str, Any]) -> None:
-    record = {"found": {"about": ABOUT, **found}, "load": 0.34, "commit": "c1"}
-    bench_all.record_of(name).write_text(json.dumps(record))
+def dqn() -> dict[str, Any]:
+    sides = {SB3: runs(100, 300, 200), "SBX": runs(600, 600, 600), "rlrun": runs(1000, 1200, 1400)}
+    sides |= {"rlrun, prioritized": runs(500, 500, 500), "floor": runs(2400, 2400, 2400)}
+    return {"title": "DQN", "aims": {"rlrun": {SB3: 5.0, "SBX": 2.5}, SB3: {}}, "measured": sides}
 
 
-def test_a_call_keeps_what_was_measured_and_writes_the_table_between_the_marks(
+def test_the_page_has_a_row_for_each_framework_with_the_distance_to_the_floor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sides = {"Stable-Baselines3": runs(100, 300, 200), "rlrun": runs(1000, 1200, 1400), "RLlib": runs(9, 9, 9)}
-    sides["rlrun, prioritized"] = runs(500, 500, 500)
-    keep("dqn", {"comparisons": [{"title": "DQN", "aims": {"rlrun": 5.0, "RLlib": None}, "measured": sides}]})
-    row = {"title": "A1", "aims": {"rlrun": 10.0}, "measured": {"SB3": runs(2000), "rlrun": runs(8000)}}
-    keep("ppo-a1-without-compiler", {"comparisons": [row]})
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{bench_all.BEGIN}\nold\n{bench_all.END}\nafter\n")
-    arguments = ["--only", "dqn,ppo-a1-without-compiler", "--page", str(page)]
-    monkeypatch.setattr(sys, "argv", ["all.py", *arguments])
-    bench_all.main()
-    assert page.read_text().splitlines() == [
+    a1 = {"title": "A1", "aims": {"rlrun": {SB3: 10.0}}, "measured": {SB3: runs(2, 2, 2), "rlrun": runs(8, 8, 8)}}
+    file, written = tmp_path / "all.json", tmp_path / "page.md"
+    file.write_text(json.dumps(kept(dqn=[dqn()], ppo_a1_without_compiler=[a1])))
+    written.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
+    monkeypatch.setattr(sys, "argv", ["page.py", str(file), "--page", str(written)])
+    page.main()
+    lines = written.read_text().splitlines()
+    assert lines[:6] == [
         "before",
-        bench_all.BEGIN,
+        page.BEGIN,
         "",
+        "- commit: c1",
         "- machine: a CPU, 2 CPUs, Linux 6",
-        "- versions: rlrun 0.1.0",
+        "- rlrun: 0.1.0",
+    ]
+    assert lines[6].startswith("- not measured: ppo-a1, ppo-a2, ")
+    first = next(number for number, line in enumerate(lines) if line == page.HEADER[0])
+    assert lines[first:] == [
+        *page.HEADER,
+        f"| A1; no C++ compiler | env steps/s | {SB3}: 2 (2 to 2) | 8 (8 to 8) "
+        "| 4.00 (4.00 to 4.00) | 4.00 | 7, **missed** |  |  | 0.3 |",
+        f"| DQN | env steps/s | {SB3}: 200 (100 to 300) | 1,200 (1,000 to 1,400) "
+        "| 6.00 (4.00 to 10.00) | 6.00 | 5, reached | 2,400 | 2.0 | 0.3 |",
+        f"| DQN: rlrun, prioritized | env steps/s | {SB3}: 200 (100 to 300) | 500 (500 to 500) "
+        "| 2.50 (1.67 to 5.00) | 2.50 |  | 2,400 | 4.8 | 0.3 |",
+        "| DQN | env steps/s | SBX: 600 (600 to 600) | 1,200 (1,000 to 1,400) "
+        "| 2.00 (1.67 to 2.33) | 2.00 | 2.5, **missed** | 2,400 | 2.0 | 0.3 |",
+        "| DQN: rlrun, prioritized | env steps/s | SBX: 600 (600 to 600) | 500 (500 to 500) "
+        "| 0.83 (0.83 to 0.83) | 0.83 |  | 2,400 | 4.8 | 0.3 |",
         "",
-        *bench_all.HEADER,
-        "| A1; no C++ compiler | env steps/s | SB3: 2,000 (2,000 to 2,000) | 8,000 (8,000 to 8,000) "
-        "| 4.00 (4.00 to 4.00) | 4.00 | 5, **missed** | 0.3 | c1 |",
-        "| DQN | env steps/s | Stable-Baselines3: 200 (100 to 300) | 1,200 (1,000 to 1,400) "
-        "| 6.00 (4.00 to 10.00) | 6.00 | 5, reached | 0.3 | c1 |",
-        "| DQN: rlrun, prioritized | env steps/s | Stable-Baselines3: 200 (100 to 300) | 500 (500 to 500) "
-        "| 2.50 (1.67 to 5.00) | 2.50 |  | 0.3 | c1 |",
-        "",
-        bench_all.END,
+        page.END,
         "after",
     ]
 
 
 def test_of_times_from_enter_less_is_better() -> None:
-    sides = {"rlrun": [{"total_s": 20.0}], "RLlib, as it ships": [{"total_s": 110.0}]}
+    sides = {"rlrun": [{"total_s": 20.0}] * 3, "RLlib, as it ships": [{"total_s": 110.0}] * 3}
     found = {"comparisons": [{"title": "a sweep", "aims": {}, "measured": sides}]}
-    (comparison,) = bench_all.comparisons(bench_all.PAIRS["sweep"], found)
-    assert (comparison.ratio, comparison.ratios) == (5.5, [5.5])
-    assert "| s | RLlib, as it ships: 110.0 (110.0 to 110.0) | 20.0 (20.0 to 20.0) | 5.50" in bench_all.row(
-        comparison, 0.0, "c1"
-    )
+    (comparison,) = page.comparisons("sweep", bench_all.PAIRS["sweep"], found)
+    assert (comparison.ratio, comparison.ratios) == (5.5, [5.5] * 3)
+    assert "| s | RLlib, as it ships: 110.0 (110.0 to 110.0) | 20.0 (20.0 to 20.0) | 5.50" in page.row(comparison, 0.0)
+
+
+def test_a_side_that_was_measured_once_has_no_row_and_fewer_than_three_repetitions_are_no_table() -> None:
+    once = {"rlrun, very first run": [{"total_s": 9.0}]}
+    sides = {**once, "rlrun": [{"total_s": 2.0}] * 3, SB3: [{"total_s": 4.0}] * 3}
+    found = {"comparisons": [{"title": "solve", "aims": {}, "measured": sides}]}
+    (comparison,) = page.comparisons("ppo-solve", bench_all.PAIRS["ppo-solve"], found)
+    assert comparison.title == "solve"
+    twice = {"title": "A1", "aims": {}, "measured": {SB3: runs(2, 2), "rlrun": runs(8, 8)}}
+    with pytest.raises(SystemExit, match="ppo-a1: fewer than 3 repetitions"):
+        page.table(kept(ppo_a1=[twice]))
+
+
+def test_changes_that_are_not_committed_are_on_no_page() -> None:
+    with pytest.raises(SystemExit, match="commit first"):
+        page.table(kept(commit="c1+changes", dqn=[dqn()]))
+
+
+def test_a_file_of_another_commit_is_not_gone_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    assert bench_all.kept_in(file, "c1") == {"commit": "c1", "pairs": {}}
+    bench_all.write(file, kept(dqn=[dqn()]))
+    assert bench_all.kept_in(file, "c1")["pairs"].keys() == {"dqn"}
+    with pytest.raises(SystemExit, match="is of the commit c1, and this is c2: name another file"):
+        bench_all.kept_in(file, "c2")
 
 
 def test_every_pair_names_a_part_of_a_benchmark_that_is_there() -> None:

@@ -46,3 +46,15 @@ def test_turns_alternate_and_each_has_its_fastest_stretch() -> None:
     found = peers.fastest(turns, stretches=2, calls=2, clock=lambda: next(ticks))
     assert said == ["one", "one", "other", "other"] * 2
     assert found == {"one": 1.0, "other": 3.0}
+
+
+def test_no_side_has_the_variable_that_tells_openblas_which_kernels_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert "OPENBLAS_CORETYPE" not in peers.environment()
+    assert peers.environment()["OPENBLAS_NUM_THREADS"] == "1"
+
+
+def test_what_is_to_be_reached_is_told_by_the_other_side(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = {name: [{"env_steps": rate, "seconds": 1.0}] for name, rate in (("A", 10), ("floor", 60), ("us", 30))}
+    peers.print_aims({"A": {}, "us": {"A": 2.5}, "floor": {}}, measured)
+    assert capsys.readouterr().out == "us: 3.00 of A, to reach 2.5; the floor is 2.0 times as fast\n"

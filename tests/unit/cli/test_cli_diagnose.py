@@ -26,7 +26,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = {
         "algorithm": "ppo",
         "env": "CartPole-v1",
-        "config": {"lr": 0.0, "train_batch_size": 256, "minibatch_size": 64, "num_epochs": 2, "compile": False},
+        "config": {
+            "lr": 0.0,
+            "train_batch_size": 256,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 64,
+            "num_epochs": 2,
+            "compile": False,
+        },
         "stop": {"env_steps": 2000},
         "seeds": 2,
     }

@@ -50,3 +50,21 @@ def test_doctor_s_columns_never_touch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_takes_too_long_is_ended_and_said_to_be_slow() -> None:
     assert machine._problem_of("import time; time.sleep(600)", timeout_s=0.01) == machine.NOT_FINISHED
     assert machine._problem_of("raise ValueError('no header')", timeout_s=60) == "ValueError: no header"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        ("flags\t\t: fpu avx512f avx512_bf16 amx_bf16", ("ok", "avx512_bf16, amx_bf16: precision: bfloat16 is fast")),
+        ("Features\t: fp asimd bf16", ("ok", "bf16: precision: bfloat16 is fast")),
+        ("flags\t\t: fpu avx2", ("note", "no avx512_bf16, amx_bf16, bf16")),
+        ("processor\t: 0", None),
+    ],
+)
+def test_doctor_names_the_cpu_s_instructions_for_bfloat16(
+    cpuinfo: str, expected: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_lines", lambda path: cpuinfo.splitlines())
+    found = [(finding.verdict, finding.value) for finding in machine._bfloat16()]
+    assert [verdict for verdict, _ in found] == ([] if expected is None else [expected[0]])
+    assert all(value.startswith(expected[1]) for _, value in found if expected is not None)

@@ -33,7 +33,13 @@ def test_trials_of_several_runs_can_be_told_apart() -> None:
 
 def swept(runs: Path, configurations: int, seeds: int) -> list[TrialResult]:
     """Runs a tiny sweep for one iteration."""
-    config = {"train_batch_size": 16, "minibatch_size": 16, "num_epochs": 1, "num_envs_per_worker": 2}
+    config = {
+        "train_batch_size": 16,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 16,
+        "num_epochs": 1,
+        "num_envs_per_worker": 2,
+    }
     rates = [0.001 * (n + 1) for n in range(configurations)]
     spec = {
         "algorithm": "ppo",

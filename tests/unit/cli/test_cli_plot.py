@@ -13,7 +13,13 @@ from rlrun.cli.main import cli
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    config = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 1, "model": {"hiddens": [8]}}
+    config = {
+        "train_batch_size": 64,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 64,
+        "num_epochs": 1,
+        "model": {"hiddens": [8]},
+    }
     spec = {
         "algorithm": "ppo",
         "env": "CartPole-v1",

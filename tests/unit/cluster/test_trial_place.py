@@ -24,6 +24,7 @@ from rlrun.cluster.trial_place import (
 from rlrun.errors import CheckpointError, TrainingFailed, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
+from rlrun.trial import results
 from rlrun.trial.results import read_results
 from rlrun.trial.trial_directory import TrialDirectory
 from rlrun.trial.trial_loop import TrialLoop
@@ -75,6 +76,7 @@ def spec(iterations: int = 6, **checkpoint: Any) -> TrialSpec:
         "checkpoint": {"every": 1, "keep": 2, "best": None, **checkpoint},
         "config": {
             "train_batch_size": 64,
+            "min_env_steps_per_iteration": 0,
             "minibatch_size": 32,
             "num_epochs": 1,
             "num_envs_per_worker": 2,
@@ -108,7 +110,8 @@ def test_after_each_push_the_run_has_what_the_trial_has(tmp_path: Path, run: Pat
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_a_row_is_sent_once(tmp_path: Path, run: Path) -> None:
+def test_a_row_is_sent_once(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # all files have a new row
     sent: list[Operation] = []
 
     class Listening(DriverFiles):

@@ -64,7 +64,14 @@ class Lengths(torch.nn.Module):
 
 
 SPELLING = EnvConfig(id=f"{__name__}:Spelling")
-SMALL = {"num_envs_per_worker": 2, "train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1, "compile": False}
+SMALL = {
+    "num_envs_per_worker": 2,
+    "train_batch_size": 32,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 16,
+    "num_epochs": 1,
+    "compile": False,
+}
 
 
 def test_a_kind_of_observation_space_is_one_entry_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

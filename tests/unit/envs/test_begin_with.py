@@ -44,7 +44,13 @@ def test_places_inside_episodes_are_replayed_with_the_options():
 
 
 def test_a_restored_training_goes_on_bit_for_bit(tmp_path):
-    settings = {"num_envs_per_worker": 2, "train_batch_size": 16, "minibatch_size": 8, "model": {"hiddens": [4]}}
+    settings = {
+        "num_envs_per_worker": 2,
+        "train_batch_size": 16,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 8,
+        "model": {"hiddens": [4]},
+    }
     with Training(HIGH.to_data(), PPO(**settings), seed=1) as training:
         training.step()
         training.save(tmp_path / "checkpoint")

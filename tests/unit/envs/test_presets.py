@@ -82,7 +82,7 @@ def test_the_shipped_games_train_on_clipped_rewards_and_keep_each_frame_once() -
 def test_training_ends_episodes_at_a_lost_life_and_an_evaluation_plays_the_game() -> None:
     fast = {"frameskip": 24, "noop_max": 5, "img_height": 44, "img_width": 44}
     lives = {"id": "ALE/Breakout-v5", "preset": "atari", "kwargs": {**fast, "episodic_life": True}}
-    config = {"num_envs_per_worker": 1, "train_batch_size": 64, "compile": False}
+    config = {"num_envs_per_worker": 1, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "compile": False}
     with rlrun.Training(lives, rlrun.PPO(**config)) as training:
         judged = training.evaluate(episodes=2, explore=True)
         one_life = training.evaluate(episodes=2, explore=True, env=EnvConfig.parse(lives))

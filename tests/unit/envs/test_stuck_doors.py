@@ -25,7 +25,8 @@ stuck:
   algorithm: ppo
   env: {env}
   stop: {{env_steps: 100}}
-  config: {{train_batch_size: 64, num_envs_per_worker: 2, minibatch_size: 32, num_epochs: 1, compile: false}}
+  config: {{train_batch_size: 64, min_env_steps_per_iteration: 0, num_envs_per_worker: 2, minibatch_size: 32,
+            num_epochs: 1, compile: false}}
   evaluation: {{every: 1, episodes: 2}}
 """
 

@@ -24,6 +24,7 @@ def spec(storage: str, iterations: int = 6) -> dict[str, Any]:
         "storage": storage,
         "config": {
             "train_batch_size": 64,
+            "min_env_steps_per_iteration": 0,
             "minibatch_size": 32,
             "num_epochs": 1,
             "num_envs_per_worker": 2,

@@ -29,7 +29,14 @@ from rlrun.worlds.make import kinds_of_agents
 
 RANDOM = EvaluationResult([10.0, 30.0], [10, 30])  # 20 with a standard deviation of 10
 
-PPO: dict[str, Any] = {"train_batch_size": 256, "minibatch_size": 64, "num_epochs": 4, "compile": False, "lr": 1e-3}
+PPO: dict[str, Any] = {
+    "train_batch_size": 256,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 64,
+    "num_epochs": 4,
+    "compile": False,
+    "lr": 1e-3,
+}
 DQN: dict[str, Any] = {
     "compile": False,
     "min_env_steps_per_iteration": 200,

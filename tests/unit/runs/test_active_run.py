@@ -20,13 +20,20 @@ from rlrun.runs.events import RunEvent, RunFinished, RunStarted, RunStopping, Tr
 from rlrun.runs.interrupts import Interrupts
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.spec.load import parse_experiments
+from rlrun.trial import results
 from rlrun.trial.event_file import FILE_PATTERN
 
 SPEC = {
     "algorithm": "ppo",
     "env": "CartPole-v1",
     "stop": {"iteration": 6},
-    "config": {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "num_envs_per_worker": 1},
+    "config": {
+        "train_batch_size": 32,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "num_envs_per_worker": 1,
+    },
 }
 
 
@@ -45,6 +52,7 @@ def test_a_run_says_once_that_result_files_have_become_large(tmp_path: Path, mon
 
 
 def test_a_run_counts_all_files_that_grow_with_each_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "SECONDS_BETWEEN_ROWS", 0.0)  # rows of all files
     assert notes_of_size(tmp_path, 1_000_000, monkeypatch) == []
     (trial,) = (tmp_path / "pole").glob("000*")
     (events,) = trial.glob(FILE_PATTERN)

@@ -23,7 +23,7 @@ from tests.results import all_numbers
 CARTPOLE = EnvConfig(id="CartPole-v1")
 SMALL = {"model": {"hiddens": [8]}, "compile": False, "num_envs_per_worker": 2}
 WARM = {"learning_starts": 50, "min_env_steps_per_iteration": 100}
-SHORT = {"train_batch_size": 32, "minibatch_size": 16, "num_epochs": 1}
+SHORT = {"train_batch_size": 32, "min_env_steps_per_iteration": 0, "minibatch_size": 16, "num_epochs": 1}
 
 
 @fixed("values are explored elsewhere", epsilon=0.0)

@@ -47,7 +47,13 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
 ) -> None:
     monkeypatch.delitem(KERNELS, torch.ops.aten.elu.default)  # as if another torch had another name for it
     told: list[str] = []
-    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"activation": "elu"}}
+    config = {
+        "train_batch_size": 64,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "model": {"activation": "elu"},
+    }
     with rlrun.Training("CartPole-v1", rlrun.PPO(**config), announce=told.append) as training:
         for _ in range(2):
             training.step()
@@ -123,7 +129,14 @@ def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
 
     monkeypatch.setattr("rlrun.learner.execution.compiled", noted)
     for seed, changes in ((0, {}), (1, settings)):
-        config = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}, **changes}
+        config = {
+            "train_batch_size": 32,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 32,
+            "num_epochs": 1,
+            "model": {"hiddens": [8]},
+            **changes,
+        }
         with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=seed) as training:
             training.update_executor = "compiled"
             training.step()
@@ -146,7 +159,13 @@ def test_older_checkpoints_say_whether_updates_were_compiled() -> None:
 
 
 def test_a_restored_run_computes_its_updates_as_it_began(tmp_path: Path) -> None:
-    config = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 1, "model": {"hiddens": [8]}}
+    config = {
+        "train_batch_size": 64,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+        "num_epochs": 1,
+        "model": {"hiddens": [8]},
+    }
     with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=3) as whole:
         whole.update_executor = "numpy"
         whole.step()

@@ -46,7 +46,15 @@ def counted() -> Iterator[type[Counted]]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    config = PPO.Config.parse({**SMALL, "train_batch_size": 40, "minibatch_size": 40, "normalize_observations": True})
+    config = PPO.Config.parse(
+        {
+            **SMALL,
+            "train_batch_size": 40,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 40,
+            "normalize_observations": True,
+        }
+    )
     with Training(ENV, PPO(config)) as training:
         training.step()
         return training.save(tmp_path / "checkpoint")

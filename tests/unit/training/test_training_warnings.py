@@ -139,7 +139,15 @@ def test_agents_stand_in_for_a_world_whose_own_episodes_never_end(
 ) -> None:
     monkeypatch.setattr(endless_episodes, "EPISODELESS_STEPS", 50)
     told: list[str] = []
-    config = PPO.Config.parse({**SMALL, "rollout_fragment_length": 32, "train_batch_size": 64, "minibatch_size": 64})
+    config = PPO.Config.parse(
+        {
+            **SMALL,
+            "rollout_fragment_length": 32,
+            "train_batch_size": 64,
+            "min_env_steps_per_iteration": 0,
+            "minibatch_size": 64,
+        }
+    )
     world = EnvConfig(world=f"{__name__}:Relay")
     with Training(world, PPO(config), announce=told.append) as training:
         results = [training.step() for _ in range(3)]
@@ -185,7 +193,13 @@ def test_a_resumed_run_whose_episodes_have_ended_before_is_not_told_that_none_do
 )
 def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) -> None:
     told: list[str] = []
-    settings = {**SMALL, "normalize_observations": True, "train_batch_size": 32, "minibatch_size": 32}
+    settings = {
+        **SMALL,
+        "normalize_observations": True,
+        "train_batch_size": 32,
+        "min_env_steps_per_iteration": 0,
+        "minibatch_size": 32,
+    }
     with Training(EnvConfig.parse(env), PPO(PPO.Config.parse(settings)), announce=told.append) as training:
         training.step()
         described = "\n".join(training.description.networks(training.running.spaces()))
@@ -196,7 +210,10 @@ def test_where_there_is_nothing_to_normalise_it_is_said(env: Any, parts: int) ->
 
 def test_a_statistic_of_a_loss_that_is_not_declared_is_refused_with_the_place_to_declare_it() -> None:
     with (
-        Training(CARTPOLE, Secretive(Secretive.Config.parse({**SMALL, "train_batch_size": 64}))) as training,
+        Training(
+            CARTPOLE,
+            Secretive(Secretive.Config.parse({**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0})),
+        ) as training,
         pytest.raises(
             UsageError, match=r"learner/surprise, which no part declares.*Metric\('surprise', .* learner_metrics"
         ),

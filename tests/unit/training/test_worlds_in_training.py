@@ -255,7 +255,9 @@ class Crowd(World):
 
 def test_minibatches_hold_steps_and_not_slots_that_nobody_owns() -> None:
     world = EnvConfig(world=f"{__name__}:Crowd")
-    algorithm = small_ppo(train_batch_size=12 * 2 * 20, num_envs_per_worker=2, num_epochs=1)
+    algorithm = small_ppo(
+        train_batch_size=12 * 2 * 20, min_env_steps_per_iteration=0, num_envs_per_worker=2, num_epochs=1
+    )
     with Training(world, algorithm, seed=0) as training:
         result = training.step()
         steps = result["agent_steps"]

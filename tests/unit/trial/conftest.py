@@ -11,7 +11,14 @@ from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.results import read_results
 from tests.results import all_numbers
 
-SMALL = {"train_batch_size": 64, "num_envs_per_worker": 4, "minibatch_size": 32, "num_epochs": 1, "compile": False}
+SMALL = {
+    "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
+    "num_envs_per_worker": 4,
+    "minibatch_size": 32,
+    "num_epochs": 1,
+    "compile": False,
+}
 
 USERS_FILE = '''
 import math

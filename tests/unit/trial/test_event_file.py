@@ -85,6 +85,21 @@ def test_after_a_resume_tensorboard_forgets_the_steps_that_are_made_again(tmp_pa
     assert scalars(tmp_path)["training/x"] == [(10, 1.0), (20, 2.0), (30, 3.0), (40, -4.0), (50, -5.0), (60, -6.0)]
 
 
+def test_rows_faster_than_one_a_second_are_thinned_with_the_last_one_and_none_twice_after_a_resume(
+    tmp_path: Path,
+) -> None:
+    def write(first: int, last: int) -> None:
+        writer = ResultWriter(tmp_path)
+        for i in range(first, last + 1):
+            writer.write({"iteration": i, "env_steps": 10 * i, "time_total_s": i / 4})
+        writer.close()
+
+    write(1, 7)
+    truncate_results(tmp_path, after_iteration=6)
+    write(7, 12)
+    assert [step for step, _ in scalars(tmp_path)["training/iteration"]] == [10, 50, 70, 110, 120]
+
+
 def test_only_numbers_become_scalars(tmp_path: Path) -> None:
     writer = ResultWriter(tmp_path)
     writer.write({"iteration": 1, "env_steps": 7, "a": None, "b": float("nan"), "c": "x", "d": True, "e/f": 3})

@@ -108,6 +108,41 @@ def test_a_writer_goes_on_behind_the_rows_that_are_there(tmp_path: Path) -> None
     assert [each["extra"] for each in table(tmp_path)] == ["", "1.0"]
 
 
+def fast(iteration: int, **more: Any) -> dict[str, Any]:
+    """A row of an iteration that took a quarter of a second."""
+    return row(iteration, time_total_s=iteration / 4, **more)
+
+
+def test_rows_faster_than_one_a_second_are_all_in_result_json_and_thinned_in_progress_csv(tmp_path: Path) -> None:
+    write(tmp_path, *map(fast, range(1, 11)))
+    assert [each["iteration"] for each in read_results(tmp_path)] == list(range(1, 11))
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "5", "9", "10"]  # and the last one
+
+
+def test_a_fast_row_with_another_metric_is_in_progress_csv_too(tmp_path: Path) -> None:
+    evaluated = fast(3, **{"evaluation/episode_return_mean": 7.0})
+    write(tmp_path, fast(1), fast(2), evaluated, fast(4))
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "3", "4"]
+
+
+def test_a_resumed_trial_repeats_no_row_in_a_thinned_progress_csv(tmp_path: Path) -> None:
+    write(tmp_path, *map(fast, range(1, 8)))
+    truncate_results(tmp_path, after_iteration=6)
+    write(tmp_path, *map(fast, range(7, 12)))
+    assert [each["iteration"] for each in read_results(tmp_path)] == list(range(1, 12))
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "5", "7", "11"]
+
+
+def test_what_a_kill_left_out_of_a_thinned_progress_csv_comes_with_the_resume(tmp_path: Path) -> None:
+    killed = ResultWriter(tmp_path)
+    for iteration in (1, 2, 3):
+        killed.write(fast(iteration))
+    assert [each["iteration"] for each in table(tmp_path)] == ["1"]
+    truncate_results(tmp_path, after_iteration=2)
+    assert [each["iteration"] for each in table(tmp_path)] == ["1", "2"]
+    killed.close()
+
+
 def test_truncating_cuts_both_files_after_an_iteration(tmp_path: Path) -> None:
     write(tmp_path, *map(row, range(1, 6)))
     with (tmp_path / "result.json").open("ab") as file:

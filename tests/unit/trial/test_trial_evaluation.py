@@ -19,7 +19,7 @@ SMALL = {"train_batch_size": 32, "minibatch_size": 32, "num_epochs": 1, "model":
 ALONE: dict[str, Any] = {
     "env": {"world": "rlrun.toys.board_games:TicTacToe"},
     "algorithm": "ppo",
-    "config": SMALL,
+    "config": {**SMALL, "min_env_steps_per_iteration": 0},
     "stop": {"env_steps": 64},
     "evaluation": {"every": 2, "episodes": 6, "against": PERFECT},
 }

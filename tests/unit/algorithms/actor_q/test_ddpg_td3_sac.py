@@ -328,7 +328,13 @@ def test_choices_are_refused_by_an_actor_of_continuous_actions(algorithm):
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_ppo_s_ratios_are_one_under_state_dependent_noise_until_something_is_learned(normalize):
-    shared = {"num_envs_per_worker": 4, "train_batch_size": 256, "num_epochs": 2, "normalize_observations": normalize}
+    shared = {
+        "num_envs_per_worker": 4,
+        "train_batch_size": 256,
+        "min_env_steps_per_iteration": 0,
+        "num_epochs": 2,
+        "normalize_observations": normalize,
+    }
     with made(PPO, hiddens=(8,), use_sde=True, **shared, lr=0.0) as still:
         for _ in range(2):
             result = still.step()

@@ -12,6 +12,7 @@ from tests.rounding import rounding_error
 SMALL = {
     "num_envs_per_worker": 4,
     "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 32,
     "num_epochs": 2,
     "model": {"hiddens": [8]},

@@ -36,7 +36,9 @@ ALGORITHMS: dict[str, tuple[type[Algorithm[Any]], type[Any], dict[str, Any]]] = 
 
 def training_of(name: str, env: str = "CartPole-v1", **settings: Any) -> Training:
     algorithm, config, own = ALGORITHMS[name]
-    return Training(EnvConfig(id=env), algorithm(config.parse({**own, **settings})), seed=3)
+    return Training(
+        EnvConfig(id=env), algorithm(config.parse({**own, "min_env_steps_per_iteration": 0, **settings})), seed=3
+    )
 
 
 def parameters(training: Training, iterations: int) -> bytes:
@@ -213,7 +215,9 @@ def test_settings_of_losses_are_refused_with_the_reason() -> None:
 def test_numbers_of_step_infos_are_summed_up_by_episode() -> None:
     # On a ring of one cell a step in the fast lane is worth 1 more than one in the slow lane, and costs 0.2.
     env = {"id": "rlrun.toys.two_lanes:TwoLanes", "kwargs": {"num_cells": 1}, "columns": ["cost"]}
-    with rlrun.Training(env, rlrun.ES(num_pairs=4, num_envs_per_worker=3), seed=3) as training:
+    with rlrun.Training(
+        env, rlrun.ES(num_pairs=4, num_envs_per_worker=3, min_env_steps_per_iteration=0), seed=3
+    ) as training:
         result = training.step()
     assert result["episode_return_mean"] > 10.0
     assert result["episode_columns/cost_mean"] == pytest.approx(0.2 * (result["episode_return_mean"] - 10.0))

@@ -27,6 +27,7 @@ from tests.rounding import rounding_error
 
 GOALS = {"id": "rlrun.toys.point_goals:PointGoals", "kwargs": {"episode_len": 8}}
 SMALL: dict[str, Any] = {
+    "min_env_steps_per_iteration": 0,
     "num_envs_per_worker": 3,
     "rollout_fragment_length": 8,
     "tasks_per_update": 2,

@@ -236,7 +236,13 @@ def test_a_checkpoint_from_before_moments_were_an_objective_of_their_own_is_gone
 
 
 GAME = EnvConfig(world="rlrun.toys.matrix_games:TwoStepGame")
-SMALL = {"train_batch_size": 60, "minibatch_size": 30, "num_epochs": 2, "num_envs_per_worker": 3}
+SMALL = {
+    "train_batch_size": 60,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 30,
+    "num_epochs": 2,
+    "num_envs_per_worker": 3,
+}
 
 
 def test_workers_compute_the_values_that_the_learner_does_of_each_row_and_of_the_closing_one() -> None:

@@ -89,6 +89,7 @@ ON_POLICY: dict[str, Any] = {
     "model": {"hiddens": [16], "core": "gru", "core_width": 16},
     "num_envs_per_worker": 16,
     "train_batch_size": 512,
+    "min_env_steps_per_iteration": 0,
     "minibatch_size": 128,
     "num_epochs": 4,
     "seq_len": 8,

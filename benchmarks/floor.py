@@ -1,0 +1,221 @@
+"""Measures the floor of a piece of work: what its env steps and its matrix products take alone, on this core.
+
+    python -m benchmarks.floor '{"env": "CartPole-v1", ...}'
+
+It is a side of the benchmarks like any other, and answers an order with env steps a second. Counted are the steps of
+the bare env that rlrun steps, and exactly the matrix products of updates and acting: forward passes, gradients of
+weights, and gradients of inputs where they are needed. Each product runs at the speed of the fastest library here: the
+BLAS of NumPy, the one of torch, or oneDNN. Activations, losses, optimizers, replay and Python take nothing in it.
+So nobody reaches it, and the distance to it says how much is left at most.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import ale_py
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+
+from benchmarks.peers import Measurement, answer
+
+STRETCHES, STRETCH_S = 5, 0.02
+ENV_STEPS = 1000
+"""Env steps of one stretch, which an env takes with the same actions again."""
+
+POLICY_DELAY = 2
+"""Updates of TD3's critics for each of its actor."""
+
+
+def fastest_s(call: Callable[[], object], calls: int = 0) -> float:
+    """Returns the seconds of a call in the fastest of some stretches; `calls` 0 takes as many as fill a stretch."""
+    call()
+    began = time.perf_counter()
+    call()
+    calls = calls or max(1, round(STRETCH_S / max(time.perf_counter() - began, 1e-7)))
+    found = float("inf")
+    for _ in range(STRETCHES):
+        began = time.perf_counter()
+        for _ in range(calls):
+            call()
+        found = min(found, (time.perf_counter() - began) / calls)
+    return found
+
+
+# --- Products
+
+
+@cache
+def product_s(rows: int, inner: int, columns: int) -> float:
+    """Returns the seconds of a product [rows, inner] x [inner, columns] by the fastest library."""
+    left, right = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
+    out = np.empty((rows, columns), np.float32)
+    tensors = [torch.from_numpy(array) for array in (left, right, out)]
+    transposed = tensors[1].t().contiguous()
+    with torch.no_grad():
+        return min(
+            fastest_s(lambda: np.matmul(left, right, out=out)),
+            fastest_s(lambda: torch.mm(tensors[0], tensors[1], out=tensors[2])),
+            fastest_s(lambda: torch.ops.mkldnn._linear_pointwise(tensors[0], transposed, None, "none", [], "")),
+        )
+
+
+def forward_s(rows: int, widths: Sequence[int]) -> float:
+    """Returns the seconds of a forward pass through dense layers."""
+    return sum(product_s(rows, *pair) for pair in pairwise(widths))
+
+
+def backward_s(rows: int, widths: Sequence[int], *, weights: bool = True, inputs: bool = False) -> float:
+    """Returns the seconds of a backward pass through dense layers.
+
+    Args:
+        rows: Rows of the minibatch.
+        widths: Width of the input and of each layer.
+        weights: Whether the weights' gradients are computed.
+        inputs: Whether the gradient of the network's input is computed.
+    """
+    layers = list(pairwise(widths))
+    of_weights = sum(product_s(before, rows, after) for before, after in layers) if weights else 0.0
+    return of_weights + sum(product_s(rows, after, before) for before, after in layers[0 if inputs else 1 :])
+
+
+def learned_s(rows: int, widths: Sequence[int]) -> float:
+    """Returns the seconds of a forward and a backward pass with the weights' gradients."""
+    return forward_s(rows, widths) + backward_s(rows, widths)
+
+
+def lstm_s(sequences: int, length: int, inputs: int, width: int) -> float:
+    """Returns the seconds of both passes through an LSTM: its inputs at once, its state step by step."""
+    rows, gates = sequences * length, 4 * width
+    at_once = product_s(rows, inputs, gates) + product_s(rows, gates, inputs)
+    of_weights = product_s(inputs, rows, gates) + product_s(width, rows, gates)
+    by_steps = length * (product_s(sequences, width, gates) + product_s(sequences, gates, width))
+    return at_once + of_weights + by_steps
+
+
+def pictures_s(rows: int, outputs: int, *, learns: bool) -> float:
+    """Returns the seconds of the network of DQN's paper for images [rows, 4, 84, 84], with gradients or without."""
+    return min(convolutions_s(rows, outputs, learns, order) for order in (torch.contiguous_format, torch.channels_last))
+
+
+def convolutions_s(rows: int, outputs: int, learns: bool, memory_format: torch.memory_format) -> float:
+    """Returns what `pictures_s` does, with one order of the numbers in memory."""
+    layers = [torch.nn.Conv2d(4, 32, 8, 4), torch.nn.Conv2d(32, 64, 4, 2), torch.nn.Conv2d(64, 64, 3)]
+    rectified = [module for layer in layers for module in (layer, torch.nn.ReLU())]
+    dense = [torch.nn.Flatten(), torch.nn.Linear(3136, 512), torch.nn.ReLU(), torch.nn.Linear(512, outputs)]
+    net: Any = torch.nn.Sequential(*rectified, *dense).to(memory_format=memory_format)
+    images = torch.rand(rows, 4, 84, 84).contiguous(memory_format=memory_format)
+    with torch.set_grad_enabled(learns):
+        return fastest_s((lambda: net(images).sum().backward()) if learns else (lambda: net(images)), 1)
+
+
+# --- Env steps
+
+
+def env_step_s(env: str, num_envs: int) -> float:
+    """Returns the seconds of one step of a bare env: of a vector env, of MuJoCo itself, or of `step`."""
+    if env.startswith("ALE/"):
+        game = env.removeprefix("ALE/").partition("-")[0].lower()
+        return vector_step_s(ale_py.AtariVectorEnv(game=game, num_envs=num_envs, num_threads=1))
+    bare: Any = gymnasium.make(env).unwrapped
+    bare.reset(seed=0)
+    if bare.spec.entry_point.startswith("gymnasium.envs.mujoco"):
+        import mujoco
+
+        return fastest_s(lambda: mujoco.mj_step(bare.model, bare.data, bare.frame_skip))
+    if num_envs > 1 and bare.spec.vector_entry_point:
+        return vector_step_s(gymnasium.make_vec(env, num_envs, vectorization_mode="vector_entry_point"))
+    actions = [bare.action_space.sample() for _ in range(ENV_STEPS)]
+
+    def step_all() -> None:
+        for action in actions:
+            if bare.step(action)[2]:
+                bare.reset()
+
+    return fastest_s(step_all, 1) / ENV_STEPS
+
+
+def vector_step_s(envs: Any) -> float:
+    """Returns the seconds of one step of one env of a vector env."""
+    envs.reset(seed=0)
+    actions = envs.action_space.sample()
+    num_envs: int = envs.num_envs
+    return fastest_s(lambda: envs.step(actions)) / num_envs
+
+
+# --- Algorithms: seconds of updates and of acting for each env step
+
+
+def ppo_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
+    """Returns what PPO's products take: two networks learn, one acts, and the other one values fragments."""
+    rows, num_envs, epochs = order["minibatch"], order["num_envs"], order["epochs"]
+    epochs = 0 if order["kind"] == "sampling" else epochs
+    if order["env"].startswith("ALE/"):  # one encoder for both
+        update = pictures_s(rows, actions + 1, learns=True)
+        return update / rows * epochs, pictures_s(num_envs, actions + 1, learns=False) / num_envs
+    nets = [[inputs, *order["hiddens"], outputs] for outputs in (actions, 1)]
+    if "core_width" in order:
+        return recurrent_ppo_s(order, inputs, actions)
+    update = sum(learned_s(rows, net) for net in nets)
+    fragment = num_envs * order["fragment"]
+    return update / rows * epochs, forward_s(num_envs, nets[0]) / num_envs + forward_s(fragment, nets[1]) / fragment
+
+
+def recurrent_ppo_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
+    """Returns what the products of PPO with an LSTM take, for policy and value each a dense layer before it."""
+    rows, num_envs, width = order["minibatch"], order["num_envs"], order["core_width"]
+    before = [inputs, *order["hiddens"]]
+    update, acting = 0.0, 0.0
+    for outputs in (actions, 1):
+        core = lstm_s(rows // order["sequence"], order["sequence"], before[-1], width)
+        to_core = forward_s(rows, before) + backward_s(rows, before)
+        update += to_core + core + learned_s(rows, [width, outputs]) + product_s(rows, outputs, width)
+        gates = product_s(num_envs, before[-1], 4 * width) + product_s(num_envs, width, 4 * width)
+        acting += forward_s(num_envs, before) + gates + forward_s(num_envs, [width, outputs])
+    return update / rows * order["epochs"], acting / num_envs
+
+
+def dqn_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
+    """Returns what the products of double DQN take: three forward passes and a backward pass, and acting."""
+    net, rows, num_envs = [inputs, *order["hiddens"], actions], order["batch"], order["num_envs"]
+    update = 2 * forward_s(rows, net) + learned_s(rows, net)
+    return update * order["training_intensity"], forward_s(num_envs, net) / num_envs
+
+
+def actor_critic_s(order: Measurement, inputs: int, actions: int) -> tuple[float, float]:
+    """Returns what the products of SAC or TD3 take, with two critics and, in TD3, an actor that learns less often."""
+    rows, is_td3 = order["batch"], order["algorithm"] == "td3"
+    actor = [inputs, *order["hiddens"], actions if is_td3 else 2 * actions]
+    critic = [inputs + actions, *order["hiddens"], 1]
+    critics = 2 * forward_s(rows, critic) + 2 * learned_s(rows, critic)
+    through = forward_s(rows, critic) + backward_s(rows, critic, weights=False, inputs=True)
+    actors = learned_s(rows, actor) + (1 if is_td3 else 2) * through
+    update = forward_s(rows, actor) + critics + actors / (POLICY_DELAY if is_td3 else 1)
+    return update * order["training_intensity"], forward_s(order["num_envs"], actor) / order["num_envs"]
+
+
+def measured(order: Measurement) -> Measurement:
+    """Measures the floor of a piece of work, as if it took a million env steps."""
+    torch.set_num_threads(1)
+    gymnasium.register_envs(ale_py)
+    shown = gymnasium.make(order["env"])
+    space: Any = shown.action_space
+    actions = int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape))
+    inputs = int(np.prod(shown.observation_space.shape)) if isinstance(shown.observation_space, Box) else 0
+    of = {"dqn": dqn_s, "sac": actor_critic_s, "td3": actor_critic_s}.get(order.get("algorithm", "ppo"), ppo_s)
+    update_s, acting_s = of(order, order.get("observed", inputs), actions)
+    step_s = env_step_s(order["env"], order["num_envs"])
+    parts = {"env": step_s, "products of updates": update_s, "products of acting": acting_s}
+    seconds = sum(parts.values())
+    shares = {name: part / seconds for name, part in parts.items()}
+    return {"env_steps": 1e6, "seconds": 1e6 * seconds, "cpu_seconds": 1e6 * seconds, "shares": shares}
+
+
+if __name__ == "__main__":
+    answer(measured)

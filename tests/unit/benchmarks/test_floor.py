@@ -1,0 +1,42 @@
+"""The floor counts exactly the matrix products of an update, and the steps of the bare env."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import floor
+
+DQN = {"batch": 10, "num_envs": 2, "hiddens": [3], "training_intensity": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def _seconds_are_flops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(floor, "product_s", lambda rows, inner, columns: float(rows * inner * columns))
+
+
+def test_a_minibatch_learns_by_a_product_for_each_layer_and_gradient() -> None:
+    forward = 10 * (4 * 3 + 3 * 2)
+    assert floor.forward_s(10, [4, 3, 2]) == forward
+    assert floor.learned_s(10, [4, 3, 2]) == 2 * forward + 10 * 3 * 2  # the input has no gradient
+    assert floor.backward_s(10, [4, 3, 2], weights=False, inputs=True) == forward
+
+
+def test_dqn_passes_a_minibatch_three_times_forward_and_once_back() -> None:
+    forward, back_to_the_hidden_layer = 10 * (4 * 3 + 3 * 2), 10 * 3 * 2
+    update = (4 * forward + back_to_the_hidden_layer) * 0.5
+    assert floor.dqn_s(DQN, 4, 2) == (update, 4 * 3 + 3 * 2)
+
+
+def test_ppo_learns_in_each_epoch_and_sampling_alone_in_none() -> None:
+    order = {"env": "CartPole-v1", "kind": "train", "minibatch": 8, "num_envs": 2, "fragment": 4, "epochs": 5}
+    order["hiddens"] = ()
+    acting = 4 * 2 + 4 * 1  # the policy for each step, the value for the whole fragment
+    assert floor.ppo_s(order, 4, 2) == (5 * 2 * acting, acting)
+    assert floor.ppo_s({**order, "kind": "sampling"}, 4, 2) == (0.0, acting)
+
+
+def test_td3_s_actor_learns_from_every_second_minibatch() -> None:
+    order = {"batch": 10, "num_envs": 1, "hiddens": (), "training_intensity": 1.0, "algorithm": "td3"}
+    actor, critic = 10 * 3, 10 * 4
+    critics = 2 * critic + 2 * (2 * critic)
+    assert floor.actor_critic_s(order, 3, 1) == (actor + critics + (2 * actor + 2 * critic) / 2, 3)

@@ -14,8 +14,8 @@ from tools.house import ROOT, House
 BOUNDS = {
     "ppo": (50, 6_500, 88),
     "dqn": (53, 6_700, 92),
-    "sac": (48, 6_400, 98),
-    "qmix": (50, 6_600, 91),
+    "sac": (48, 6_450, 98),
+    "qmix": (50, 6_650, 91),
 }
 
 

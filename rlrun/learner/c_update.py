@@ -13,12 +13,9 @@ from torch import Tensor
 
 from rlrun.errors import CompilerMissing
 from rlrun.learner.c_library import NoLibrary, library
-from rlrun.learner.c_steps import Steps
+from rlrun.learner.c_steps import Steps, address
 from rlrun.learner.numpy_kernels import Array
 from rlrun.learner.numpy_update import BoundUpdate, recorded
-
-COLUMN = np.dtype([("from", "u8"), ("to", "u8"), ("bytes", "i8")])
-"""`Column` of `kernels.c`."""
 
 LONGEST_CALL_S = 1.0
 """Seconds that a call into C may take: signals are heard after it."""
@@ -60,16 +57,22 @@ class CUpdate:
         for call in bound.calls:
             self._steps.add(call)
         self._table = self._steps.table()
+        self._run_steps = (pointer(self._table), ctypes.c_int64(len(self._table)))
         self._whole = columns([(array, array.nbytes) for _, array in bound.read])
-        self._no_rows = np.zeros((1, 1), np.int64)
-        self._no_total = np.zeros(1, np.float32)
+        self._only_row = np.zeros((1, 1), np.int64)
+        self._results = pointer(bound.results[0])
+        self._run_whole = (
+            *(pointer(self._whole), ctypes.c_int64(len(self._whole))),
+            *(pointer(self._only_row), ctypes.c_int64(1), ctypes.c_int64(1)),
+            *(self._results, self._results, ctypes.c_int64(0)),
+        )
         self._in_one_call = 1
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
         given = [arguments[i].contiguous() for i, _ in self._bound.read]
-        self._whole["from"] = [each.data_ptr() for each in given]
-        self._run(self._whole, self._no_rows, self._no_total, 0)
+        self._whole[:, 0] = [each.data_ptr() for each in given]
+        self._library.run(*self._run_steps, *self._run_whole)
         for i, array in self._bound.changed:
             np.copyto(arguments[i].numpy(), array)
         return [torch.from_numpy(result.copy()) for result in self._bound.results]
@@ -94,30 +97,29 @@ class CUpdate:
             else:
                 np.copyto(array, others[i - first_other].numpy())
         table = columns([(array, array.nbytes // len(array)) for _, array in gathered])
-        table["from"] = [leaf.__array_interface__["data"][0] for leaf, _ in gathered]
+        table[:, 0] = [address(leaf) for leaf, _ in gathered]
         done = 0
         while done < len(rows):
             part, began = rows[done : done + self._in_one_call], time.perf_counter()
-            self._run(table, part, totals, len(totals))
+            self._library.run(
+                *self._run_steps,
+                *(pointer(table), ctypes.c_int64(len(table))),
+                *(pointer(part), ctypes.c_int64(part.shape[1]), ctypes.c_int64(len(part))),
+                *(self._results, pointer(totals), ctypes.c_int64(len(totals))),
+            )
             minibatches_per_s = len(part) / max(time.perf_counter() - began, 1e-6)
             self._in_one_call = max(int(LONGEST_CALL_S * minibatches_per_s), 1)
             done += len(part)
 
-    def _run(self, table: Array, rows: NDArray[np.int64], totals: NDArray[np.float32], num_totals: int) -> None:
-        number, size = rows.shape
-        self._library.run(
-            *(pointer(self._table), ctypes.c_int64(len(self._table))),
-            *(pointer(table), ctypes.c_int64(len(table))),
-            *(pointer(rows), ctypes.c_int64(size), ctypes.c_int64(number)),
-            *(pointer(self._bound.results[0]), pointer(totals), ctypes.c_int64(num_totals)),
-        )
 
+def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
+    """Table of `Column` of `kernels.c`, [N, 3], for arrays and the bytes of their rows.
 
-def columns(arrays: Sequence[tuple[Array, int]]) -> Array:
-    """Table of `COLUMN`, for arrays and the bytes of their rows; where rows come from is filled in later."""
-    return np.array([(0, array.__array_interface__["data"][0], size) for array, size in arrays], COLUMN)
+    The first number, the address that rows come from, is filled in later.
+    """
+    return np.array([(0, address(array), size) for array, size in arrays], np.int64).reshape(-1, 3)
 
 
 def pointer(array: Array) -> ctypes.c_void_p:
     """Pointer to an array's memory."""
-    return ctypes.c_void_p(array.__array_interface__["data"][0])
+    return ctypes.c_void_p(address(array))

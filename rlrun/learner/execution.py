@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
@@ -90,7 +89,8 @@ class Execution:
         computation: Computation,
         parameters: Parameters,
         states: Sequence[OptimizerState],
-        selections: Sequence[Selection],
+        selection: Selection,
+        numbers: range,
         scheduled: Mapping[str, Tensor],
         totals: StatisticTotals,
     ) -> None:
@@ -100,22 +100,23 @@ class Execution:
             computation: Update to run.
             parameters: Online and target parameters.
             states: Optimizer states by objective.
-            selections: Rows of one batch for each minibatch, in order; all of one shape.
+            selection: Minibatches of a batch.
+            numbers: Numbers of the minibatches to run the computation on.
             scheduled: Current values of scheduled settings by name, each [].
             totals: Totals to which each minibatch's statistics are added.
         """
         others = [scheduled[name] for name in sorted(scheduled)]
-        for number, selection in enumerate(selections):
+        for number in numbers:
             made = self._made.get((computation.name, selection.shape))
             if isinstance(made, CUpdate):
-                rest = selections[number:]
-                with totals.added(computation.statistics, len(rest)) as total:
-                    made.of_minibatches(selection.leaves, np.stack([each.rows for each in rest]), others, total)
+                rows = selection.rows[number : numbers.stop]
+                with totals.added(computation.statistics, len(rows)) as total:
+                    made.of_minibatches(selection.leaves, rows, others, total)
                 return
             if isinstance(made, NumpyUpdate):
-                (measured,) = made.of_rows(selection.leaves, selection.rows, others)
+                (measured,) = made.of_rows(selection.leaves, selection.rows[number], others)
             else:
-                (measured,) = self(computation, parameters, states, selection.gathered(), scheduled)
+                (measured,) = self(computation, parameters, states, selection.gathered(number), scheduled)
             totals.add(computation.statistics, measured[: len(computation.statistics)])
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +16,7 @@ from rlrun.functional.saved_numbers import as_count, load_generator
 from rlrun.learner.execution import Execution
 from rlrun.learner.gradient_sums import GradientSums, split_sums
 from rlrun.learner.learner import EvaluatedFunction
-from rlrun.learner.minibatches import Passes, Selection, minibatches, selections
+from rlrun.learner.minibatches import Passes, Selection, minibatches
 from rlrun.learner.objective import Objective, check_objectives
 from rlrun.learner.objective_counts import ObjectiveCounts
 from rlrun.learner.optimizers import OptimizerState
@@ -152,7 +152,8 @@ class LocalLearner:
             order = self._staging.order(passes.order(self._generator))
             before = self._totals.total_of(stop[0]) if stop else None
             if self._takes_rows:
-                self._step_through(selections(columns, order, passes.own_size), settings, objectives)
+                selection = Selection(columns, order.numpy().reshape(-1, passes.own_size))
+                self._step_through(selection, settings, objectives)
             else:
                 for minibatch in minibatches(columns, order, passes.own_size):
                     self._step(minibatch, settings, objectives)
@@ -250,19 +251,19 @@ class LocalLearner:
         return measured[number:]
 
     def _step_through(
-        self,
-        selected: Iterable[Selection],
-        settings: Mapping[str, Tensor],
-        objectives: Collection[str] | None,
+        self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
     ) -> None:
         """Updates on one minibatch after another; those in a row by the same objectives are one call."""
-        due = [(tuple(self._counts.due(objectives)), selection) for selection in selected]
+        due = [tuple(self._counts.due(objectives)) for _ in selection.rows]
         self.sgd_steps += len(due)
-        for present, run in groupby(due, key=lambda each: each[0]):
+        for present, run in groupby(range(len(due)), key=due.__getitem__):
+            numbers = list(run)
             if present:
                 update, states = self._update_of(present)
-                together = [selection for _, selection in run]
-                self._execution.of_minibatches(update, self._parameters(), states, together, settings, self._totals)
+                together = range(numbers[0], numbers[-1] + 1)
+                self._execution.of_minibatches(
+                    update, self._parameters(), states, selection, together, settings, self._totals
+                )
 
     def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
         """The update by some objectives, and their optimizers' states."""

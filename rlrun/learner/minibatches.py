@@ -67,42 +67,28 @@ class Passes:
 
 
 class Selection:
-    """Lazy row selection from a batch: kernels gather only the columns that the update reads.
+    """Minibatches of a batch by the indices of their rows: kernels gather only the columns that the update reads.
 
     Args:
         columns: Rows of experience [S, L, ...], on the CPU.
-        leaves: Arrays over the columns' memory, in the order of `named_leaves`.
-        rows: Indices of the selected rows.
+        rows: Indices of the rows of each minibatch, [K, M].
 
     Attributes:
+        rows: Indices of the rows of each minibatch, [K, M].
         leaves: Arrays over the columns' memory, in the order of `named_leaves`.
-        rows: Indices of the selected rows.
-        shape: (number of rows, steps per row).
+        shape: Rows of a minibatch, and steps per row.
     """
 
-    def __init__(self, columns: SampleBatch, leaves: Sequence[NDArray[Any]], rows: NDArray[np.int64]) -> None:
-        self.leaves = leaves
+    def __init__(self, columns: SampleBatch, rows: NDArray[np.int64]) -> None:
         self.rows = rows
-        self.shape = (len(rows), columns["valid"].shape[1])
+        self.leaves: Sequence[NDArray[Any]] = [leaf.numpy() for _, leaf in named_leaves(dict(columns))]
+        self.shape = (rows.shape[1], columns["valid"].shape[1])
         self._columns = columns
 
-    def gathered(self) -> SampleBatch:
-        """Gathers the selected rows into a minibatch."""
-        rows = torch.from_numpy(self.rows)
+    def gathered(self, number: int) -> SampleBatch:
+        """Gathers the rows of minibatch `number`."""
+        rows = torch.from_numpy(self.rows[number])
         return self._columns.map(lambda leaf: leaf.index_select(0, rows))
-
-
-def selections(columns: SampleBatch, order: Tensor, size: int) -> Iterator[Selection]:
-    """Yields minibatches of a batch, in the order of shuffled row indices, whose rows are gathered when needed.
-
-    Args:
-        columns: Rows of experience [S, L, ...], on the CPU.
-        order: Shuffled row indices; `size` divides their number.
-        size: Rows per minibatch.
-    """
-    leaves = [leaf.numpy() for _, leaf in named_leaves(dict(columns))]
-    for rows in order.numpy().reshape(-1, size):
-        yield Selection(columns, leaves, rows)
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:

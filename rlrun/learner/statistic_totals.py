@@ -33,10 +33,10 @@ class StatisticTotals:
     @contextmanager
     def added(self, names: tuple[str, ...], count: int) -> Iterator[NDArray[np.float32]]:
         """Context in which the statistics of some minibatches are added to an array of their sums, on the CPU."""
-        total, counted = self._totals.get(names, (torch.zeros(len(names)), 0))
-        grown = total.clone()
-        yield grown.numpy()
-        self._totals[names] = (grown, counted + count)
+        total, counted = self._totals.get(names, (None, 0))
+        grown = np.zeros(len(names), np.float32) if total is None else total.numpy().copy()
+        yield grown
+        self._totals[names] = (torch.from_numpy(grown), counted + count)
 
     def total_of(self, statistic: str) -> tuple[float, int]:
         """Sum and minibatch count of a statistic; synchronizes with the device."""

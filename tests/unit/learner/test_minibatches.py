@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.learner.minibatches import Passes, minibatches, selections
+from rlrun.learner.minibatches import Passes, Selection, minibatches
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ def test_passes_are_cut_into_minibatches_of_one_size(rows, length, minibatch_siz
     assert together.tolist() == [*expected.tolist(), *[rows] * spare]
 
 
-def test_selections_gather_the_minibatches_that_a_batch_is_cut_into():
+def test_a_selection_gathers_the_minibatches_that_a_batch_is_cut_into():
     columns = SampleBatch(valid=torch.ones(6, 2), obs={"a": torch.arange(36.0).reshape(6, 2, 3), "b": torch.arange(6)})
     order = torch.tensor([4, 0, 5, 2, 1, 3])
-    selected = list(selections(columns, order, 2))
-    assert [each.shape for each in selected] == [(2, 2)] * 3
-    for selection, minibatch in zip(selected, minibatches(columns, order, 2), strict=True):
-        gathered = selection.gathered()
+    selection = Selection(columns, order.numpy().reshape(3, 2))
+    assert selection.shape == (2, 2)
+    for number, minibatch in enumerate(minibatches(columns, order, 2)):
+        gathered = selection.gathered(number)
         assert gathered["obs"]["a"].tolist() == minibatch["obs"]["a"].tolist()
         assert gathered["obs"]["b"].tolist() == minibatch["obs"]["b"].tolist()

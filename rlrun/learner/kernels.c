@@ -111,73 +111,86 @@ typedef int32_t i32;
 typedef uint8_t u8;
 typedef uint8_t b8;
 
-#define LOOP(NAME, IN, OUT, EXPRESSION)                                                                               \
-    void NAME(char *out, const char *first, const char *second, int64_t n, int64_t so, int64_t sa, int64_t sb) {      \
-        const int64_t one = sizeof(IN);                                                                               \
-        if (!__builtin_types_compatible_p(IN, f32) || so != sizeof(OUT)) EACH(IN, OUT, so, sa, sb, EXPRESSION)                     \
-        else if (sa == one && sb == one) EACH(IN, OUT, sizeof(OUT), one, one, EXPRESSION)                             \
-        else if (sa == one && sb == 0) EACH(IN, OUT, sizeof(OUT), one, 0, EXPRESSION)                                 \
-        else if (sa == 0 && sb == one) EACH(IN, OUT, sizeof(OUT), 0, one, EXPRESSION)                                 \
-        else EACH(IN, OUT, so, sa, sb, EXPRESSION)                                                                    \
-    }
-/* An output may be an operand, number by number; the planner refuses every other overlap. */
-#define EACH(IN, OUT, SO, SA, SB, EXPRESSION)                                                                         \
-    _Pragma("GCC ivdep") for (int64_t at = 0; at < n; at++) {                                                         \
+#define EACH(IN, OUT, SO, SA, SB, EXPRESSION, OTHERWISE)                                                               \
+    for (int64_t at = 0; at < n; at++) {                                                                              \
         const IN a = *(const IN *)(first + at * (SA)), b = *(const IN *)(second + at * (SB));                         \
         (void)b;                                                                                                      \
         *(OUT *)(out + at * (SO)) = EXPRESSION;                                                                       \
+        OTHERWISE;                                                                                                    \
     }
+/* An output may be an operand, number by number; the planner refuses every other overlap. */
+#define DENSE(IN, OUT, SA, SB, EXPRESSION) _Pragma("GCC ivdep") EACH(IN, OUT, sizeof(OUT), SA, SB, EXPRESSION, )
+/* Loops that are rare or over few numbers stay as they are written: vectorized, they would take most of compiling. */
+#define STRIDED(IN, OUT, EXPRESSION) EACH(IN, OUT, so, sa, sb, EXPRESSION, __asm__ volatile(""))
+#define KERNEL(NAME)                                                                                                  \
+    void NAME(char *out, const char *first, const char *second, int64_t n, int64_t so, int64_t sa, int64_t sb)
 
-#define OF_NUMBERS(T)                                                                                                 \
-    LOOP(add_##T##_##T, T, T, a + b)                                                                                  \
-    LOOP(subtract_##T##_##T, T, T, a - b)                                                                             \
-    LOOP(multiply_##T##_##T, T, T, a * b)                                                                             \
-    LOOP(maximum_##T##_##T, T, T, a >= b || a != a ? a : b)                                                           \
-    LOOP(minimum_##T##_##T, T, T, a <= b || a != a ? a : b)                                                           \
-    LOOP(negative_##T##_##T, T, T, -a)                                                                                \
-    LOOP(square_##T##_##T, T, T, a * a)                                                                               \
-    LOOP(sign_##T##_##T, T, T, a != a ? a : (T)((a > 0) - (a < 0)))                                                   \
-    LOOP(absolute_##T##_##T, T, T, a < 0 ? -a : (a == 0 ? 0 : a))
-#define OF_ALL(T)                                                                                                     \
-    LOOP(equal_##T##_b8, T, b8, a == b)                                                                               \
-    LOOP(not_equal_##T##_b8, T, b8, a != b)                                                                           \
-    LOOP(greater_##T##_b8, T, b8, a > b)                                                                              \
-    LOOP(greater_equal_##T##_b8, T, b8, a >= b)                                                                       \
-    LOOP(less_##T##_b8, T, b8, a < b)                                                                                 \
-    LOOP(less_equal_##T##_b8, T, b8, a <= b)                                                                          \
-    LOOP(logical_and_##T##_b8, T, b8, (a != 0) & (b != 0))                                                            \
-    LOOP(logical_or_##T##_b8, T, b8, (a != 0) | (b != 0))                                                             \
-    LOOP(logical_not_##T##_b8, T, b8, a == 0)                                                                         \
-    LOOP(copy_##T##_f32, T, f32, (f32)a)                                                                              \
-    LOOP(copy_##T##_f64, T, f64, (f64)a)                                                                              \
-    LOOP(copy_##T##_i64, T, i64, (i64)a)                                                                              \
-    LOOP(copy_##T##_i32, T, i32, (i32)a)                                                                              \
-    LOOP(copy_##T##_u8, T, u8, (u8)a)                                                                                 \
-    LOOP(copy_##T##_b8, T, b8, a != 0)
-#define OF_REALS(T)                                                                                                   \
-    LOOP(divide_##T##_##T, T, T, a / b)                                                                               \
-    LOOP(sqrt_##T##_##T, T, T, sqrt_##T(a))                                                                           \
-    LOOP(exp_##T##_##T, T, T, exp_##T(a))                                                                             \
-    LOOP(expm1_##T##_##T, T, T, expm1_##T(a))                                                                         \
-    LOOP(log_##T##_##T, T, T, log_##T(a))                                                                             \
-    LOOP(log1p_##T##_##T, T, T, log1p_##T(a))                                                                         \
-    LOOP(tanh_##T##_##T, T, T, tanh_##T(a))                                                                           \
-    LOOP(power_##T##_##T, T, T, pow_##T(a, b))
+#define BINARY(NAME, IN, OUT, EXPRESSION)                                                                             \
+    KERNEL(NAME) {                                                                                                    \
+        const int64_t one = sizeof(IN);                                                                               \
+        if (so == sizeof(OUT) && sa == one && sb == one) DENSE(IN, OUT, one, one, EXPRESSION)                         \
+        else if (so == sizeof(OUT) && sa == one && sb == 0) DENSE(IN, OUT, one, 0, EXPRESSION)                        \
+        else if (so == sizeof(OUT) && sa == 0 && sb == one) DENSE(IN, OUT, 0, one, EXPRESSION)                        \
+        else STRIDED(IN, OUT, EXPRESSION)                                                                             \
+    }
+#define UNARY(NAME, IN, OUT, EXPRESSION)                                                                              \
+    KERNEL(NAME) {                                                                                                    \
+        if (so == sizeof(OUT) && sa == sizeof(IN)) DENSE(IN, OUT, sizeof(IN), sizeof(IN), EXPRESSION)                 \
+        else STRIDED(IN, OUT, EXPRESSION)                                                                             \
+    }
+#define RARE(NAME, IN, OUT, EXPRESSION) KERNEL(NAME) { STRIDED(IN, OUT, EXPRESSION) }
 
-OF_NUMBERS(f32) OF_NUMBERS(f64) OF_NUMBERS(i64) OF_NUMBERS(i32)
-OF_ALL(f32) OF_ALL(f64) OF_ALL(i64) OF_ALL(i32) OF_ALL(u8) OF_ALL(b8)
-OF_REALS(f32) OF_REALS(f64)
-LOOP(reciprocal_f32_f32, f32, f32, 1.0f / a)
-LOOP(bitwise_and_b8_b8, b8, b8, a & b)
-LOOP(bitwise_or_b8_b8, b8, b8, a | b)
-LOOP(invert_b8_b8, b8, b8, !a)
+#define OF_NUMBERS(T, ONE, TWO)                                                                                       \
+    TWO(add_##T##_##T, T, T, a + b)                                                                                   \
+    TWO(subtract_##T##_##T, T, T, a - b)                                                                              \
+    TWO(multiply_##T##_##T, T, T, a * b)                                                                              \
+    TWO(maximum_##T##_##T, T, T, a >= b || a != a ? a : b)                                                            \
+    TWO(minimum_##T##_##T, T, T, a <= b || a != a ? a : b)                                                            \
+    ONE(negative_##T##_##T, T, T, -a)                                                                                 \
+    ONE(square_##T##_##T, T, T, a * a)                                                                                \
+    ONE(sign_##T##_##T, T, T, a != a ? a : (T)((a > 0) - (a < 0)))                                                    \
+    ONE(absolute_##T##_##T, T, T, a < 0 ? -a : (a == 0 ? 0 : a))
+#define OF_ALL(T, ONE, TWO)                                                                                           \
+    TWO(equal_##T##_b8, T, b8, a == b)                                                                                \
+    TWO(not_equal_##T##_b8, T, b8, a != b)                                                                            \
+    TWO(greater_##T##_b8, T, b8, a > b)                                                                               \
+    TWO(greater_equal_##T##_b8, T, b8, a >= b)                                                                        \
+    TWO(less_##T##_b8, T, b8, a < b)                                                                                  \
+    TWO(less_equal_##T##_b8, T, b8, a <= b)                                                                           \
+    RARE(logical_and_##T##_b8, T, b8, (a != 0) & (b != 0))                                                            \
+    RARE(logical_or_##T##_b8, T, b8, (a != 0) | (b != 0))                                                             \
+    RARE(logical_not_##T##_b8, T, b8, a == 0)                                                                         \
+    ONE(copy_##T##_f32, T, f32, (f32)a)                                                                               \
+    RARE(copy_##T##_f64, T, f64, (f64)a)                                                                              \
+    RARE(copy_##T##_i64, T, i64, (i64)a)                                                                              \
+    RARE(copy_##T##_i32, T, i32, (i32)a)                                                                              \
+    RARE(copy_##T##_u8, T, u8, (u8)a)                                                                                 \
+    RARE(copy_##T##_b8, T, b8, a != 0)
+#define OF_REALS(T, ONE, TWO)                                                                                         \
+    TWO(divide_##T##_##T, T, T, a / b)                                                                                \
+    ONE(sqrt_##T##_##T, T, T, sqrt_##T(a))                                                                            \
+    ONE(exp_##T##_##T, T, T, exp_##T(a))                                                                              \
+    ONE(expm1_##T##_##T, T, T, expm1_##T(a))                                                                          \
+    ONE(log_##T##_##T, T, T, log_##T(a))                                                                              \
+    ONE(log1p_##T##_##T, T, T, log1p_##T(a))                                                                          \
+    ONE(tanh_##T##_##T, T, T, tanh_##T(a))                                                                            \
+    RARE(power_##T##_##T, T, T, pow_##T(a, b))
 
-/* Copies numbers where the mask (second operand) is true. */
+OF_NUMBERS(f32, UNARY, BINARY) OF_NUMBERS(f64, RARE, RARE) OF_NUMBERS(i64, RARE, RARE) OF_NUMBERS(i32, RARE, RARE)
+OF_ALL(f32, UNARY, BINARY) OF_ALL(f64, RARE, RARE) OF_ALL(i64, UNARY, RARE) OF_ALL(i32, RARE, RARE)
+OF_ALL(u8, UNARY, RARE) OF_ALL(b8, UNARY, RARE)
+OF_REALS(f32, UNARY, BINARY) OF_REALS(f64, RARE, RARE)
+UNARY(reciprocal_f32_f32, f32, f32, 1.0f / a)
+BINARY(bitwise_and_b8_b8, b8, b8, a & b)
+BINARY(bitwise_or_b8_b8, b8, b8, a | b)
+UNARY(invert_b8_b8, b8, b8, !a)
+
+/* Copies numbers of the first operand where the mask, the second one, is true. */
 #define WHERE(NAME, T)                                                                                                \
-    void NAME(char *out, const char *x, const char *mask, int64_t n, int64_t so, int64_t sx, int64_t sm) {            \
+    KERNEL(NAME) {                                                                                                    \
         _Pragma("GCC ivdep") for (int64_t at = 0; at < n; at++) {                                                     \
-            const T old = *(T *)(out + at * so), new = *(const T *)(x + at * sx);                                     \
-            *(T *)(out + at * so) = mask[at * sm] ? new : old;                                                        \
+            const T old = *(T *)(out + at * so), new = *(const T *)(first + at * sa);                                 \
+            *(T *)(out + at * so) = second[at * sb] ? new : old;                                                      \
         }                                                                                                             \
     }
 WHERE(where_f32, f32)

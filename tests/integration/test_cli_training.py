@@ -45,7 +45,7 @@ def runs_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_prints_results_as_json_on_stdout_and_progress_on_stderr(runs_dir: Path) -> None:
     (trial,) = json.loads((runs_dir / "printed.json").read_text())["trials"]
     assert (trial["name"], trial["status"], trial["seed"]) == ("000-seed=0", "TERMINATED", 0)
-    assert 3000 <= trial["last_result"]["env_steps"] < 3300
+    assert 3000 <= trial["last_result"]["env_steps"] < 4300
     assert Path(trial["checkpoint"]).is_dir()
     progress = (runs_dir / "progress.txt").read_text().splitlines()
     assert progress[0].startswith("cartpole-ppo: 1 trial, in ")

@@ -162,7 +162,11 @@ OWN_RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"learning_starts": 20, "min_env_steps_per_iteration": 10, "minibatch_size": 8, "compile": False},
         "Pendulum-v1",
     ),
-    "trpo": ("TRPO", {"train_batch_size": 128, "num_envs_per_worker": 4}, "CartPole-v1"),
+    "trpo": (
+        "TRPO",
+        {"train_batch_size": 128, "num_envs_per_worker": 4, "min_env_steps_per_iteration": 0},
+        "CartPole-v1",
+    ),
     "cloning": ("Cloning", {"minibatch_size": 100, "min_env_steps_per_iteration": 3}, "MountainCar-v0"),
 }
 """Small runs of one's own algorithms: the class in the module of that name, its settings, and the env."""
@@ -395,7 +399,8 @@ def test_the_own_exploration_goes_on_with_a_repetition_and_keeps_those_of_slots_
 @pytest.mark.usefixtures("importable_lab")
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_a_step_of_trust_region_policy_optimization_improves_the_surrogate_within_its_bound(env: str) -> None:
-    trpo = import_module("my_lab.trpo").TRPO(num_envs_per_worker=4, train_batch_size=256, model={"hiddens": [16]})
+    one_batch = {"num_envs_per_worker": 4, "train_batch_size": 256, "min_env_steps_per_iteration": 0}
+    trpo = import_module("my_lab.trpo").TRPO(**one_batch, model={"hiddens": [16]})
     training = Training(EnvConfig(id=env), trpo, seed=5)
     learner = training.running.trainee.learner
     before = learner.flat()

@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),
     "td3": ("td3", "Pendulum-v1", OFF_POLICY),
-    "mbpo": ("mbpo", "Pendulum-v1", {**OFF_POLICY, **MODEL_BASED}),
+    "mbpo": ("mbpo", "Pendulum-v1", {**OFF_POLICY, **MODEL_BASED, "model": {"hiddens": [32]}}),
     "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),
     "ppo with a gru": ("ppo", "Pendulum-v1", {**RECURRENT, "model": {**SMALL, "core": "gru"}}),
     "sac with a gru": ("sac", "Pendulum-v1", {**SEQUENCES, "model": {**SMALL, "core": "gru"}}),

@@ -104,7 +104,7 @@ def test_policies_that_a_checkpoint_lacks_begin_anew_and_the_others_go_on(killed
 
 def test_other_settings_of_a_policy_that_goes_on_are_refused(killed: Path) -> None:
     changed = {**PPO, "config": {**PPO["config"], "gamma": 0.5}}
-    with pytest.raises(CheckpointError, match=r"says policies\.a\.config\.gamma: 0\.5, and .* was made with 0\.99"):
+    with pytest.raises(CheckpointError, match=r"has policies\.a\.config\.gamma: 0\.5, and .* was made with 0\.99"):
         TrialLoop(trial_of(policies={"a": changed, "b": DQN}), killed, resume=True)
 
 
@@ -138,10 +138,10 @@ def test_a_killed_trial_with_a_league_goes_on_as_if_nothing_had_happened(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"league": {**LEAGUE["league"], "pool": 3}}, r"says league\.pool: 3, and .* was made with 2"),
+        ({"league": {**LEAGUE["league"], "pool": 3}}, r"has league\.pool: 3, and .* was made with 2"),
         (
             {"seats": {"opponent": {**LEAGUE["seats"]["opponent"], "self_play_share": 0.1}}},
-            r"says seats\.opponent\.self_play_share: 0\.1, and .* was made with 0\.5",
+            r"has seats\.opponent\.self_play_share: 0\.1, and .* was made with 0\.5",
         ),
     ],
 )

@@ -116,7 +116,8 @@ def measure(name: str, repeats: int) -> Measurement:
         surroundings = dict(os.environ)
         if pair.target is not None:
             surroundings["PATH"] = directory
-            surroundings.pop("CXX", None)
+            for compiler in ("CC", "CXX"):
+                surroundings.pop(compiler, None)
         load = os.getloadavg()[0]
         if subprocess.run(command, env=surroundings, cwd=ROOT).returncode != 0:
             raise SystemExit(f"{name}: {' '.join(command)} failed; what was measured before it is kept")

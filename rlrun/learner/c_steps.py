@@ -222,7 +222,7 @@ class Steps:
             dense = self._empty(source.shape, source.dtype)
             self._copy(dense, source)
         demand(out.flags.c_contiguous and positions.flags.c_contiguous)
-        self._whole(f"add_at_{LETTERS[out.dtype.name]}", [out, positions, dense], (source.size,), [])
+        self._whole(f"add_at_{LETTERS[out.dtype.name]}", [out, positions, dense], (source.size, out.size), [])
 
     def _product(self, first: Array, second: Array, out: Array) -> None:
         demand(first.dtype == second.dtype == out.dtype == np.float32 and out.size > 0 and first.size > 0)

@@ -281,10 +281,12 @@ TAKE(take_f32, f32)
 TAKE(take_i64, i64)
 TAKE(take_b8, b8)
 
-/* Adds dense numbers [shape[0]] to a dense output at dense positions, one after another. */
+/* Adds dense numbers [shape[0]] to a dense output [shape[1]] at dense positions, one after another; none outside it. */
 void add_at_f32(const Step *s) {
     const i64 *positions = (const i64 *)s->at[1];
-    for (int64_t k = 0; k < s->shape[0]; k++) ((f32 *)s->at[0])[positions[k]] += ((const f32 *)s->at[2])[k];
+    for (int64_t k = 0; k < s->shape[0]; k++)
+        if (positions[k] >= 0 && positions[k] < s->shape[1])
+            ((f32 *)s->at[0])[positions[k]] += ((const f32 *)s->at[2])[k];
 }
 
 /* --- Products [batch, m, k] @ [batch, k, n], shape = {batch, m, n, k}; strides are of batch, row and column */

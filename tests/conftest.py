@@ -2,7 +2,9 @@
 
 import os
 import secrets
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,10 @@ os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Ray gives its workers the niceness 15: beside other work on all cores they would take twenty times as long.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (the name is Ray's)
+
+# Commands in the background of a shell begin with Ctrl-C ignored, and hand that on; tests send it.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An example may take as long as the machine is busy.
 hypothesis.settings.register_profile("rlrun", deadline=None)

@@ -6,7 +6,6 @@ import ctypes
 import hashlib
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -16,7 +15,7 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 from threadpoolctl import threadpool_info
 
 from rlrun.checkpoint.durable import write_file
-from rlrun.learner.kernel_cache import alone_with, cache_directory
+from rlrun.learner.kernel_cache import alone_with, cache_directory, installed_compiler
 
 SOURCE = Path(__file__).with_name("kernels.c")
 
@@ -98,10 +97,10 @@ def compiler() -> str:
     Raises:
         NoLibrary: None is installed.
     """
-    for name in (os.environ.get("CC"), "gcc", "clang", "cc"):
-        if name and (found := shutil.which(name)):
-            return found
-    raise NoLibrary("there is no C compiler")
+    found = installed_compiler("CC", "gcc", "clang", "cc")
+    if found is None:
+        raise NoLibrary("there is no C compiler")
+    return found
 
 
 @cache
@@ -128,11 +127,6 @@ def blas() -> str:
     """Version and processor type of NumPy's BLAS, for keys."""
     linked = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]
     return "; ".join(f"{each['internal_api']} {each['version']} {each.get('architecture', '')}" for each in linked)
-
-
-def machine() -> str:
-    """Hash of what the results' last digits depend on: kernels, processor and BLAS."""
-    return key()
 
 
 def compile_to(path: Path) -> None:

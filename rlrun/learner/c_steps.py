@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.learner.numpy_kernels import Array, demand
+from rlrun.learner.numpy_kernels import Array, NoKernel, demand
 
 STEP = np.dtype(
     [
@@ -103,8 +103,6 @@ class Steps:
     def _cast(self, x: Array, dtype: np.dtype[Any]) -> Array:
         if x.dtype == dtype:
             return x
-        if x.ndim == 0 and not x.flags.writeable:
-            return x.astype(dtype)
         found = self._empty(x.shape, dtype)
         self._copy(found, x)
         return found
@@ -165,8 +163,7 @@ class Steps:
         try:
             return ctypes.cast(getattr(self._library, kernel), ctypes.c_void_p).value or 0
         except AttributeError:
-            demand(False)
-            raise
+            raise NoKernel(kernel) from None
 
     # --- Other steps
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import platform
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,7 +24,7 @@ from torch import Tensor
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
-from rlrun.learner.kernel_cache import alone_with, cache_directory
+from rlrun.learner.kernel_cache import alone_with, cache_directory, installed_compiler
 from rlrun.learner.update import Computation
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
@@ -34,10 +32,7 @@ CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
 def compiler() -> str | None:
     """Path of the C++ compiler; None if none is installed."""
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        if name and (found := shutil.which(name)):
-            return found
-    return None
+    return installed_compiler("CXX", "g++", "clang++", "c++")
 
 
 def compiled(

@@ -1,9 +1,10 @@
-"""Directory of compiled updates and kernels, which all processes of a user share."""
+"""Compilers of updates and kernels, and the cache directory that all processes of a user share."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,3 +25,11 @@ def alone_with(path: Path) -> Iterator[None]:
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process dies
         yield
+
+
+def installed_compiler(variable: str, *names: str) -> str | None:
+    """Path of the compiler that an environment variable names, else of the first installed one; None if none is."""
+    for name in (os.environ.get(variable), *names):
+        if name and (found := shutil.which(name)):
+            return found
+    return None

@@ -202,7 +202,7 @@ def _torch() -> Iterator[Finding]:
 
 
 def _kernels() -> Finding:
-    from rlrun.learner.c_library import blas, compiler, why_no_library
+    from rlrun.kernels.library import blas, compiler, why_no_library
 
     if why_not := why_no_library():
         advice = "mend that for faster updates; without kernels in C, dense and recurrent nets are updated by NumPy"

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.errors import CompilerMissing
-from rlrun.learner.c_library import NoLibrary, library
-from rlrun.learner.c_steps import Steps, address
-from rlrun.learner.numpy_kernels import Array
+from rlrun.kernels.library import NoLibrary, library
+from rlrun.kernels.steps import Array, Steps, address
 from rlrun.learner.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from rlrun.checkpoint.durable import write_file
+from rlrun.kernels.cache import alone_with, cache_directory, installed_compiler
 from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
-from rlrun.learner.kernel_cache import alone_with, cache_directory, installed_compiler
 from rlrun.learner.update import Computation
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]

@@ -10,10 +10,10 @@ from torch import Tensor
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.explain import Remark
+from rlrun.kernels.steps import NoKernel
 from rlrun.learner.c_update import CUpdate, in_c
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.minibatches import Selection
-from rlrun.learner.numpy_kernels import NoKernel
 from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
 from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.statistic_totals import StatisticTotals

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from rlrun.kernels.steps import Array, demand
 
 
 class Emit(Protocol):
@@ -390,20 +389,6 @@ def in_place(function: np.ufunc) -> Kernel:
         emit(function, out, constant(other, [out], out), out)
 
     return kernel
-
-
-def demand(is_supported: bool) -> None:
-    """Raises `NoKernel` for a variant of an operation that the kernel does not support.
-
-    Raises:
-        NoKernel: The variant is not supported.
-    """
-    if not is_supported:
-        raise NoKernel("the operation's form")
-
-
-class NoKernel(Exception):
-    """Raised when an operation of an update has no NumPy kernel; the message names the operation."""
 
 
 _ATEN = torch.ops.aten

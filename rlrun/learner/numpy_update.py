@@ -21,16 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from typing_extensions import override
 
-from rlrun.learner.numpy_kernels import (
-    CONSTANTS,
-    IN_ITS_PLACE,
-    KERNELS,
-    KERNELS_IN_PLACE,
-    Array,
-    Kernel,
-    NoKernel,
-    demand,
-)
+from rlrun.kernels.steps import Array, NoKernel, demand
+from rlrun.learner.numpy_kernels import CONSTANTS, IN_ITS_PLACE, KERNELS, KERNELS_IN_PLACE, Kernel
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
 """Dtypes with equal arithmetic in NumPy and torch."""

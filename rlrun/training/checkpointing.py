@@ -121,7 +121,7 @@ def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
     """Entries of a manifest on the executor of updates, and on the kernels that its last digits depend on."""
     if update_executor != "c":
         return {"update_executor": update_executor}
-    from rlrun.learner.c_library import key
+    from rlrun.kernels.library import key
 
     return {"update_executor": update_executor, "kernels": key()}
 

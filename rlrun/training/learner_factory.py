@@ -201,7 +201,7 @@ def chosen_update_executor(algorithm: Algorithm[Any], total_env_steps: int | Non
         return "eager"
     is_demanded = config.compile != "auto"
     if may_have_kernels(algorithm):
-        from rlrun.learner.c_library import why_no_library
+        from rlrun.kernels.library import why_no_library
 
         why_not = why_no_library()
         if why_not and is_demanded:
@@ -268,7 +268,7 @@ def demand_compiler(update_executor: UpdateExecutor) -> None:
             why = "the updates of this run are compiled, and there is no C++ compiler here"
             raise CompilerMissing(f"{why}: install g++ or clang++, {CONTINUE_PLAINLY}")
     if update_executor == "c":
-        from rlrun.learner.c_library import why_no_library
+        from rlrun.kernels.library import why_no_library
 
         if why_not := why_no_library():
             why = f"the updates of this run are computed by kernels in C, and {why_not}"

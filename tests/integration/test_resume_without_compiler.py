@@ -10,7 +10,7 @@ import pytest
 import rlrun
 from rlrun.checkpoint.format import read_checkpoint, write_checkpoint
 from rlrun.errors import CompilerMissing
-from rlrun.learner.c_library import why_no_library
+from rlrun.kernels.library import why_no_library
 from rlrun.runs.run_directory import RunDirectory
 
 TRIAL = "000-seed=0"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlrun.kernels.library import library
 from rlrun.learner import c_update
-from rlrun.learner.c_library import library
 from rlrun.learner.c_update import in_c
 from rlrun.learner.numpy_update import in_numpy
 from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp

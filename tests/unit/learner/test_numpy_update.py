@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlrun.learner.numpy_kernels import NoKernel
+from rlrun.kernels.steps import NoKernel
 from rlrun.learner.numpy_update import BoundUpdate, NumpyUpdate, in_numpy, leave_out_repetitions, recorded
 from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
 from rlrun.learner.update import fresh_state

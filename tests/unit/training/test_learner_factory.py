@@ -12,8 +12,8 @@ import torch
 import rlrun
 from rlrun.algorithms.ppo import PPO
 from rlrun.errors import CompilerMissing
-from rlrun.learner import c_library
-from rlrun.learner.c_library import why_no_library
+from rlrun.kernels import library as kernel_library
+from rlrun.kernels.library import why_no_library
 from rlrun.learner.compilation import cache_key, compiler
 from rlrun.learner.numpy_kernels import KERNELS
 from rlrun.learner.numpy_update import recorded
@@ -72,7 +72,7 @@ def no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
-    cached = (c_library.why_no_library, c_library.library, c_library.key, c_library.compiler)
+    cached = (kernel_library.why_no_library, kernel_library.library, kernel_library.key, kernel_library.compiler)
     for each in cached:
         each.cache_clear()
     yield

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.learner.numpy_kernels import Array, NoKernel, demand
+Array = NDArray[Any]
 
 STEP = np.dtype(
     [
@@ -344,3 +344,17 @@ def address(array: Array) -> int:
     """Address of an array's first number."""
     found: int = array.__array_interface__["data"][0]
     return found
+
+
+def demand(is_supported: bool) -> None:
+    """Raises `NoKernel` for a variant of an operation that the kernel does not support.
+
+    Raises:
+        NoKernel: The variant is not supported.
+    """
+    if not is_supported:
+        raise NoKernel("the operation's form")
+
+
+class NoKernel(Exception):
+    """Raised when an operation has no kernel; the message names the operation."""

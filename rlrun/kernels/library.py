@@ -15,7 +15,7 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 from threadpoolctl import threadpool_info
 
 from rlrun.checkpoint.durable import write_file
-from rlrun.learner.kernel_cache import alone_with, cache_directory, installed_compiler
+from rlrun.kernels.cache import alone_with, cache_directory, installed_compiler
 
 SOURCE = Path(__file__).with_name("kernels.c")
 

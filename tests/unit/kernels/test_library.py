@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlrun.learner import c_library
-from rlrun.learner.c_library import NoLibrary, compiler, demand_safe, key, library, loaded, product, why_no_library
+from rlrun.kernels import library as kernel_library
+from rlrun.kernels.library import NoLibrary, compiler, demand_safe, key, library, loaded, product, why_no_library
 
 CACHED = (why_no_library, library, key, compiler, product)
 
@@ -70,11 +70,11 @@ def test_a_compiler_that_fails_is_the_reason(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.usefixtures("fresh")
 def test_a_blas_with_none_or_several_of_the_known_products_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c_library, "PRODUCTS", (("no_such_product", 64),))
+    monkeypatch.setattr(kernel_library, "PRODUCTS", (("no_such_product", 64),))
     assert why_no_library() == "NumPy's BLAS has none of the known matrix products"
     for each in CACHED:
         each.cache_clear()
-    monkeypatch.setattr(c_library, "PRODUCTS", (("memcpy", 64), ("memset", 64)))
+    monkeypatch.setattr(kernel_library, "PRODUCTS", (("memcpy", 64), ("memset", 64)))
     assert why_no_library() == "NumPy's BLAS has 2 of the known matrix products"
 
 
@@ -82,7 +82,7 @@ def test_a_blas_with_none_or_several_of_the_known_products_is_not_used(monkeypat
 def test_another_compiler_or_processor_is_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {key()}
     for name in ("processor", "blas"):
-        monkeypatch.setattr(c_library, name, lambda: "another")
+        monkeypatch.setattr(kernel_library, name, lambda: "another")
         key.cache_clear()
         keys.add(key())
     assert len(keys) == 3

@@ -32,21 +32,32 @@ enum { LANES = 16, BLOCK = 2048, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 
 
 /* --- Functions of one number */
 
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FMA(a, b, c) __builtin_fmaf(a, b, c) /* one rounding, where the processor does it in one instruction */
+#else
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+
+#define ROUNDER 12582912.0f /* 1.5 * 2^23: a small number added to it is rounded to an integer, in its lowest bits */
+
+/* exp(x) - 1 for |x| <= ln(2) / 2, x being `high` - n ln(2) in two parts. */
+static inline float reduced_expm1_f32(float high, float n) {
+    float r = FMA(n, 2.12194440e-4f, FMA(n, -0.693359375f, high)), p = 1.9875691500e-4f;
+    p = FMA(p, r, 1.3981999507e-3f);
+    p = FMA(p, r, 8.3334519073e-3f);
+    p = FMA(p, r, 4.1665795894e-2f);
+    p = FMA(p, r, 1.6666665459e-1f);
+    p = FMA(p, r, 5.0000001201e-1f);
+    return FMA(p * r, r, r);
+}
+
 static inline float exp_f32(float x) {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
-    float n = (x * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
-    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = (p * r * r + r) + 1.0f;
+    float n = FMA(x, 1.44269504088896341f, ROUNDER) - ROUNDER;
     int32_t whole = (int32_t)n, half = whole >> 1; /* two factors, so that subnormal and infinite results are right */
     union { int32_t i; float f; } first = {(half + 127) << 23}, second = {(whole - half + 127) << 23};
-    return p * first.f * second.f;
+    return (reduced_expm1_f32(x, n) + 1.0f) * first.f * second.f;
 }
 
 static inline float log_f32(float x) {
@@ -56,30 +67,29 @@ static inline float log_f32(float x) {
     float e = (float)(shifted >> 23) - (tiny ? 23.0f : 0.0f);
     bits.i = (shifted & 0x007fffff) + 0x3f3504f3;
     float m = bits.f - 1.0f, z = m * m, y = 7.0376836292e-2f;
-    y = y * m - 1.1514610310e-1f;
-    y = y * m + 1.1676998740e-1f;
-    y = y * m - 1.2420140846e-1f;
-    y = y * m + 1.4249322787e-1f;
-    y = y * m - 1.6668057665e-1f;
-    y = y * m + 2.0000714765e-1f;
-    y = y * m - 2.4999993993e-1f;
-    y = y * m + 3.3333331174e-1f;
-    y = y * m * z - 2.12194440e-4f * e - 0.5f * z;
-    y = (m + y) + 0.693359375f * e;
+    y = FMA(y, m, -1.1514610310e-1f);
+    y = FMA(y, m, 1.1676998740e-1f);
+    y = FMA(y, m, -1.2420140846e-1f);
+    y = FMA(y, m, 1.4249322787e-1f);
+    y = FMA(y, m, -1.6668057665e-1f);
+    y = FMA(y, m, 2.0000714765e-1f);
+    y = FMA(y, m, -2.4999993993e-1f);
+    y = FMA(y, m, 3.3333331174e-1f);
+    y = FMA(-0.5f, z, FMA(e, -2.12194440e-4f, y * m * z));
+    y = FMA(e, 0.693359375f, m + y);
     y = x == INFINITY ? x : y;
     y = x == 0.0f ? -INFINITY : y;
     return x < 0.0f || x != x ? NAN : y;
 }
 
+/* With e = exp(2 |x|) - 1: e / (e + 2). */
 static inline float tanh_f32(float x) {
-    float w = __builtin_fabsf(x), z = x * x, y = -5.70498872745e-3f;
-    y = y * z + 2.06390887954e-2f;
-    y = y * z - 5.37397155531e-2f;
-    y = y * z + 1.33314422036e-1f;
-    y = y * z - 3.33332819422e-1f;
-    y = y * z * x + x;
-    float far = __builtin_copysignf(1.0f - 2.0f / (exp_f32(2.0f * w) + 1.0f), x);
-    return w < 0.625f ? y : far;
+    float w = __builtin_fabsf(x);
+    w = w > 9.1f ? 9.1f : w; /* from here on the result is 1 */
+    union { float f; int32_t i; } rounded = {FMA(w, 2.88539008177792681f, ROUNDER)}, power = {0};
+    power.i = (rounded.i << 23) + 0x3f800000;
+    float e = FMA(power.f, reduced_expm1_f32(2.0f * w, rounded.f - ROUNDER), power.f - 1.0f);
+    return __builtin_copysignf(e / (e + 2.0f), x);
 }
 
 static inline float log1p_f32(float x) {

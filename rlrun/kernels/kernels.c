@@ -87,7 +87,7 @@ static inline float tanh_f32(float x) {
     float w = __builtin_fabsf(x);
     w = w > 9.1f ? 9.1f : w; /* from here on the result is 1 */
     union { float f; int32_t i; } rounded = {FMA(w, 2.88539008177792681f, ROUNDER)}, power = {0};
-    power.i = (rounded.i << 23) + 0x3f800000;
+    power.i = (int32_t)((uint32_t)rounded.i << 23) + 0x3f800000;
     float e = FMA(power.f, reduced_expm1_f32(2.0f * w, rounded.f - ROUNDER), power.f - 1.0f);
     return __builtin_copysignf(e / (e + 2.0f), x);
 }
@@ -98,8 +98,11 @@ static inline float log1p_f32(float x) {
 }
 
 static inline float expm1_f32(float x) {
-    float t = tanh_f32(0.5f * x);
-    return x > 1.0f || x < -1.0f ? exp_f32(x) - 1.0f : 2.0f * t / (1.0f - t);
+    float w = x < -30.0f ? -30.0f : x;
+    union { float f; int32_t i; } rounded = {FMA(w, 1.44269504088896341f, ROUNDER)}, power = {0};
+    power.i = (int32_t)((uint32_t)rounded.i << 23) + 0x3f800000;
+    float near = FMA(power.f, reduced_expm1_f32(w, rounded.f - ROUNDER), power.f - 1.0f);
+    return x > 1.0f ? exp_f32(x) - 1.0f : near;
 }
 
 static inline float sqrt_f32(float x) { return __builtin_sqrtf(x); }
@@ -119,6 +122,7 @@ typedef double f64;
 typedef int64_t i64;
 typedef int32_t i32;
 typedef uint8_t u8;
+typedef int8_t i8;
 typedef uint8_t b8;
 
 #define EACH(IN, OUT, SO, SA, SB, EXPRESSION, OTHERWISE)                                                               \
@@ -175,6 +179,7 @@ typedef uint8_t b8;
     RARE(copy_##T##_i64, T, i64, (i64)a)                                                                              \
     RARE(copy_##T##_i32, T, i32, (i32)a)                                                                              \
     RARE(copy_##T##_u8, T, u8, (u8)a)                                                                                 \
+    RARE(copy_##T##_i8, T, i8, (i8)a)                                                                                 \
     RARE(copy_##T##_b8, T, b8, a != 0)
 #define OF_REALS(T, ONE, TWO)                                                                                         \
     TWO(divide_##T##_##T, T, T, a / b)                                                                                \
@@ -188,7 +193,7 @@ typedef uint8_t b8;
 
 OF_NUMBERS(f32, UNARY, BINARY) OF_NUMBERS(f64, RARE, RARE) OF_NUMBERS(i64, RARE, RARE) OF_NUMBERS(i32, RARE, RARE)
 OF_ALL(f32, UNARY, BINARY) OF_ALL(f64, RARE, RARE) OF_ALL(i64, UNARY, RARE) OF_ALL(i32, RARE, RARE)
-OF_ALL(u8, UNARY, RARE) OF_ALL(b8, UNARY, RARE)
+OF_ALL(u8, UNARY, RARE) OF_ALL(i8, RARE, RARE) OF_ALL(b8, UNARY, RARE)
 OF_REALS(f32, UNARY, BINARY) OF_REALS(f64, RARE, RARE)
 UNARY(reciprocal_f32_f32, f32, f32, 1.0f / a)
 BINARY(bitwise_and_b8_b8, b8, b8, a & b)
@@ -401,17 +406,21 @@ static void gather(const Column *column, const int64_t *rows, int64_t num_rows) 
             memcpy(column->to + r * column->bytes, column->from + rows[r] * column->bytes, column->bytes);
 }
 
+void run_steps(const Step *steps, int64_t num_steps) {
+    for (const Step *s = steps; s < steps + num_steps; s += s->group ? s->group : 1) {
+        if (!s->group) ((Whole)s->kernel)(s);
+        else if (s->shape[0] * s->shape[1] == 1) run_blocks(s);
+        else run_outer(s);
+    }
+}
+
 /* Runs the steps for `count` minibatches: gathers the rows of each, and adds its first `size` results to the totals. */
 void run(const Step *steps, int64_t num_steps, const Column *columns, int64_t num_columns, const int64_t *rows,
          int64_t num_rows, int64_t count, const float *results, float *totals, int64_t size) {
     for (int64_t k = 0; k < count; k++, rows += num_rows) {
         for (int64_t c = 0; c < num_columns; c++)
             gather(columns + c, rows, num_rows);
-        for (const Step *s = steps; s < steps + num_steps; s += s->group ? s->group : 1) {
-            if (!s->group) ((Whole)s->kernel)(s);
-            else if (s->shape[0] * s->shape[1] == 1) run_blocks(s);
-            else run_outer(s);
-        }
+        run_steps(steps, num_steps);
         for (int64_t i = 0; i < size; i++) totals[i] += results[i];
     }
 }

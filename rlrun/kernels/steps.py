@@ -30,7 +30,15 @@ BLOCK = 2048
 FEW = 16
 """Largest number of columns for which the loop over rows is the inner one."""
 
-LETTERS = {"float32": "f32", "float64": "f64", "int64": "i64", "int32": "i32", "uint8": "u8", "bool": "b8"}
+LETTERS = {
+    "float32": "f32",
+    "float64": "f64",
+    "bool": "b8",
+    "int64": "i64",
+    "int32": "i32",
+    "int8": "i8",
+    "uint8": "u8",
+}
 
 
 class Steps:
@@ -89,16 +97,16 @@ class Steps:
         *wanted, found = function.resolve_dtypes((*(each.dtype for each in inputs), None))
         operands = [self._cast(each, dtype) for each, dtype in zip(inputs, wanted, strict=True)]
         result = out if out.dtype == found else self._empty(out.shape, found)
-        self._loop(f"{function.__name__}_{LETTERS[wanted[0].name]}_{LETTERS[found.name]}", result, *operands)
+        self._loop(f"{function.__name__}_{letters(wanted[0])}_{letters(found)}", result, *operands)
         if result is not out:
             self._copy(out, result)
 
     def _copy(self, out: Array, x: Any, casting: str = "", where: Array | None = None) -> None:
         x = np.asarray(x)
         if where is None:
-            self._loop(f"copy_{LETTERS[x.dtype.name]}_{LETTERS[out.dtype.name]}", out, x)
+            self._loop(f"copy_{letters(x.dtype)}_{letters(out.dtype)}", out, x)
         else:
-            self._loop(f"where_{LETTERS[out.dtype.name]}", out, self._cast(x, out.dtype), where)
+            self._loop(f"where_{letters(out.dtype)}", out, self._cast(x, out.dtype), where)
 
     def _cast(self, x: Array, dtype: np.dtype[Any]) -> Array:
         if x.dtype == dtype:
@@ -194,7 +202,7 @@ class Steps:
         missing = 2 - len(shape)
         n, by = (numbers or (1,))[0], (over[0] or (0,))[0]
         self._whole(
-            f"{name}_reduce_{LETTERS[out.dtype.name]}",
+            f"{name}_reduce_{letters(out.dtype)}",
             [bare, x],
             (*[1] * missing, *shape, n),
             [(*[0] * missing, *to), (*[0] * missing, *along, by)],
@@ -205,13 +213,13 @@ class Steps:
         shape, (to, along) = merged(out.shape, [out.strides, x.strides[:-1]])
         demand(len(shape) <= 1 and out.dtype == np.int64 and x.size > 0)
         self._whole(
-            f"argmax_{LETTERS[x.dtype.name]}", [out, x], (*(shape or (1,)), x.shape[-1]),
+            f"argmax_{letters(x.dtype)}", [out, x], (*(shape or (1,)), x.shape[-1]),
             [to or (0,), (*(along or (0,)), x.strides[-1])],
         )  # fmt: skip
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
         demand(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)
-        self._whole(f"take_{LETTERS[x.dtype.name]}", [out, x, positions], (out.size, x.size), [])
+        self._whole(f"take_{letters(x.dtype)}", [out, x, positions], (out.size, x.size), [])
 
     def _add_at(self, out: Array, positions: Array, source: Array) -> None:
         dense = source
@@ -219,7 +227,7 @@ class Steps:
             dense = self._empty(source.shape, source.dtype)
             self._copy(dense, source)
         demand(out.flags.c_contiguous and positions.flags.c_contiguous)
-        self._whole(f"add_at_{LETTERS[out.dtype.name]}", [out, positions, dense], (source.size, out.size), [])
+        self._whole(f"add_at_{letters(out.dtype)}", [out, positions, dense], (source.size, out.size), [])
 
     def _product(self, first: Array, second: Array, out: Array) -> None:
         demand(first.dtype == second.dtype == out.dtype == np.float32 and out.size > 0 and first.size > 0)
@@ -325,6 +333,16 @@ def merged(
         else:
             found.append(dim)
     return tuple(dim[0] for dim in found), tuple(tuple(dim[1 + k] for dim in found) for k in range(len(strides)))
+
+
+def letters(dtype: np.dtype[Any]) -> str:
+    """Name of a dtype in the names of kernels.
+
+    Raises:
+        NoKernel: No kernel has the dtype.
+    """
+    demand(dtype.name in LETTERS)
+    return LETTERS[dtype.name]
 
 
 def is_unit(stride: int, length: int, array: Array) -> bool:

@@ -47,10 +47,13 @@ class DenseNet:
 
     def __init__(self, layers: Sequence[tuple[str, Activation | None]]) -> None:
         self.layers = tuple(layers)
-        self._parts: list[tuple[Floats, Floats, Callable[[Floats], Floats] | None]] = []
+        unloaded: Floats = np.zeros((0, 0), np.float32)
+        self._parts: list[tuple[Floats, Floats, Callable[[Floats], Floats] | None]] = [
+            (unloaded, unloaded, None if activation is None else ACTIVATIONS[activation]) for _, activation in layers
+        ]
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
-        """Loads weights and biases by name.
+        """Loads weights and biases by name, into the same memory each time.
 
         Weights are stored transposed and contiguous: the small matrix products of acting run faster on them.
 
@@ -58,12 +61,8 @@ class DenseNet:
             parameter: Function from a parameter's name to the array.
         """
         self._parts = [
-            (
-                np.ascontiguousarray(parameter(f"{name}.weight").T),
-                parameter(f"{name}.bias"),
-                ACTIVATIONS[activation] if activation is not None else None,
-            )
-            for name, activation in self.layers
+            (in_memory(weight, parameter(f"{name}.weight").T), in_memory(bias, parameter(f"{name}.bias")), activation)
+            for (name, _), (weight, bias, activation) in zip(self.layers, self._parts, strict=True)
         ]
 
     def __call__(self, x: Floats) -> Floats:
@@ -74,3 +73,11 @@ class DenseNet:
             if activation is not None:
                 x = activation(x)
         return x
+
+
+def in_memory(array: Floats, numbers: Floats) -> Floats:
+    """Copies numbers into an array, so that who reads its memory finds them; into a new one for another shape."""
+    if array.shape != numbers.shape:
+        return numbers.copy("C")
+    array[...] = numbers
+    return array

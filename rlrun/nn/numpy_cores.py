@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.nn.dense_net import in_memory
+
 Floats = NDArray[np.float32]
 
 
@@ -25,8 +27,8 @@ class Lstm:
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
         """Loads weights of inputs [4 H, D], biases [4 H], and weights of the hidden state [4 H, H]."""
         # One product of the concatenated inputs and hidden state costs half of two.
-        self._weights = np.ascontiguousarray(np.concatenate([inputs.T, hidden.T]))
-        self._bias = bias.copy()
+        self._weights = in_memory(self._weights, np.concatenate([inputs.T, hidden.T]))
+        self._bias = in_memory(self._bias, bias)
         # sigmoid(x) = (1 + tanh(x / 2)) / 2, so that one tanh serves all four gates; the halves are put in here.
         for gate in (0, 1, 3):
             own = slice(gate * self.width, (gate + 1) * self.width)
@@ -64,8 +66,8 @@ class Gru:
 
     def load(self, inputs: Floats, bias: Floats, hidden: Floats) -> None:
         """Loads weights of inputs [3 H, D], biases [3 H], and weights of the hidden state [3 H, H]."""
-        self._inputs, self._hidden = np.ascontiguousarray(inputs.T), np.ascontiguousarray(hidden.T)
-        self._bias = bias.copy()
+        self._inputs, self._hidden = in_memory(self._inputs, inputs.T), in_memory(self._hidden, hidden.T)
+        self._bias = in_memory(self._bias, bias)
         # sigmoid(x) = (1 + tanh(x / 2)) / 2, as in `Lstm`.
         for part in (self._inputs, self._hidden, self._bias):
             part[..., : 2 * self.width] *= 0.5

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.nn.dense_net import DenseNet
+from rlrun.nn.dense_net import DenseNet, in_memory
 from rlrun.nn.model_config import Activation
 from rlrun.nn.network_spec import VARIANCE_FLOOR, Core, Head, NetworkSpec, Tower
 from rlrun.nn.numpy_cores import Gru, Lstm
@@ -169,7 +169,8 @@ class _Head:
             self.value_layers.load(parameter)
         log_stds = self.head.log_stds
         if log_stds is not None:
-            self._log_stds = np.exp(parameter("std.log_stds")) if log_stds.state_dependent else parameter("log_stds")
+            loaded = np.exp(parameter("std.log_stds")) if log_stds.state_dependent else parameter("log_stds")
+            self._log_stds = in_memory(self._log_stds, loaded)
 
     def __call__(self, features: Floats, heads: dict[str, Floats], noise: Floats | None) -> None:
         """Adds the head's outputs for features [B, F] to `heads`."""
@@ -203,7 +204,7 @@ class _Head:
 def beside(means: Floats, log_stds: Floats) -> Floats:
     """Concatenates means [B, D] and log standard deviations, [B, S] or [S] for all rows, to [B, D + S]."""
     size = means.shape[1]
-    both = np.empty((len(means), size + log_stds.shape[-1]), np.float32)
+    both = np.empty_like(means, shape=(len(means), size + log_stds.shape[-1]))
     both[:, :size], both[:, size:] = means, log_stds
     return both
 

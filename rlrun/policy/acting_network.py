@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.kernel_network import KernelNetwork
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import NetworkSpec
 from rlrun.nn.noisy_net import NoisyNet
 from rlrun.nn.numpy_network import NumpyNetwork
 from rlrun.nn.torch_network import TorchActingNetwork, TorchNetwork
+from rlrun.policy.action_masks import MaskedOutputs
+from rlrun.policy.exploration.sampling import SampledActions
 from rlrun.policy.flat_parameters import FlatParameters
 
 
@@ -31,6 +34,14 @@ def acting_network(
         )
     prefix = f"{network.prefix}net." if isinstance(network.module, NoisyNet) else network.prefix
     return NumpyNetwork(spec.only(*heads) if heads else spec, table.slots_of(prefix, start))
+
+
+def in_kernels(network: ActingNetwork) -> ActingNetwork:
+    """Returns the network run by C kernels, if it does the same NumPy calls at each step; else the network itself."""
+    inner = network
+    while isinstance(inner, MaskedOutputs | SampledActions):
+        inner = inner.network
+    return KernelNetwork(network) if isinstance(inner, NumpyNetwork) else network
 
 
 def dense_spec(network: TorchNetwork) -> NetworkSpec | None:

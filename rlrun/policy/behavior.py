@@ -25,6 +25,9 @@ from rlrun.policy.observation_filter import ObservationFilter
 from rlrun.policy.view_memory import ViewMemory
 from rlrun.policy.weights import Weights
 
+Execution = Callable[[ActingNetwork], ActingNetwork]
+"""Wraps an acting network in another way to execute it."""
+
 
 class Recording(Protocol):
     """Recorder of extra fragment columns, besides actions and recurrent state."""
@@ -36,6 +39,10 @@ class Recording(Protocol):
 
     def load(self, flat: Floats) -> None:
         """Loads the flat acting parameters [A]."""
+        ...
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the recorder's networks in another way to execute them."""
         ...
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
@@ -96,11 +103,10 @@ class BehaviorPolicy:
         state_after: Callable[[Floats, Any], Floats] | None = None,
     ) -> None:
         self._is_masked = is_masked(leaves)
-        if self._is_masked:
-            network = MaskedOutputs(network)
-        self.network = network
         self.action_space = action_space
         self.exploration = exploration
+        network = self._completed(network)
+        self.network = network
         self.parameter_noise = parameter_noise
         self.recording = recording
         self.world_columns = world_columns
@@ -159,9 +165,18 @@ class BehaviorPolicy:
     def with_network(self, network: ActingNetwork) -> BehaviorPolicy:
         """Returns a copy of this behavior policy that acts by another network, with the same action mask."""
         policy = copy.copy(self)
-        masked = isinstance(self.network, MaskedOutputs)
-        policy.network = policy._collecting = MaskedOutputs(network) if masked else network
+        policy.network = policy._collecting = self._completed(network)
         return policy
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the networks that collect experience in another way to execute them."""
+        self._collecting = execution(self._collecting)
+        if self.recording is not None:
+            self.recording.collect_by(execution)
+
+    def _completed(self, network: ActingNetwork) -> ActingNetwork:
+        """The network with masked outputs, and with what the exploration adds."""
+        return self.exploration.around(MaskedOutputs(network) if self._is_masked else network)
 
     def assign_envs(self, first_slot: int, num_slots: int) -> None:
         """Sets the env slots of this worker: from `first_slot` on, among `num_slots` of all workers."""

@@ -17,7 +17,7 @@ from rlrun.data.tree import map_tree
 from rlrun.data.views import viewed
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats, StochasticActions
-from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.behavior import BehaviorPolicy, Execution
 
 
 class LogProbsAndValues:
@@ -50,6 +50,11 @@ class LogProbsAndValues:
         """Loads the value network's parameters from the flat acting parameters [A]."""
         if self.value_network is not None:
             self.value_network.load(flat)
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the value network in another way to execute it."""
+        if self.value_network is not None:
+            self.value_network = execution(self.value_network)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Allocates the columns `outputs` [T, B, K] and values [T + 1, B] (NaN)."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.learner.learner import Learner
     from rlrun.learner.update_executor import UpdateExecutor
+    from rlrun.policy.policy import Policy
     from rlrun.rollout.worker_behavior import WorkerBehavior
 
 
@@ -79,7 +80,7 @@ def assemble(
     make_seats = {seat: partial(_seat, seat, policies, world, making, saved) for seat in policies.seats}
     behaviors: dict[str, WorkerBehavior] = {}
     if not for_plan:
-        behaviors |= {name: own.start_learner().policy.behavior() for name, own in making.items()}
+        behaviors |= {name: _collecting(own.start_learner().policy, update_executor) for name, own in making.items()}
         behaviors |= {seat: make() for seat, make in make_seats.items()}
     worker = WorkerConfig(
         env=env,
@@ -113,6 +114,16 @@ def assemble(
         curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
     )
+
+
+def _collecting(policy: Policy, update_executor: UpdateExecutor) -> WorkerBehavior:
+    """Creates the behavior by which workers collect experience: by C kernels where the updates run by them."""
+    behavior = policy.behavior()
+    if update_executor == "c":
+        from rlrun.policy.acting_network import in_kernels
+
+        behavior.collect_by(in_kernels)
+    return behavior
 
 
 def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> None:

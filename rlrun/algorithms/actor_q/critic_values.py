@@ -12,7 +12,7 @@ from rlrun.data.tree import map_tree
 from rlrun.data.views import viewed
 from rlrun.nn.acting import ActingNetwork, Heads
 from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.behavior import BehaviorPolicy, Execution
 
 
 class CriticValues:
@@ -32,6 +32,10 @@ class CriticValues:
     def load(self, flat: Floats) -> None:
         """Loads the acting parameters [A]."""
         self.critic.load(flat)
+
+    def collect_by(self, execution: Execution) -> None:
+        """Wraps the critic in another way to execute it."""
+        self.critic = execution(self.critic)
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Allocates no columns: `postprocess` adds `values` and `taken_values`."""

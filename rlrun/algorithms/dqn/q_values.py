@@ -12,7 +12,7 @@ from rlrun.data.tree import map_tree
 from rlrun.data.views import viewed
 from rlrun.nn.acting import Heads
 from rlrun.policy.action_spaces.action_space import Floats
-from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.behavior import BehaviorPolicy, Execution
 
 
 class QValues:
@@ -29,6 +29,9 @@ class QValues:
 
     def load(self, flat: Floats) -> None:
         """Ignores loaded parameters: Q values are taken from the acting network's outputs."""
+
+    def collect_by(self, execution: Execution) -> None:
+        """Ignores the execution: there are no networks of its own."""
 
     def allocate(self, length: int, slots: int) -> dict[str, NDArray[Any]]:
         """Allocates the column `q_values` [T + 1, B, A]."""

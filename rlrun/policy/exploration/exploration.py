@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.errors import UsageError
+from rlrun.nn.acting import ActingNetwork
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, ActionSpace, Floats
 from rlrun.policy.weights import Weights
@@ -37,6 +38,10 @@ class Exploration(ABC):
     network_noise: int = 0
     network_noise_every: int | None = None
     schedules: tuple[str, ...] = ()
+
+    def around(self, network: ActingNetwork) -> ActingNetwork:
+        """Wraps the network, masked if there are action masks, that this strategy explores with."""
+        return network
 
     def load(self, weights: Weights) -> None:
         """Updates the amount of exploration from the scheduled settings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import gymnasium
@@ -10,47 +11,15 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.data.uniform_sampler import UniformSampler
+from rlrun.nn.acting import ActingNetwork
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 
-class SampleActions(Exploration):
-    """Exploration by sampling from the policy's action distribution, with independent noise at each step.
-
-    Args:
-        actions: Action space with the policy's distributions.
-    """
-
-    def __init__(self, actions: StochasticActions) -> None:
-        self.actions = actions
-
-    @override
-    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
-        return self.actions.noise(generator, (length, slots))
-
-    @override
-    def explore(
-        self,
-        run: RunNetwork,
-        noise: Floats,
-        episode_starts: NDArray[np.bool_],
-        acts: NDArray[np.bool_] | None,
-        mask: ActionMask | None,
-    ) -> Actions:
-        """Samples from the action distributions of a step, [B, ...]."""
-        return self.actions.sample(run()["outputs"], noise)
-
-    @override
-    def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Samples from the action distributions, [B, ...]."""
-        outputs = heads["outputs"]
-        return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
-
-
 class SampleInOrder(Exploration):
-    """Exploration by sampling inside an autoregressive network, which uses all the noise.
+    """Exploration by sampling inside the network, which uses all the noise; autoregressive networks do so.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -73,18 +42,61 @@ class SampleInOrder(Exploration):
         acts: NDArray[np.bool_] | None,
         mask: ActionMask | None,
     ) -> Actions:
-        """Actions sampled by the autoregressive network, [B, ...]."""
-        return run()["actions"]
+        """Actions sampled by the network, [B, ...]."""
+        return run()["actions"].copy()  # envs may keep it, and the network may use its memory again
 
     @override
     def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
-        """Samples the noise of the autoregressive network for a step, [B, num_noise]."""
+        """Samples the noise of the network for a step, [B, num_noise]."""
         return self.actions.noise(generator, (slots,))
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
-        """Actions already sampled by the autoregressive network, [B, ...]."""
+        """Actions already sampled by the network, [B, ...]."""
         return heads["actions"]
+
+
+class SampleActions(SampleInOrder):
+    """Exploration by sampling from the policy's action distribution, with independent noise at each step.
+
+    Args:
+        actions: Action space with the policy's distributions.
+    """
+
+    @override
+    def around(self, network: ActingNetwork) -> ActingNetwork:
+        return SampledActions(network, self.actions)
+
+
+class SampledActions:
+    """Acting network with a head `actions`, sampled from the action distributions by the given noise.
+
+    Args:
+        network: The network, with a head `outputs`.
+        actions: Action space with the policy's distributions.
+    """
+
+    def __init__(self, network: ActingNetwork, actions: StochasticActions) -> None:
+        self.network = network
+        self.actions = actions
+        self.state_size = network.state_size
+
+    def load(self, flat: Floats) -> None:
+        """Loads parameters [A] into the network."""
+        self.network.load(flat)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[dict[str, Floats], Floats | None]:
+        """Forward pass of one env step; without noise there are no actions; see `ActingNetwork`."""
+        heads, after = self.network(inputs, state, episode_starts)
+        if noise is not None:
+            heads["actions"] = self.actions.sample(heads["outputs"], noise)
+        return heads, after
 
 
 class StateDependentNoise(Exploration):
@@ -168,6 +180,10 @@ class UniformUntil(Exploration):
         self._is_uniform = env_steps > 0
 
     @override
+    def around(self, network: ActingNetwork) -> ActingNetwork:
+        return self.inner.around(network)
+
+    @override
     def load(self, weights: Weights) -> None:
         """Updates whether the uniform phase is over, and loads the inner exploration."""
         self.inner.load(weights)
@@ -199,6 +215,10 @@ class UniformUntil(Exploration):
             actions: Actions = self._sampler(noise[:, -own:], mask)
             return actions
         return self.inner.explore(run, noise[:, :-own], episode_starts, acts, mask)
+
+    @override
+    def network_draws(self, generator: np.random.Generator, slots: int) -> Floats | None:
+        return self.inner.network_draws(generator, slots)
 
     @override
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:

@@ -1,0 +1,82 @@
+"""Acting network whose NumPy code runs as C kernels, recorded once for each number of env slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.data.tree import leaves
+from rlrun.errors import CompilerMissing
+from rlrun.kernels.library import NoLibrary
+from rlrun.kernels.recorded import KernelFunction
+from rlrun.kernels.steps import NoKernel
+from rlrun.nn.acting import ActingNetwork, Heads
+
+Floats = NDArray[np.float32]
+
+
+class KernelNetwork:
+    """Acting network run by C kernels; by NumPy where it does something that has no kernel.
+
+    Outputs of a call are overwritten by the next one.
+
+    Args:
+        network: The network, which loads its parameters into the same memory each time.
+
+    Attributes:
+        state_size: Size of the recurrent state.
+    """
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.network = network
+        self.state_size = network.state_size
+        self._functions: dict[Any, KernelFunction | None] = {}
+
+    def load(self, flat: Floats) -> None:
+        """Loads parameters [A]."""
+        self.network.load(flat)
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[Heads, Floats | None]:
+        """Forward pass of one env step; see `ActingNetwork`.
+
+        Raises:
+            CompilerMissing: The kernels cannot be used on this machine.
+        """
+        given = leaves(inputs)
+        key = len(given[0]), noise is None
+        if key not in self._functions:
+            self._functions[key] = self._recorded(inputs, state, noise)
+        function = self._functions[key]
+        if function is None or episode_starts is not None:
+            return self.network(inputs, state, episode_starts, noise)
+        heads, after = function(*given, *(each for each in (state, noise) if each is not None))
+        return heads, None if after is None else after.copy()  # it is kept from step to step
+
+    def _recorded(self, inputs: Mapping[str, Any], state: Floats | None, noise: Floats | None) -> KernelFunction | None:
+        given = [each for each in (state, noise) if each is not None]
+
+        def forward(inputs: Any, *others: Any) -> Any:
+            own_state = None if state is None else others[0]
+            return self.network(inputs, own_state, None, None if noise is None else others[-1])
+
+        try:
+            return KernelFunction(forward, inputs, *given)
+        except NoLibrary as reason:
+            advice = "every machine that acts needs a C compiler and a safe cache, or set compile: false"
+            raise CompilerMissing(f"the policy of this run acts by kernels in C, and {reason}: {advice}") from None
+        except (NoKernel, AttributeError, TypeError):  # recorded arrays know few methods
+            return None
+
+    @override
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return KernelNetwork, (self.network,)

@@ -156,7 +156,7 @@ def test_a_machine_without_kernels_is_told_what_to_do(monkeypatch):
     kernel_library.library.cache_clear()
     try:
         with pytest.raises(
-            CompilerMissing, match="acts by kernels in C, and there is no C compiler: .* compile: false"
+            CompilerMissing, match=r"acts by kernels in C, and there is no C compiler: .* compile: false"
         ):
             fragment_of(behavior_of(policy_of(SEEN, Discrete(3)), in_kernels), SEEN)
     finally:

@@ -213,6 +213,30 @@ WHERE(where_f64, f64)
 WHERE(where_i64, i64)
 WHERE(where_b8, b8)
 
+/* Pairs of which the second works on the first one's result: bias and activation, Adam's denominator. */
+BINARY(add_tanh_f32, f32, f32, tanh_f32(a + b))
+BINARY(add_relu_f32, f32, f32, a + b >= 0 || a + b != a + b ? a + b : 0)
+BINARY(sqrt_multiply_f32, f32, f32, sqrt_f32(a) * b)
+
+/* Changes of the output, o, by an operand and a number. */
+#define CHANGE(NAME, EXPRESSION)                                                                                      \
+    KERNEL(NAME) {                                                                                                    \
+        if (so == sizeof(f32) && sa == sizeof(f32) && sb == 0)                                                        \
+            _Pragma("GCC ivdep") for (int64_t at = 0; at < n; at++) {                                                 \
+                const f32 o = ((f32 *)out)[at], a = ((const f32 *)first)[at], b = *(const f32 *)second;               \
+                ((f32 *)out)[at] = EXPRESSION;                                                                        \
+            }                                                                                                         \
+        else                                                                                                          \
+            for (int64_t at = 0; at < n; at++) {                                                                      \
+                const f32 o = *(f32 *)(out + at * so), a = *(const f32 *)(first + at * sa);                           \
+                const f32 b = *(const f32 *)(second + at * sb);                                                       \
+                *(f32 *)(out + at * so) = EXPRESSION;                                                                 \
+                __asm__ volatile("");                                                                                 \
+            }                                                                                                         \
+    }
+CHANGE(move_towards_f32, o + (a - o) * b)
+CHANGE(add_square_f32, o + a * a * b)
+
 /* --- Steps that are taken as a whole */
 
 /* Reduction of an operand [kept, kept, reduced] to an output [kept, kept]; one kept column at a time, or all columns of

@@ -202,4 +202,6 @@ def constant(operand: Any, arrays: Sequence[Array]) -> Array:
     """A number as an array, with the type that NumPy gives it next to the arrays of an operation."""
     if isinstance(operand, np.ndarray):
         return operand
-    return np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))
+    number = np.asarray(operand, np.result_type(operand, *(each.dtype for each in arrays)))
+    number.flags.writeable = False  # so that it is known to stay what it is
+    return number

@@ -56,6 +56,7 @@ class Steps:
         self._library = library
         self._steps: list[NDArray[Any]] = []
         self._group = Group()
+        self._pending: tuple[str, Sequence[Array]] | None = None
 
     def add(self, call: partial[object]) -> None:
         """Adds the steps of a call.
@@ -83,6 +84,8 @@ class Steps:
             self._copy(*arguments)
         elif function is np.concatenate:
             self._concatenate(*(*arguments, out)[:3])
+        elif function in (move_towards, add_square):
+            self._change(name, *arguments)
         else:
             demand(False)
 
@@ -124,9 +127,23 @@ class Steps:
         self.kept.append(np.empty(shape, dtype))
         return self.kept[-1]
 
+    def _change(self, kernel: str, out: Array, first: Array, number: Array, step: Array) -> None:
+        self._loop(f"{kernel}_{letters(out.dtype)}", out, first, number)
+
     def _loop(self, kernel: str, out: Array, first: Array, second: Array | None = None) -> None:
+        """Adds a loop, which waits for the next one: the two may be a pair."""
         given = [out, first, first if second is None else second]
         self.kept += given[1:]
+        pair = None if self._pending is None else paired(self._pending, kernel, given)
+        if pair is None:
+            self._flush()
+        self._pending = pair or (kernel, given)
+
+    def _flush(self) -> None:
+        if self._pending is None:
+            return
+        (kernel, (out, *inputs)), self._pending = self._pending, None
+        given = [out, *inputs]
         given = [np.broadcast_to(each, out.shape) if each is not out else each for each in given]
         demand(out.size > 0 and all(each is out or apart_or_same(out, each) for each in given))
         shape, strides = merged(out.shape, [each.strides for each in given])
@@ -157,6 +174,7 @@ class Steps:
         self._steps.append(step.reshape(1))
 
     def _close_group(self) -> None:
+        self._flush()
         if self._group.steps:
             self._steps.append(self._group.table())
             self._group = Group()
@@ -269,6 +287,30 @@ class Steps:
         return dense
 
 
+PAIRS = {
+    ("add_f32_f32", "tanh_f32_f32"): "add_tanh_f32",
+    ("add_f32_f32", "maximum_f32_f32"): "add_relu_f32",
+    ("sqrt_f32_f32", "multiply_f32_f32"): "sqrt_multiply_f32",
+}
+"""Kernels of two loops, the second of which works in place on the first one's result."""
+
+
+def paired(
+    before: tuple[str, Sequence[Array]], kernel: str, given: Sequence[Array]
+) -> tuple[str, Sequence[Array]] | None:
+    """One loop that does what two do; None if there is none."""
+    name, (out, first, second) = before
+    pair = PAIRS.get((name, kernel))
+    is_number = given[2].size == 1
+    if pair is None or place_of(given[0]) != place_of(out) or place_of(given[1]) != place_of(out):
+        return None
+    if kernel == "multiply_f32_f32":
+        return (pair, [out, first, given[2]]) if is_number else None
+    if kernel == "maximum_f32_f32" and (given[2].flags.writeable or not is_number or given[2].item() != 0):
+        return None
+    return pair, [out, first, second]
+
+
 class Group:
     """Elementwise steps that run block by block: each block's numbers stay in the cache from step to step.
 
@@ -335,6 +377,20 @@ def merged(
     return tuple(dim[0] for dim in found), tuple(tuple(dim[1 + k] for dim in found) for k in range(len(strides)))
 
 
+def move_towards(x: Array, end: Array, weight: Array, step: Array) -> None:
+    """Adds weight * (end - x) to x; `step` is memory for the numbers in between."""
+    np.subtract(end, x, step)
+    np.multiply(step, weight, step)
+    np.add(x, step, x)
+
+
+def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
+    """Adds factor * root^2 to x; `step` is memory for the numbers in between."""
+    np.multiply(root, root, step)
+    np.multiply(step, factor, step)
+    np.add(x, step, x)
+
+
 def letters(dtype: np.dtype[Any]) -> str:
     """Name of a dtype in the names of kernels.
 
@@ -352,10 +408,12 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
 
 def apart_or_same(first: Array, second: Array) -> bool:
     """Whether two operands share no memory, or are the same numbers in the same places."""
-    first_numbers, second_numbers = (
-        (address(each), each.dtype, merged(each.shape, [each.strides])) for each in (first, second)
-    )
-    return first_numbers == second_numbers or not np.shares_memory(first, second)
+    return place_of(first) == place_of(second) or not np.shares_memory(first, second)
+
+
+def place_of(array: Array) -> tuple[object, ...]:
+    """Where the numbers of an array are, and their type."""
+    return address(array), array.dtype, merged(array.shape, [array.strides])
 
 
 def address(array: Array) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from rlrun.kernels.steps import Array, demand
+from rlrun.kernels.steps import Array, add_square, demand, move_towards, place_of
 
 
 class Emit(Protocol):
@@ -51,7 +51,9 @@ def reversed_subtract(emit: Emit, out: Array, x: Array, other: float) -> None:
 
 def relu(emit: Emit, out: Array, x: Array) -> None:
     """Emits the ReLU, max(x, 0)."""
-    emit(np.maximum, x, np.zeros((), x.dtype), out=out)
+    zero = np.zeros((), x.dtype)
+    zero.flags.writeable = False  # so that it is known to stay zero
+    emit(np.maximum, x, zero, out=out)
 
 
 def reciprocal_root(emit: Emit, out: Array, x: Array) -> None:
@@ -366,17 +368,17 @@ def filled(emit: Emit, out: Array, x: Array, mask: Array, value: float) -> None:
     fill_where(emit, out, mask, value)
 
 
-def move_towards(emit: Emit, out: Array, end: Array, weight: float) -> None:
+def interpolate(emit: Emit, out: Array, end: Array, weight: float) -> None:
     """Emits out + weight * (end - out), in place (lerp)."""
-    way = np.empty_like(out)
-    emit(np.subtract, end, out, way)
-    emit(np.multiply, way, constant(weight, [out], out), way)
-    emit(np.add, out, way, out)
+    emit(move_towards, out, end, constant(weight, [out], out), np.empty_like(out))
 
 
 def add_product(emit: Emit, out: Array, first: Array, second: Array, value: float = 1.0) -> None:
     """Emits out + value * first * second, in place (addcmul)."""
     step = np.empty_like(out)
+    if place_of(first) == place_of(second):
+        emit(add_square, out, first, constant(value, [out], out), step)
+        return
     emit(np.multiply, first, second, step)
     emit(np.multiply, step, constant(value, [out], out), step)
     emit(np.add, out, step, out)
@@ -488,7 +490,7 @@ KERNELS_IN_PLACE: dict[Any, Kernel] = {
     _ATEN.logical_and_.default: in_place(np.logical_and),
     _ATEN.copy_.default: cast,
     _ATEN.masked_fill_.Scalar: fill_where,
-    _ATEN.lerp_.Scalar: move_towards,
+    _ATEN.lerp_.Scalar: interpolate,
     _ATEN.addcmul_.default: add_product,
 }
 """Kernels of operations that modify their first argument in place."""

@@ -148,14 +148,15 @@ class LocalLearner:
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         columns = self._staging.batch(batch, spare=passes.spare)
-        for _ in range(num_epochs):
-            order = self._staging.order(passes.order(self._generator))
+        together = num_epochs if self._takes_rows and stop is None else 1
+        for _ in range(0, num_epochs, together):
+            order = np.concatenate([passes.order(self._generator) for _ in range(together)])
             before = self._totals.total_of(stop[0]) if stop else None
             if self._takes_rows:
-                selection = Selection(columns, order.numpy().reshape(-1, passes.own_size))
+                selection = Selection(columns, order.reshape(-1, passes.own_size))
                 self._step_through(selection, settings, objectives)
             else:
-                for minibatch in minibatches(columns, order, passes.own_size):
+                for minibatch in minibatches(columns, self._staging.order(order), passes.own_size):
                     self._step(minibatch, settings, objectives)
             if stop is not None and before is not None:
                 total, count = self._totals.total_of(stop[0])

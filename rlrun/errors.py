@@ -11,6 +11,7 @@ RlrunError (1)
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
 │   ├── CheckpointRefused     it names code that is not trusted
 │   └── RunDamaged            a file of a run's directory cannot be read
+├── DataSetError (5)          a data set that cannot be used
 ├── EnvironmentUnusable (6)   an env that lacks a package here, or cannot be trained in
 ├── OutOfResources (7)        the disk or the memory is full, or nothing can be written there
 │   └── DiskFull              the disk is full; no trial is at fault, and all can be resumed once there is room
@@ -82,11 +83,7 @@ class Problem:
 
 
 class SpecError(UsageError):
-    """Error: all mistakes of a spec, one per line.
-
-    Attributes:
-        problems: The mistakes in the spec.
-    """
+    """Error: all mistakes of a spec, one per line, also listed in the attribute `problems`."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -104,11 +101,7 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Error: training failed; the message includes the traceback of an exception in user code.
-
-    Args:
-        message: Message to the user; beyond `LONGEST_TEXT`, its middle is cut out.
-    """
+    """Error: training failed; the message has the traceback of user code, without its middle beyond `LONGEST_TEXT`."""
 
     exit_code = ExitCode.TRAINING_FAILED
 
@@ -136,6 +129,12 @@ class CheckpointRefused(CheckpointError):
 
 class RunDamaged(CheckpointError):
     """Error: a run or trial with an unreadable file, which the message names."""
+
+
+class DataSetError(RlrunError):
+    """Error: a data set with a missing, altered or unreadable file, which the message names."""
+
+    exit_code = ExitCode.CHECKPOINT_REFUSED
 
 
 class EnvironmentUnusable(RlrunError):

@@ -344,13 +344,21 @@ class BehaviorPolicy:
         if generator is None:
             chosen = self.action_space.mode(self.outputs(observations, acts))
         else:
-            slots = len(leaves(observations)[0])
-            heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
-            mask = mask_of(observations)
-            chosen = self.exploration.sample(heads, generator, mask)
+            chosen, _ = self.sampled(observations, generator, acts)
         if self.views is not None:
             self.views.act(chosen, acts)
         return chosen
+
+    def sampled(
+        self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
+    ) -> tuple[Any, Floats]:
+        """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that gave them.
+
+        The memory of views does not learn of the actions; `chosen` does both.
+        """
+        slots = len(leaves(observations)[0])
+        heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
+        return self.exploration.sample(heads, generator, mask_of(observations)), heads["outputs"]
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Masked network outputs [B, K] for raw observations [B, ...].

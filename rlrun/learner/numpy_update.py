@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from typing_extensions import override
 
+from rlrun.learner.decompositions import DECOMPOSITIONS
 from rlrun.learner.numpy_kernels import (
     CONSTANTS,
     IN_ITS_PLACE,
@@ -97,7 +98,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs an operation and appends it to the graph."""
+        """Runs an operation and appends it to the graph, or those that it decomposes into."""
+        if func in DECOMPOSITIONS:
+            with self:
+                return DECOMPOSITIONS[func](*args, **(kwargs or {}))
         given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
         result = func(*args, **(kwargs or {}))
         node = self.graph.call_function(func, given, settings)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.nn.model_config import Activation
+from rlrun.nn.model_config import Activation, Normalization
 
 Floats = NDArray[np.float32]
 
@@ -38,15 +38,32 @@ def silu(x: Floats) -> Floats:
 ACTIVATIONS: dict[Activation, Callable[[Floats], Floats]] = {"tanh": tanh, "relu": relu, "elu": elu, "silu": silu}
 
 
+NORMALIZATION_EPSILON = 1e-5
+"""Added to the variance before the square root in LayerNorm."""
+
+
+def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
+    """LayerNorm of rows [B, D] with learned scale and shift [D], in place (Ba et al., arXiv:1607.06450, eq. 4)."""
+    x -= x.mean(-1, keepdims=True)
+    x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(NORMALIZATION_EPSILON))
+    x *= scale
+    x += shift
+    return x
+
+
 class DenseNet:
     """MLP in NumPy with parameters loaded from a flat vector.
 
     Args:
         layers: (name, activation) of each layer, first to last; None for no activation.
+        normalization: Normalisation before each activation; None for none.
     """
 
-    def __init__(self, layers: Sequence[tuple[str, Activation | None]]) -> None:
+    def __init__(
+        self, layers: Sequence[tuple[str, Activation | None]], normalization: Normalization | None = None
+    ) -> None:
         self.layers = tuple(layers)
+        self.normalization = normalization
         self._parts: list[tuple[Floats, Floats, Callable[[Floats], Floats] | None]] = []
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
@@ -61,10 +78,20 @@ class DenseNet:
             (
                 np.ascontiguousarray(parameter(f"{name}.weight").T),
                 parameter(f"{name}.bias"),
-                ACTIVATIONS[activation] if activation is not None else None,
+                None if activation is None else self._activation(name, activation, parameter),
             )
             for name, activation in self.layers
         ]
+
+    def _activation(
+        self, name: str, activation: Activation, parameter: Callable[[str], Floats]
+    ) -> Callable[[Floats], Floats]:
+        """Activation of a layer, after its normalisation if there is one."""
+        activated = ACTIVATIONS[activation]
+        if self.normalization is None:
+            return activated
+        scale, shift = parameter(f"{name}.norm.weight"), parameter(f"{name}.norm.bias")
+        return lambda x: activated(layer_norm(x, scale, shift))
 
     def __call__(self, x: Floats) -> Floats:
         """Forward pass from inputs [B, D] to outputs [B, K]."""

@@ -33,6 +33,7 @@ POLICY_FAMILIES = {
     "actor_critic": "rlrun.policy.actor_critic:ActorCriticPolicy",
     "q": "rlrun.algorithms.dqn.policy:QPolicy",
     "recurrent_q": "rlrun.algorithms.recurrent_q.policy:RecurrentQPolicy",
+    "stochastic_actor": "rlrun.policy.stochastic_actor:StochasticActorPolicy",
 }
 """Import paths of the built-in policy families."""
 

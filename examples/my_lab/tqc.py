@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rlrun.envs.spaces import Spaces
-    from rlrun.nn.model_config import ModelConfig
+    from rlrun.nn.model_config import CriticsModelConfig
     from rlrun.nn.network_spec import NetworkSpec
     from rlrun.nn.observation_leaves import ObservationTree
     from rlrun.policy.policy import Policy
@@ -50,7 +50,9 @@ class TQC(SAC):
         bounded_box(spaces.action, "tqc")
         return SoftPolicy(spaces, self.config, seed, critic=self.critic)
 
-    def critic(self, leaves: ObservationTree, model: ModelConfig, num_values: int, action_size: int) -> NetworkSpec:
+    def critic(
+        self, leaves: ObservationTree, model: CriticsModelConfig, num_values: int, action_size: int
+    ) -> NetworkSpec:
         """Spec of each critic."""
         from rlrun.algorithms.actor_q.actor_q_nets import critic_spec
 

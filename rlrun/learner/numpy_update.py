@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_map
 from typing_extensions import override
 
 from rlrun.kernels.steps import Array, NoKernel, demand
+from rlrun.learner.decompositions import DECOMPOSITIONS
 from rlrun.learner.numpy_kernels import CONSTANTS, IN_ITS_PLACE, KERNELS, KERNELS_IN_PLACE, Kernel
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
@@ -89,7 +90,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs an operation and appends it to the graph."""
+        """Runs an operation and appends it to the graph, or those that it decomposes into."""
+        if func in DECOMPOSITIONS:
+            with self:
+                return DECOMPOSITIONS[func](*args, **(kwargs or {}))
         given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
         result = func(*args, **(kwargs or {}))
         node = self.graph.call_function(func, given, settings)

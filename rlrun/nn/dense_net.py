@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.nn.model_config import Activation
+from rlrun.nn.model_config import Activation, Normalization
 
 Floats = NDArray[np.float32]
 
@@ -38,19 +38,33 @@ def silu(x: Floats) -> Floats:
 ACTIVATIONS: dict[Activation, Callable[[Floats], Floats]] = {"tanh": tanh, "relu": relu, "elu": elu, "silu": silu}
 
 
+NORMALIZATION_EPSILON = 1e-5
+"""Added to the variance before the square root in LayerNorm."""
+
+
+def layer_norm(x: Floats, scale: Floats, shift: Floats) -> Floats:
+    """LayerNorm of rows [B, D] with learned scale and shift [D], in place (Ba et al., arXiv:1607.06450, eq. 4)."""
+    x -= x.mean(-1, keepdims=True)
+    x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(NORMALIZATION_EPSILON))
+    x *= scale
+    x += shift
+    return x
+
+
 class DenseNet:
     """MLP in NumPy with parameters loaded from a flat vector.
 
     Args:
         layers: (name, activation) of each layer, first to last; None for no activation.
+        normalization: Normalisation before each activation; None for none.
     """
 
-    def __init__(self, layers: Sequence[tuple[str, Activation | None]]) -> None:
+    def __init__(
+        self, layers: Sequence[tuple[str, Activation | None]], normalization: Normalization | None = None
+    ) -> None:
         self.layers = tuple(layers)
-        unloaded: Floats = np.zeros((0, 0), np.float32)
-        self._parts: list[tuple[Floats, Floats, Callable[[Floats], Floats] | None]] = [
-            (unloaded, unloaded, None if activation is None else ACTIVATIONS[activation]) for _, activation in layers
-        ]
+        self.normalization = normalization
+        self._layers = [_Layer(name, activation, normalization) for name, activation in layers]
 
     def load(self, parameter: Callable[[str], Floats]) -> None:
         """Loads weights and biases by name, into the same memory each time.
@@ -60,19 +74,36 @@ class DenseNet:
         Args:
             parameter: Function from a parameter's name to the array.
         """
-        self._parts = [
-            (in_memory(weight, parameter(f"{name}.weight").T), in_memory(bias, parameter(f"{name}.bias")), activation)
-            for (name, _), (weight, bias, activation) in zip(self.layers, self._parts, strict=True)
-        ]
+        for layer in self._layers:
+            layer.load(parameter)
 
     def __call__(self, x: Floats) -> Floats:
         """Forward pass from inputs [B, D] to outputs [B, K]."""
-        for weight, bias, activation in self._parts:
-            x = x @ weight
-            x += bias
-            if activation is not None:
-                x = activation(x)
+        for layer in self._layers:
+            x = x @ layer.weight
+            x += layer.bias
+            if layer.normalizes:
+                x = layer_norm(x, layer.scale, layer.shift)
+            if layer.activation is not None:
+                x = layer.activation(x)
         return x
+
+
+class _Layer:
+    """Parameters of a dense layer; only layers with an activation are normalised."""
+
+    def __init__(self, name: str, activation: Activation | None, normalization: Normalization | None) -> None:
+        self.name = name
+        self.activation = None if activation is None else ACTIVATIONS[activation]
+        self.normalizes = normalization is not None and activation is not None
+        self.weight = self.bias = self.scale = self.shift = np.zeros((0, 0), np.float32)
+
+    def load(self, parameter: Callable[[str], Floats]) -> None:
+        self.weight = in_memory(self.weight, parameter(f"{self.name}.weight").T)
+        self.bias = in_memory(self.bias, parameter(f"{self.name}.bias"))
+        if self.normalizes:
+            self.scale = in_memory(self.scale, parameter(f"{self.name}.norm.weight"))
+            self.shift = in_memory(self.shift, parameter(f"{self.name}.norm.bias"))
 
 
 def in_memory(array: Floats, numbers: Floats) -> Floats:

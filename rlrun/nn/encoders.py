@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from rlrun.data.tree import leaves, map_tree
-from rlrun.nn.model_config import Activation
+from rlrun.nn.dense_net import NORMALIZATION_EPSILON
+from rlrun.nn.model_config import Activation, Normalization
 from rlrun.nn.observation_leaf import EMBEDDING_FEATURES, ENTITY_FEATURES, MASKS, ObservationLeaf
 from rlrun.nn.observation_leaves import entity_mask_places
 from rlrun.nn.own_encoders import OwnModule
@@ -26,11 +27,30 @@ MASKED_SCORE = -1e9
 """Attention logit of a masked entity."""
 
 
-def mlp(inputs: int, hiddens: Sequence[int], activation: Activation) -> nn.Sequential:
-    """Creates an MLP, with the activation after each layer."""
+class NormalizedLinear(nn.Linear):
+    """Dense layer followed by LayerNorm (Ba et al., arXiv:1607.06450)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.norm = nn.LayerNorm(outputs, eps=NORMALIZATION_EPSILON)
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps [N, inputs] to [N, outputs]; each row has mean 0 and variance 1 before the learned scale and shift."""
+        normalized: Tensor = self.norm(super().forward(x))
+        return normalized
+
+
+LINEAR_LAYERS: dict[Normalization | None, type[nn.Linear]] = {None: nn.Linear, "layer": NormalizedLinear}
+
+
+def mlp(
+    inputs: int, hiddens: Sequence[int], activation: Activation, normalization: Normalization | None = None
+) -> nn.Sequential:
+    """Creates an MLP, with normalisation, if any, and activation after each layer."""
     layers: list[nn.Module] = []
     for width in hiddens:
-        layers += [nn.Linear(inputs, width), ACTIVATIONS[activation]()]
+        layers += [LINEAR_LAYERS[normalization](inputs, width), ACTIVATIONS[activation]()]
         inputs = width
     return nn.Sequential(*layers)
 

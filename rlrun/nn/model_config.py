@@ -12,6 +12,8 @@ Activation = Literal["tanh", "relu", "elu", "silu"]
 
 Conv = Literal["nature", "impala"]
 
+Normalization = Literal["layer"]
+
 CoreKind = Literal["lstm", "gru", "gtrxl"]
 
 Encoding = Literal["vector", "one_hot", "embedding", "image", "entities"]
@@ -93,6 +95,9 @@ class ModelConfig(ConfigModel):
     observations are images, whose encoders end in a dense layer."""
     activation: Activation = "tanh"
     """Activation after each dense layer."""
+    normalization: Normalization | None = None
+    """Normalisation between each dense layer and its activation: `layer` for LayerNorm (arXiv:1607.06450), with a
+    learned scale and shift for each unit; null for none."""
     core: CoreKind | None = None
     """Recurrent core after the dense layers: an LSTM; a GRU, with three gates instead of four and half the recurrent
     state; `gtrxl`, which attends to the last steps; null for none. A separate value network has a separate core."""
@@ -225,14 +230,6 @@ class AdaptableModelConfig(FeedForwardModelConfig):
     """Settings of the network of a meta-learned policy, which adapts to tasks by gradient steps."""
 
 
-@fixed("a position is all that a search is shown", views={})
-@fixed("an action of a game is one choice", autoregressive=False)
-@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
-class SearchModelConfig(FeedForwardModelConfig):
-    """Settings of the network for tree search: prior probabilities of actions, and value, of a game position."""
-
-
 NO_VIEWS = "views are of a policy's own observations, of which this one does not learn alone"
 
 
@@ -271,13 +268,20 @@ class TeamQModelConfig(ModelConfig):
 @fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
 @fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
 @fixed("there is no value network", shared_value=False)
-@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
 @fixed("networks that take actions are built by rlrun", module=None)
-class ActorQModelConfig(ModelConfig):
-    """Settings of the networks of a deterministic actor and its Q functions.
+class CriticsModelConfig(ModelConfig):
+    """Settings of the networks of an actor and its critics (Q functions).
 
     With a core, actions enter a Q function after the core, followed by dense layers of the same widths.
     """
+
+    critic_normalization: Normalization | None = None
+    """Normalisation of the critics' dense layers, where the actor has none; null for `normalization`."""
+
+
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class ActorQModelConfig(CriticsModelConfig):
+    """Settings of the networks of a deterministic actor and its Q functions."""
 
 
 @fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
@@ -295,25 +299,10 @@ class ActorModelConfig(ModelConfig):
     """Settings of the network of a deterministic policy for evolution strategies and similar black-box optimisers."""
 
 
-@fixed(NO_VIEWS, views={})
-class TeamActorQModelConfig(ActionValueModelConfig):
-    """Settings of the actor and critic networks of a team, without a recurrent core."""
-
-
 @defaults(log_std_init=-3.0)
-@fixed(WHO_DRAWS_IN_ORDER, autoregressive=False)
-@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
-@fixed("there is no value network", shared_value=False)
-@fixed("networks that take actions are built by rlrun", module=None)
-class SoftModelConfig(ModelConfig):
-    """Settings of the networks of a stochastic actor and its Q functions; for a core see `ActorQModelConfig`.
+class SoftModelConfig(CriticsModelConfig):
+    """Settings of the networks of a stochastic actor and its Q functions.
 
     `log_std_init` only has an effect with use_sde, since otherwise standard deviations are outputs of the network.
     Entries of 1 would shift the mean by the norm of all features, which saturates every action at first.
     """
-
-
-@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
-@fixed("a learned model predicts single observations", views={})
-class ModelBasedModelConfig(SoftModelConfig):
-    """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""

@@ -29,7 +29,7 @@ class NetworkModule(nn.Module):
         self.spec = spec
         for tower in spec.towers:
             self.add_module(f"{tower.prefix}encoder", ObservationEncoder(spec.leaves))
-            self.add_module(f"{tower.prefix}trunk", mlp(spec.inputs, spec.hiddens, spec.activation))
+            self.add_module(f"{tower.prefix}trunk", self._mlp(spec.inputs, spec.hiddens))
             if spec.core is not None:
                 for name, layer in zip(
                     spec.core_layers(tower), core_parts(spec.core, spec.trunk_features), strict=True
@@ -48,8 +48,11 @@ class NetworkModule(nn.Module):
     def _stream(self, head: Head, outputs: int) -> nn.Module:
         if head.hiddens is None:
             return nn.Linear(self.spec.features, outputs)
-        own = mlp(self.spec.features, head.hiddens, self.spec.activation)
+        own = self._mlp(self.spec.features, head.hiddens)
         return nn.Sequential(*own, nn.Linear(head.hiddens[-1] if head.hiddens else self.spec.features, outputs))
+
+    def _mlp(self, inputs: int, hiddens: Sequence[int]) -> nn.Sequential:
+        return mlp(inputs, hiddens, self.spec.activation, self.spec.normalization)
 
     def _part(self, name: str) -> Any:
         return getattr(self, name)

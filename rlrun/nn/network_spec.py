@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlrun.data.tree import leaves, named_leaves
-from rlrun.nn.model_config import Activation, CoreKind, ModelConfig
+from rlrun.nn.model_config import Activation, CoreKind, ModelConfig, Normalization
 from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import ObservationTree, encoded_leaves
 
@@ -133,6 +133,7 @@ class NetworkSpec:
         vectors: Widths of further inputs by name, such as a critic's `actions`. They are concatenated with the
             encoded observation, or with the core's outputs, so that the recurrent state depends on observations alone.
         core: Recurrent core between trunk and heads; None for a feed-forward network.
+        normalization: Normalisation between each hidden layer and its activation; None for none.
     """
 
     leaves: Any
@@ -141,6 +142,7 @@ class NetworkSpec:
     activation: Activation
     vectors: tuple[tuple[str, int], ...] = ()
     core: Core | None = None
+    normalization: Normalization | None = None
 
     @property
     def is_dense(self) -> bool:
@@ -213,7 +215,7 @@ def network_spec(
         core: Recurrent core.
     """
     own = hidden_widths(model, leaves_of) if hiddens is None else hiddens
-    return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, vectors, core)
+    return NetworkSpec(encoded_leaves(leaves_of), towers, own, model.activation, vectors, core, model.normalization)
 
 
 def core_of(model: ModelConfig) -> Core | None:

@@ -115,7 +115,7 @@ class NumpyNetwork:
 
 def _plain_layers(spec: NetworkSpec) -> tuple[str, DenseNet] | None:
     """Head name and layers of a plain MLP; None for other networks."""
-    if len(spec.heads) > 1 or spec.core is not None:
+    if len(spec.heads) > 1 or spec.core is not None or spec.normalization is not None:
         return None
     (tower,) = spec.towers
     (head,) = tower.heads
@@ -133,7 +133,7 @@ class _Tower:
 
     def __init__(self, spec: NetworkSpec, i: int) -> None:
         tower, size = spec.towers[i], spec.state_size // len(spec.towers)
-        self.trunk = DenseNet(trunk_layers(spec, tower))
+        self.trunk = DenseNet(trunk_layers(spec, tower), spec.normalization)
         self.core = None if spec.core is None else make_core(spec.core)
         self.state = slice(i * size, (i + 1) * size)
         self.core_layers = None if spec.core is None else spec.core_layers(tower)
@@ -159,9 +159,12 @@ class _Head:
     def __init__(self, spec: NetworkSpec, head: Head) -> None:
         self.head = head
         self.name = head.name
-        self.layers = DenseNet(stream_layers(spec, head, head.layer))
-        self.value_layers = DenseNet(stream_layers(spec, head, head.value_layer)) if head.value_layer else None
+        self.layers = self._stream(spec, head.layer)
+        self.value_layers = self._stream(spec, head.value_layer) if head.value_layer else None
         self._log_stds: Floats = np.zeros(0, np.float32)
+
+    def _stream(self, spec: NetworkSpec, name: str) -> DenseNet:
+        return DenseNet(stream_layers(spec, self.head, name), spec.normalization)
 
     def load(self, parameter: ParameterByName) -> None:
         self.layers.load(parameter)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
 from rlrun.nn.observation_leaves import ObservationTree
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space
 from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.custom_network import load_custom_network
-from rlrun.policy.decoder import Decoding, policy_outputs
+from rlrun.policy.decoder import Decoding, acting_outputs, policy_outputs
 from rlrun.policy.exploration.exploration import Exploration
-from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise
+from rlrun.policy.exploration.sampling import sampled
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.make_decoder import make_decoder, policy_heads
+from rlrun.policy.make_decoder import check_state_dependent_noise, decoded_network, policy_heads
 from rlrun.policy.policy import Policy
 from rlrun.policy.policy_config import PolicyConfig
 from rlrun.policy.recordings import LogProbsAndValues
@@ -54,22 +53,12 @@ class ActorCriticPolicy(Policy):
         self.model = model
         self.decoding: Decoding | None = None
         self.streams = streams
-        is_continuous = isinstance(self.action_space, GaussianBoxActions)
-        if model.use_sde and (not is_continuous or model.module is not None):
-            raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
+        check_state_dependent_noise(self.action_space, model)
         if model.module is None:
             spec = policy_value_spec(self.leaves, self.action_space, model, streams)
-            with seeded(seed):
-                own = NetworkModule(spec)
-                decoder = make_decoder(self.leaves, self.action_space, model, seed)
-            initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
-            if decoder is None:
-                self.module: nn.Module = own
-                self.network = TorchNetwork(own)
-            else:
-                self.module = nn.ModuleDict({"network": own, "decoder": decoder})
-                self.network = TorchNetwork(own, prefix="network.")
-                self.decoding = Decoding(decoder, "decoder.")
+            self.module, self.network, self.decoding = decoded_network(
+                spec, self.leaves, self.action_space, model, seed
+            )
         else:
             if streams:
                 raise UsageError("model.module: the values of curiosity and constraint need a network of rlrun's own")
@@ -113,13 +102,8 @@ class ActorCriticPolicy(Policy):
         value_network = None
         if not self._is_recurrent:
             beside, value_network = (), acting_network(self.network, self.parameters, heads=beside)
-        network = (
-            acting_network(self.network, self.parameters, heads=("outputs", *beside))
-            if self.decoding is None
-            else self.decoding.acting(self.network, self.parameters, *beside)
-        )
         return BehaviorPolicy(
-            network,
+            acting_outputs(self.network, self.decoding, self.parameters, *beside),
             space,
             self._exploration(),
             self.leaves,
@@ -128,19 +112,12 @@ class ActorCriticPolicy(Policy):
         )
 
     def _exploration(self) -> Exploration:
-        space = self.action_space
-        if self.model.use_sde and isinstance(space, GaussianBoxActions):
-            return StateDependentNoise(space, self._features, space.size, self.model.sde_sample_freq)
-        return SampleInOrder(space) if self.model.autoregressive else SampleActions(space)
+        module = self.network.module
+        return sampled(self.action_space, self.model, module.spec.features if isinstance(module, NetworkModule) else 0)
 
     @property
     def _is_recurrent(self) -> bool:
         return self.model.core is not None
-
-    @property
-    def _features(self) -> int:
-        assert isinstance(self.module, NetworkModule)
-        return self.module.spec.features
 
 
 def policy_value_spec(
@@ -155,8 +132,7 @@ def policy_value_spec(
         streams: Names of the additional reward streams, whose value heads share the value's layers.
 
     Raises:
-        UsageError: If gSDE is combined with trained encoders or attention, or an autoregressive action has only one
-            part.
+        UsageError: If an autoregressive action has only one part.
     """
     policy = policy_heads(actions, model)
     values = (Head("value", "value_head", 1), *(Head(f"{name}_value", f"{name}_value_head", 1) for name in streams))
@@ -164,10 +140,4 @@ def policy_value_spec(
         towers = [Tower((*policy, *values), "policy_")]
     else:
         towers = [Tower(policy, "policy_"), Tower(values, "value_")]
-    spec = network_spec(leaves, model, *towers, core=core_of(model))
-    if model.use_sde and not spec.is_dense:
-        raise UsageError(
-            "model.use_sde: noise as a function of encoders with parameters, as of images, or of attention is not "
-            "supported; leave it out"
-        )
-    return spec
+    return network_spec(leaves, model, *towers, core=core_of(model))

@@ -62,6 +62,22 @@ def policy_outputs(
     return masked_tensor(outputs, columns["obs"])
 
 
+def acting_outputs(
+    network: TorchNetwork, decoding: Decoding | None, table: FlatParameters, *more_heads: str
+) -> ActingNetwork:
+    """Creates the acting network of the action distribution's outputs, decoded or not, with weights not yet loaded.
+
+    Args:
+        network: The network.
+        decoding: Decoder of the heads; None where the head `outputs` needs no decoder.
+        table: Layout of the policy's parameters in the flat vector.
+        more_heads: Further heads to compute.
+    """
+    if decoding is None:
+        return acting_network(network, table, heads=("outputs", *more_heads))
+    return decoding.acting(network, table, *more_heads)
+
+
 class Decoding:
     """Decoder of a policy's network, with the prefix of its parameters in the policy.
 

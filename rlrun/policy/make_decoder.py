@@ -1,15 +1,23 @@
-"""Factories of the policy heads and of the optional decoder of a policy (torch)."""
+"""Factories of a policy's network: its heads, and the optional decoder after them (torch)."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from torch import nn
+
+from rlrun.errors import UsageError
 from rlrun.nn.encoders import HIDDEN_GAIN
 from rlrun.nn.model_config import ModelConfig
-from rlrun.nn.network_spec import Head, LogStds
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Head, LogStds, NetworkSpec
 from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_spaces.autoregressive import CHAIN, chain_parts
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions
 from rlrun.policy.autoregressive import Autoregressive
-from rlrun.policy.decoder import Decoder
+from rlrun.policy.decoder import Decoder, Decoding
 from rlrun.policy.embedded_actions import EmbeddedActions
 
 
@@ -29,6 +37,53 @@ def policy_heads(actions: AnyActions, model: ModelConfig) -> tuple[Head, ...]:
         return (alone,)
     hidden = (len(chain_parts(actions)) - 1) * model.decoder_width
     return alone, Head(CHAIN, "chain_head", hidden, gain=HIDDEN_GAIN)
+
+
+class DecodedNetwork(NamedTuple):
+    """Network whose heads may be decoded.
+
+    Attributes:
+        module: Module of all parameters, those of the decoder too.
+        network: The network, up to its heads.
+        decoding: Decoder of the heads; None for none.
+    """
+
+    module: nn.Module
+    network: TorchNetwork
+    decoding: Decoding | None
+
+
+def decoded_network(
+    spec: NetworkSpec, leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int
+) -> DecodedNetwork:
+    """Creates the network of an action distribution, with the heads of `policy_heads` and perhaps others.
+
+    Raises:
+        UsageError: gSDE is combined with trained encoders or attention.
+    """
+    if model.use_sde and not spec.is_dense:
+        raise UsageError(
+            "model.use_sde: noise as a function of encoders with parameters, as of images, or of attention is not "
+            "supported; leave it out"
+        )
+    with seeded(seed):
+        own = NetworkModule(spec)
+        decoder = make_decoder(leaves, actions, model, seed)
+    initialize([own], own, orthogonal=model.orthogonal_init, seed=seed)
+    if decoder is None:
+        return DecodedNetwork(own, TorchNetwork(own), None)
+    module = nn.ModuleDict({"network": own, "decoder": decoder})
+    return DecodedNetwork(module, TorchNetwork(own, prefix="network."), Decoding(decoder, "decoder."))
+
+
+def check_state_dependent_noise(actions: AnyActions, model: ModelConfig) -> None:
+    """Validates that gSDE is set for continuous actions and a network of rlrun's alone.
+
+    Raises:
+        UsageError: It is set for others.
+    """
+    if model.use_sde and (not isinstance(actions, GaussianBoxActions) or model.module is not None):
+        raise UsageError("model.use_sde: only the continuous actions of rlrun's own networks are explored that way")
 
 
 def make_decoder(leaves: ObservationTree, actions: AnyActions, model: ModelConfig, seed: int) -> Decoder | None:

@@ -14,7 +14,7 @@ from tools.house import ROOT, House
 BOUNDS = {
     "ppo": (50, 6_500, 88),
     "dqn": (53, 6_700, 92),
-    "sac": (48, 6_450, 98),
+    "sac": (49, 6_450, 98),
     "qmix": (50, 6_650, 91),
 }
 

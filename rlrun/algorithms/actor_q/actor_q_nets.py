@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from rlrun.errors import UsageError
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import CriticsModelConfig, ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, LogStds, NetworkSpec, Tower, core_of, network_spec
 from rlrun.nn.observation_leaves import ObservationTree
@@ -29,7 +30,9 @@ def actor_spec(
     return network_spec(leaves, model, Tower((head,)), core=core_of(model))
 
 
-def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int = 1, action_size: int = 0) -> NetworkSpec:
+def critic_spec(
+    leaves: ObservationTree, model: CriticsModelConfig, num_outputs: int = 1, action_size: int = 0
+) -> NetworkSpec:
     """Spec of a Q network, of state and action or with one output per action; by default of a state-value network.
 
     In a recurrent network, actions are concatenated after the core, before dense layers of the same widths. The
@@ -45,7 +48,8 @@ def critic_spec(leaves: ObservationTree, model: ModelConfig, num_outputs: int = 
     vectors = (("actions", action_size),) if action_size else ()
     hiddens = None if model.core is None else model.dense_widths
     tower = Tower((Head("outputs", "head", num_outputs, hiddens=hiddens),))
-    return network_spec(leaves, model, tower, vectors=vectors, core=core_of(model))
+    spec = network_spec(leaves, model, tower, vectors=vectors, core=core_of(model))
+    return replace(spec, normalization=model.critic_normalization or spec.normalization)
 
 
 class ActorQNets(nn.Module):

@@ -10,6 +10,7 @@ from typing_extensions import override
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
+from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
@@ -32,13 +33,11 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
-@defaults(lr=1e-3)
+@defaults(lr=1e-3, num_critics=1, actor_objective="first")
 @actor_critic_defaults
-class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
+class DDPGConfig(ActionNoiseSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of DDPG (Lillicrap et al., arXiv:1509.02971)."""
 
-    num_critics: ClassVar[int] = 1
-    """Number of critics (Q functions); targets use the minimum over the critics."""
     draws_noise: ClassVar[bool] = False
     """Whether minibatches include standard normal noise for the target policy's actions, `next_noise` [S, L, D]."""
     records_values: ClassVar[bool] = False
@@ -49,6 +48,11 @@ class DDPGConfig(ActionNoiseSettings, ActorCriticSettings, OffPolicyConfig):
     """Transitions per minibatch from the replay buffer; sequences per minibatch if the network is recurrent."""
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
     """Settings of the replay buffer."""
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path in SHAPING or super().shapes_parameters(path)
 
 
 class DDPG(Algorithm[DDPGConfig]):
@@ -66,15 +70,11 @@ class DDPG(Algorithm[DDPGConfig]):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner: first the critics' loss, then the actor's."""
-        bound = self.config.max_grad_norm
+        every, bound = self.config.policy_delay, self.config.max_grad_norm
         return [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
-            Objective("actor", self.actor_loss, parameters="actor.", every=self.actor_every(), max_grad_norm=bound),
+            Objective("actor", self.actor_loss, parameters="actor.", every=every, max_grad_norm=bound),
         ]
-
-    def actor_every(self) -> int:
-        """Number of critic updates per actor update."""
-        return 1
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Actions of the target actor in the next observations, [S, L, D]."""
@@ -83,12 +83,13 @@ class DDPG(Algorithm[DDPGConfig]):
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error (arXiv:1509.02971, eq. 5) over rows [S, L], summed over the critics.
 
-        Targets use the minimum of the target critics: clipped double Q-learning (arXiv:1802.09477, eq. 10).
+        Targets use the minimum of the target critics, or of those drawn: clipped double Q-learning (arXiv:1802.09477,
+        eq. 10).
         """
         valid = batch["valid"].float()
         values = outputs.values(outputs.present(batch), batch["actions"])
         following = outputs.following(batch)
-        next_values = outputs.target_values(following, self.next_actions(outputs, batch)).amin(0)
+        next_values = outputs.least(outputs.target_values(following, self.next_actions(outputs, batch)), batch)
         targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
@@ -97,10 +98,10 @@ class DDPG(Algorithm[DDPGConfig]):
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Actor loss: -Q(s, pi(s)) of the first critic, the deterministic policy gradient (arXiv:1509.02971, eq. 6)."""
+        """Actor loss: -Q(s, pi(s)), the deterministic policy gradient (arXiv:1509.02971, eq. 6)."""
         observations = outputs.present(batch)
-        values = outputs.first_values(observations, outputs.actions(observations))
-        loss = -masked_mean(values, batch["valid"].float())
+        values = outputs.actor_values(self.config.actor_objective, observations, outputs.actions(observations))
+        loss = -masked_mean(values.squeeze(-1), batch["valid"].float())
         return Loss(loss, {"loss": loss})
 
     @override

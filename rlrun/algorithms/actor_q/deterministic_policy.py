@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.critic_values import CriticValues
-from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks
+from rlrun.algorithms.actor_q.networks import ACTOR, DeterministicNetworks, drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
 from rlrun.envs.spaces import Spaces
 from rlrun.policy.action_masks import policy_leaves
@@ -66,10 +66,11 @@ class DeterministicPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples the noise of target policy smoothing, `next_noise` [S, L, D]; no columns if it is unused."""
-        if not self.config.draws_noise:
-            return {}
-        return {"next_noise": generator.standard_normal((rows, length, self.action_space.size), np.float32)}
+        """Samples the noise of target policy smoothing, `next_noise` [S, L, D], if it is used, and target critics."""
+        noise = {}
+        if self.config.draws_noise:
+            noise["next_noise"] = generator.standard_normal((rows, length, self.action_space.size), np.float32)
+        return noise | drawn_critics(generator, self.config, rows, length)
 
     @override
     def built_in_exploration(self) -> ActionNoise:

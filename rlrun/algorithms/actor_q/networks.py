@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from rlrun.algorithms.settings.critic_ensemble import ActorObjective, CriticEnsembleSettings
 from rlrun.data.action_masks import ACTION_MASK, mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
@@ -19,6 +22,9 @@ from rlrun.policy.action_masks import masked_tensor
 
 ACTOR = "actor."
 CRITICS = "critics."
+
+DRAWN_CRITICS = "drawn_critics"
+"""Minibatch column: 1 for each critic drawn for the targets of the minibatch, 0 for the others, [S, L, C]."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,19 @@ class ActorQNetworks:
         """Q values by the C target critics, as `values`, for observations [S, L, ...] and actions [S, L, D]."""
         return self.target_critic_outputs(observations, actions).squeeze(-1)
 
-    def first_values(self, observations: Any, actions: Tensor) -> Tensor:
-        """Q values [S, L] by the first critic, for the deterministic policy gradient."""
-        return run(self.critics[0], self.views, observations, actions).squeeze(-1)
+    def actor_values(self, objective: ActorObjective, observations: Any, actions: Tensor | None = None) -> Tensor:
+        """Outputs [S, L, K] that an actor maximises: of the first critic, or the minimum or mean over all critics."""
+        if objective == "first":
+            return run(self.critics[0], self.views, observations, actions)
+        outputs = self.critic_outputs(observations, actions)
+        return outputs.mean(0) if objective == "mean" else outputs.amin(0)
+
+    def least(self, values: Tensor, batch: SampleBatch) -> Tensor:
+        """Minimum of values [C, S, L, ...] over the critics, or over those drawn for the minibatch (REDQ)."""
+        if DRAWN_CRITICS not in batch:
+            return values.amin(0)
+        left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0
+        return values.masked_fill(left_out.view(*left_out.shape, *[1] * (values.ndim - 3)), torch.inf).amin(0)
 
     def actor_outputs(self, observations: Any) -> Tensor:
         """Action distribution parameters [S, L, K] by the actor for observations [S, L, ...], under action masks."""
@@ -161,6 +177,21 @@ def run(
     behind = {"obs": map_tree(lambda leaf: leaf[:, burn_in:], observations.obs), **vectors}
     heads, _ = network(views, behind, state, starts[:, burn_in:], observations.steps)
     return heads["outputs"]
+
+
+def drawn_critics(
+    generator: np.random.Generator, config: CriticEnsembleSettings, rows: int, length: int
+) -> dict[str, NDArray[np.float32]]:
+    """Draws `num_target_critics` different critics for a minibatch, the column `DRAWN_CRITICS`; none if all count.
+
+    Source:
+        Chen et al., "Randomized ensembled double Q-learning", arXiv:2101.05982, algorithm 1.
+    """
+    number = config.num_target_critics
+    if number is None:
+        return {}
+    is_drawn = generator.permutation(config.num_critics) < number
+    return {DRAWN_CRITICS: np.tile(is_drawn.astype(np.float32), (rows, length, 1))}
 
 
 def action_masks(observations: Any) -> dict[str, Tensor]:

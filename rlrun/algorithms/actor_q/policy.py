@@ -13,7 +13,7 @@ from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets
 from rlrun.algorithms.actor_q.networks import ACTOR, CRITICS, ActorQNetworks, torch_networks
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.acting import ActingNetwork
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import CriticsModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import NetworkSpec
 from rlrun.nn.observation_leaves import ObservationTree
@@ -29,13 +29,13 @@ from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.policy import Policy
 from rlrun.policy.policy_config import PolicyConfig
 
-CriticFactory = Callable[[ObservationTree, ModelConfig, int, int], NetworkSpec]
+CriticFactory = Callable[[ObservationTree, CriticsModelConfig, int, int], NetworkSpec]
 """Makes the spec of each critic from (leaves, model, num_values, action_size), as `critic_spec` does.
 
 `num_values` is the number of Discrete actions, with `action_size` 0; of a Box it is 1, with the size D of an action.
 """
 
-NetworkFactories = Mapping[str, Callable[[ObservationTree, ModelConfig], NetworkSpec]]
+NetworkFactories = Mapping[str, Callable[[ObservationTree, CriticsModelConfig], NetworkSpec]]
 """Makes the specs of further networks from (leaves, model), by name."""
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS, td_statistics
-from rlrun.algorithms.settings.off_policy import (
-    ActorCriticSettings,
-    OffPolicyConfig,
-    actor_critic_defaults,
-)
+from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
@@ -36,11 +33,9 @@ if TYPE_CHECKING:
 
 
 @actor_critic_defaults
-class SACConfig(ActorCriticSettings, OffPolicyConfig):
+class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of SAC (Haarnoja et al., arXiv:1801.01290 and arXiv:1812.05905)."""
 
-    num_critics: ClassVar[int] = 2
-    """Q functions, of which the least counts."""
     model: SoftModelConfig = SoftModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
     minibatch_size: PositiveInt = 256
@@ -61,6 +56,11 @@ class SACConfig(ActorCriticSettings, OffPolicyConfig):
     """Target entropy in nats, for actions in units of half the distance between their bounds. null for minus the number
     of continuous actions, or for Discrete actions 0.98 of the uniform distribution's entropy over the allowed actions.
     """
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path in SHAPING or super().shapes_parameters(path)
 
 
 class SAC(Algorithm[SACConfig]):
@@ -86,19 +86,21 @@ class SAC(Algorithm[SACConfig]):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner, in this order: critics, actor and temperature."""
-        config, bound = self.config, self.config.max_grad_norm
+        config, bound, every = self.config, self.config.max_grad_norm, self.config.policy_delay
         objectives = [
             Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
-            Objective("actor", self.actor_loss, parameters="actor.", max_grad_norm=bound),
+            Objective("actor", self.actor_loss, parameters="actor.", every=every, max_grad_norm=bound),
         ]
         if config.learn_alpha:
             objectives.append(
-                Objective("alpha", self.alpha_loss, lr="alpha_lr", parameters="log_alpha", needs=("actor",))
+                Objective(
+                    "alpha", self.alpha_loss, lr="alpha_lr", parameters="log_alpha", every=every, needs=("actor",)
+                )
             )
         return objectives
 
     def critics_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Soft Bellman residual: half the squared soft TD error of both critics (arXiv:1812.05905, eq. 5), [S, L]."""
+        """Soft Bellman residual: half the squared soft TD error of all critics (arXiv:1812.05905, eq. 5), [S, L]."""
         valid = batch["valid"].float()
         ahead = outputs.sample_and_evaluate_next(batch)
         soft_values = ahead.values - outputs.log_alpha.detach().exp() * ahead.log_probs
@@ -111,9 +113,9 @@ class SAC(Algorithm[SACConfig]):
         return Loss(loss, statistics, priorities=row_priorities(distance, valid))
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
-        """Actor loss: E[alpha log pi(a given s) - min Q(s, a)] (arXiv:1812.05905, eq. 7)."""
+        """Actor loss: E[alpha log pi(a given s) - min Q(s, a)] (arXiv:1812.05905, eq. 7); see `actor_objective`."""
         valid = batch["valid"].float()
-        present = outputs.sample_and_evaluate(batch)
+        present = outputs.sample_and_evaluate(batch, self.config.actor_objective)
         loss = masked_mean(outputs.log_alpha.detach().exp() * present.log_probs - present.values, valid)
         statistics = {"loss": loss, "entropy": -masked_mean(present.log_probs.detach(), valid)}
         return Loss(loss, statistics, carry={"log_probs": present.log_probs})

@@ -11,6 +11,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks
+from rlrun.algorithms.settings.critic_ensemble import ActorObjective
 from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.functional.masked import masked_mean
@@ -25,7 +26,8 @@ class Soft(NamedTuple):
 
     Attributes:
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
-        values: Minimum over the critics for a sampled action, or its exact expectation over all actions, [S, L].
+        values: Value for a sampled action, by default the minimum over the critics, or its exact expectation over all
+            actions, [S, L].
     """
 
     log_probs: Tensor
@@ -58,8 +60,13 @@ class SoftNetworks(ABC):
         """Q values [C, S, L] by the C critics of a minibatch's recorded actions."""
 
     @abstractmethod
-    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
-        """Log-probabilities and clipped double Q values of the actor's actions in a minibatch's observations."""
+    def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
+        """Log-probabilities and Q values of the actor's actions in a minibatch's observations.
+
+        Args:
+            batch: The minibatch.
+            objective: Value over the critics.
+        """
 
     @abstractmethod
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
@@ -79,11 +86,11 @@ class SquashedNetworks(SoftNetworks):
         return self.networks.values(self.networks.present(batch), batch["actions"])
 
     @override
-    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
+    def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
-        return Soft(log_probs, self.networks.values(observations, actions).amin(0))
+        return Soft(log_probs, self.networks.actor_values(objective, observations, actions).squeeze(-1))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
@@ -91,7 +98,7 @@ class SquashedNetworks(SoftNetworks):
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
-            return Soft(log_probs, self.networks.target_values(observations, actions).amin(0))
+            return Soft(log_probs, self.networks.least(self.networks.target_values(observations, actions), batch))
 
 
 class ChoiceNetworks(SoftNetworks):
@@ -113,28 +120,27 @@ class ChoiceNetworks(SoftNetworks):
         return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
 
     @override
-    def sample_and_evaluate(self, batch: SampleBatch) -> Soft:
+    def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:
         """Exact expectations over the actions in the observations."""
-        observations = self.networks.present(batch)
-        return averaged(self.networks.actor_outputs(observations), self.networks.critic_outputs(observations))
+        networks, observations = self.networks, self.networks.present(batch)
+        return averaged(networks.actor_outputs(observations), networks.actor_values(objective, observations))
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:
         """Exact expectations over the actions in the next observations, with the target critics; no gradients."""
         with torch.no_grad():
-            observations = self.networks.following(batch)
-            return averaged(
-                self.networks.actor_outputs(observations), self.networks.target_critic_outputs(observations)
-            )
+            networks, observations = self.networks, self.networks.following(batch)
+            values = networks.least(networks.target_critic_outputs(observations), batch)
+            return averaged(networks.actor_outputs(observations), values)
 
 
-def averaged(logits: Tensor, critic_outputs: Tensor) -> Soft:
-    """Exact expectations over a categorical actor of its log-probabilities and the minimum of the critics.
+def averaged(logits: Tensor, values: Tensor) -> Soft:
+    """Exact expectations over a categorical actor of its log-probabilities and of Q values.
 
     Args:
         logits: Logits of the actor, [S, L, A].
-        critic_outputs: Q values of all actions by C critics, [C, S, L, A].
+        values: Q values of all actions, [S, L, A].
     """
     log_probs = logits.log_softmax(-1)
     probs = log_probs.exp()
-    return Soft((probs * log_probs).sum(-1), (probs * critic_outputs.amin(0)).sum(-1))
+    return Soft((probs * log_probs).sum(-1), (probs * values).sum(-1))

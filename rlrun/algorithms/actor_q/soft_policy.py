@@ -14,6 +14,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
+from rlrun.algorithms.actor_q.networks import drawn_critics
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
 from rlrun.algorithms.actor_q.soft_networks import ENTROPY_SHARE, ChoiceNetworks, SoftNetworks, SquashedNetworks
 from rlrun.data.sample_batch import SampleBatch
@@ -97,11 +98,15 @@ class SoftPolicy(ActorQPolicy):
 
     @override
     def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
-        """Samples normal noise of actions in current and next observations, [S, L, D] each; none if Discrete."""
-        if not self.num_normal:
-            return {}
-        noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
-        return {"noise": noise[0], "next_noise": noise[1]}
+        """Samples normal noise of actions in current and next observations, [S, L, D] each, and target critics.
+
+        Discrete actions need no noise.
+        """
+        columns = {}
+        if self.num_normal:
+            noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
+            columns = {"noise": noise[0], "next_noise": noise[1]}
+        return columns | drawn_critics(generator, self.config, rows, length)
 
     @override
     def built_in_exploration(self) -> Exploration:

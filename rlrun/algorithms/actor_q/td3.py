@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.ddpg import DDPG, DDPGConfig
-from rlrun.config import NonNegativeFloat, PositiveInt, defaults
+from rlrun.config import NonNegativeFloat, defaults
 from rlrun.data.sample_batch import SampleBatch
 
 if TYPE_CHECKING:
@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.networks import DeterministicNetworks
 
 
-@defaults(target_update_interval=2)
+@defaults(num_critics=2, policy_delay=2, target_update_interval=2)
 class TD3Config(DDPGConfig):
     """Settings of TD3 (Fujimoto et al., arXiv:1802.09477)."""
 
-    num_critics: ClassVar[int] = 2
     draws_noise: ClassVar[bool] = True
-    policy_delay: PositiveInt = 2
-    """Policy delay: number of critic updates per actor update."""
     target_noise: NonNegativeFloat = 0.2
     """Standard deviation of the target policy smoothing noise, in units of half the distance between the action
     bounds."""
@@ -36,11 +33,6 @@ class TD3(DDPG):
 
     Config = TD3Config
     config: TD3Config
-
-    @override
-    def actor_every(self) -> int:
-        """Policy delay: number of critic updates per actor update (arXiv:1802.09477, section 5.2)."""
-        return self.config.policy_delay
 
     @override
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:

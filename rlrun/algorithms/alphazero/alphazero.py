@@ -40,7 +40,7 @@ from rlrun.functional.seeding import child_seed, generator
 from rlrun.learner.objective import Loss, Objective
 from rlrun.learner.optimizers import AdamW
 from rlrun.metric import Metric
-from rlrun.nn.model_config import SearchModelConfig
+from rlrun.nn.model_config import WHO_EMBEDS_ACTIONS, FeedForwardModelConfig
 from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class RankedReturnsConfig(ConfigModel):
     """Percentile of the most recent returns that a game's return must reach to count as a win."""
     newest: PositiveInt = 100
     """Number of recent returns over which the percentile is computed."""
+
+
+@fixed("a position is all that a search is shown", views={})
+@fixed("an action of a game is one choice", autoregressive=False)
+@fixed(WHO_EMBEDS_ACTIONS, action_embeddings=None)
+@fixed("no action is drawn from a normal distribution", log_std_init=0.0, use_sde=False, sde_sample_freq=None)
+class SearchModelConfig(FeedForwardModelConfig):
+    """Settings of the network for tree search: prior probabilities of actions, and value, of a game position."""
 
 
 @fixed("a game is worth its result, which no discount changes", gamma=1.0, clip_rewards=None)

@@ -47,7 +47,7 @@ B.1), the smaller ones from RLlib."""
 
 @fixed("a world model's latent state is its core", core=None, core_width=64, gtrxl={})
 @fixed("what came before is in its recurrent state", views={})
-@fixed("its layers are normalised and followed by silu", activation="tanh", orthogonal_init=True)
+@fixed("its layers are normalised and followed by silu", activation="tanh", normalization=None, orthogonal_init=True)
 @fixed("images are encoded as large as they are decoded", conv=None)
 @fixed("the critic sees the world model's states", shared_value=False)
 @fixed("its standard deviations lie between 0.1 and 1", log_std_init=0.0, use_sde=False, sde_sample_freq=None)

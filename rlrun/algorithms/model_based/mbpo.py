@@ -23,7 +23,7 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee
 from rlrun.learner.objective import Objective
-from rlrun.nn.model_config import ModelBasedModelConfig
+from rlrun.nn.model_config import WHO_IS_RECURRENT, SoftModelConfig
 from rlrun.replay.local_replay import LocalReplay
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from rlrun.algorithms.model_based.policy import ModelBasedOutputs, ModelBasedPolicy
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed("a learned model predicts single observations", views={})
+class ModelBasedModelConfig(SoftModelConfig):
+    """Settings of the networks of a stochastic actor and its Q functions, without a recurrent core."""
 
 
 @fixed("imagined transitions are of single steps", n_step=1)

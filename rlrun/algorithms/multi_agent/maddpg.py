@@ -23,7 +23,7 @@ from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
-from rlrun.nn.model_config import TeamActorQModelConfig
+from rlrun.nn.model_config import NO_VIEWS, ActionValueModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.policy.policy import Policy
     from rlrun.worlds.world_view import WorldView
+
+
+@fixed(NO_VIEWS, views={})
+class TeamActorQModelConfig(ActionValueModelConfig):
+    """Settings of the actor and critic networks of a team, without a recurrent core."""
 
 
 @fixed("a replay of teams keeps observations as they are", normalize_observations=False)

@@ -24,7 +24,7 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.actor_critic import policy_value_spec
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.decoder import Decoding, policy_outputs
+from rlrun.policy.decoder import Decoding, acting_outputs, policy_outputs
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder
 from rlrun.policy.flat_parameters import FlatParameters
 from rlrun.policy.make_decoder import make_decoder
@@ -105,13 +105,8 @@ class StateValuePolicy(Policy):
             sees_state=self.sees_state,
             sees_observation=self.sees_observation,
         )
-        network = (
-            acting_network(self.policy_network, self.parameters, heads=("outputs",))
-            if self.decoding is None
-            else self.decoding.acting(self.policy_network, self.parameters)
-        )
         return BehaviorPolicy(
-            network,
+            acting_outputs(self.policy_network, self.decoding, self.parameters),
             self.action_space,
             SampleInOrder(self.action_space) if self.autoregressive else SampleActions(self.action_space),
             self.leaves,

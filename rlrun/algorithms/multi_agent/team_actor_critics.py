@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec
+from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
 from rlrun.algorithms.actor_q.networks import torch_networks
 from rlrun.algorithms.actor_q.policy import ActorQPolicy
 from rlrun.algorithms.multi_agent.member_actions import GumbelSoftmaxActions, MemberActions, SquashedActions
@@ -21,7 +21,6 @@ from rlrun.data.sample_batch import ACTS, SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.acting import ActingNetwork
-from rlrun.nn.network_spec import Head, Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.box_scale import bounded_box
@@ -72,12 +71,7 @@ class TeamActorCriticsPolicy(ActorQPolicy):
         model, self.num_members = config.model, world.slots
         leaves = policy_leaves(*spaces, model, normalize_observations=False)
         joint = {str(member): encoded_leaves(leaves) for member in range(self.num_members)}
-        critic = network_spec(
-            joint,
-            model,
-            Tower((Head("outputs", "head", 1),)),
-            vectors=(("actions", self.num_members * self.actions.size),),
-        )
+        critic = critic_spec(joint, model, action_size=self.num_members * self.actions.size)
         actors = [actor_spec(leaves, model, self.actions.size)] * (1 if config.share_actor else self.num_members)
         module = ActorQNets([critic] * self.num_members, {"actors": actors}, model, seed=seed)
         super().__init__(config, leaves, space, module, acting=ACTORS)

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from rlrun.data.uniform_sampler import UniformSampler
 from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
 from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
@@ -159,6 +160,19 @@ class UniformActions(Protocol):
     def own_space(self) -> gymnasium.Space[Any]:
         """Gymnasium space of the policy's own actions."""
         ...
+
+
+def sampled(actions: StochasticActions, model: ModelConfig, features: int) -> Exploration:
+    """Creates the exploration by samples of the policy's distributions that the settings choose.
+
+    Args:
+        actions: Action space with the policy's distributions.
+        model: Settings: state-dependent noise, or parts that are drawn in order.
+        features: Number of features before the heads, for state-dependent noise.
+    """
+    if model.use_sde:
+        return StateDependentNoise(actions, features, actions.num_noise, model.sde_sample_freq)
+    return SampleInOrder(actions) if model.autoregressive else SampleActions(actions)
 
 
 class UniformUntil(Exploration):

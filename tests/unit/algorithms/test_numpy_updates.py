@@ -31,6 +31,12 @@ MODEL_BASED = {
     "rollouts_per_env_step": 2,
     "dynamics": {"num_members": 2, "num_elites": 2, "hiddens": [16], "minibatch_size": 32, "max_epochs": 4},
 }
+ENSEMBLE = {
+    "num_critics": 3,
+    "num_target_critics": 2,
+    "actor_objective": "mean",
+    "model": {"hiddens": [16], "critic_normalization": "layer"},
+}
 SMALL = {"hiddens": [16], "core_width": 8}
 CURIOUS = {"hiddens": [16], "features": 8}
 
@@ -46,6 +52,7 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "a2c": ("a2c", "CartPole-v1", {"num_envs_per_worker": 4, "min_env_steps_per_iteration": 400}),
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),
+    "sac with an ensemble": ("sac", "CartPole-v1", {**OFF_POLICY, **ENSEMBLE}),
     "td3": ("td3", "Pendulum-v1", OFF_POLICY),
     "mbpo": ("mbpo", "Pendulum-v1", {**OFF_POLICY, **MODEL_BASED, "model": {"hiddens": [32]}}),
     "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),

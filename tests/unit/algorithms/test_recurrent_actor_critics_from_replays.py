@@ -20,7 +20,7 @@ from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.action_masks import ACTION_MASK
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import SoftModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.replay.replay_config import SequenceReplayConfig
 from tests.policies import policy_from
@@ -103,7 +103,7 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
 
 def policy_of(core: str, actions: Space[Any], space: Space[Any]) -> SoftPolicy:
     gtrxl = {"heads": 2, "memory_len": 3}
-    model = ModelConfig.parse({"core": core, "core_width": 6, "hiddens": [7], "activation": "relu", "gtrxl": gtrxl})
+    model = SoftModelConfig.parse({"core": core, "core_width": 6, "hiddens": [7], "activation": "relu", "gtrxl": gtrxl})
     return policy_from(
         SoftPolicy,
         SACConfig,

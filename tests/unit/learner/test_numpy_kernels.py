@@ -46,6 +46,8 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "types": lambda x, y: (x > 0).float() + y.double().float(),
     "signs": lambda x, y: x.detach().sgn() + (-y).abs(),
     "masks": lambda x, y: x.masked_fill(y > 0.3, -1e9) + y.masked_fill(y[0] > 0, 2.0),
+    "layer normalisation": lambda x, y: torch.nn.functional.layer_norm(x, (4,), y[0], y[1]),
+    "its scale and shift": lambda x, y: torch.nn.functional.layer_norm(y, (4,), x[0], x[1]),
     "conditions": lambda x, y: ((x > 0) | ~(y > 0)).float() + (x > 0).any().float(),
 }
 

@@ -35,8 +35,8 @@ NEAR = rounding_error(11 + 9 + 8 + 6)  # inputs of all layers: the observation, 
 IMAGE_SUMS = 64 + 512 + 576 + 64 + 512 + 9 + 8 + 6  # of three convolutions and the layers after them
 
 
-def made(towers, space=NESTED, core=None, vectors=(), hiddens=(9, 8)):
-    model = ModelConfig(hiddens=hiddens, activation="elu")
+def made(towers, space=NESTED, core=None, vectors=(), hiddens=(9, 8), normalization=None):
+    model = ModelConfig(hiddens=hiddens, activation="elu", normalization=normalization)
     spec = network_spec(observation_leaves(space, {}, normalize=False), model, *towers, core=core, vectors=vectors)
     with seeded(3):
         module = NetworkModule(spec)
@@ -90,6 +90,46 @@ def test_numpy_puts_out_what_torch_does_for_every_kind_of_head(towers):
         assert heads.keys() == expected.keys()
         for name, head in heads.items():
             np.testing.assert_allclose(head, expected[name][t], atol=NEAR)
+
+
+@pytest.mark.parametrize("kind", ["plain", "layers of its own", "dueling streams", "two towers"])
+@pytest.mark.parametrize("core", [None, Core("gru", 6)], ids=["no core", "gru"])
+def test_numpy_normalises_layers_as_torch_does(kind, core):
+    spec, module = made(HEADS[kind], core=core, normalization="layer")
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if "norm" in name:
+                parameter.copy_(torch.randn(parameter.shape, generator=generator))
+    observations = observations_of(NESTED)
+    first = None if core is None else np.zeros((SLOTS, spec.state_size), np.float32)
+    starts = np.zeros((LENGTH, SLOTS), np.bool_)
+    expected, _ = over_rows(module, observations, first, starts)
+    network, state = acting(spec, module), first
+    for t in range(LENGTH):
+        heads, state = network({"obs": at(observations, t)}, state, starts[t])
+        for name, head in heads.items():
+            np.testing.assert_allclose(head, expected[name][t], rtol=1e-6, atol=1e-6)
+
+
+def test_layer_normalisation_gives_units_mean_0_and_variance_1_before_scale_shift_and_activation():
+    spec, module = made(
+        (Tower((Head("outputs", "head", 2),)),), space=Box(-9, 9, (2,)), hiddens=(2,), normalization="layer"
+    )
+    with torch.no_grad():
+        module.trunk[0].weight.copy_(torch.eye(2))
+        module.trunk[0].bias.copy_(torch.tensor([0.0, 2.0]))
+        module.trunk[0].norm.weight.copy_(torch.tensor([2.0, 1.0]))
+        module.trunk[0].norm.bias.copy_(torch.tensor([0.5, 0.0]))
+        module.head.weight.copy_(torch.eye(2))
+        module.head.bias.zero_()
+    # The layer puts out 1 and 7: mean 4, variance 9.
+    unit = 3 / np.sqrt(9 + 1e-5)
+    expected = [[np.expm1(0.5 - 2 * unit), unit]]
+    found, _ = acting(spec, module)({"obs": np.array([[1, 5]], np.float32)})
+    np.testing.assert_allclose(found["outputs"], expected, atol=1e-6)
+    in_torch, _ = over_rows(module, np.array([[[1, 5]]], np.float32))
+    np.testing.assert_allclose(in_torch["outputs"][0], expected, atol=1e-6)
 
 
 def test_further_inputs_stand_beside_the_encoded_observation():

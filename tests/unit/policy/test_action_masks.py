@@ -23,7 +23,7 @@ from rlrun.data.tree import map_tree
 from rlrun.data.uniform_sampler import uniform_allowed
 from rlrun.errors import UsageError
 from rlrun.functional.moments import Moments
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ActorQModelConfig, ModelConfig, SoftModelConfig
 from rlrun.policy.action_masks import MaskedOutputs, masked, masked_tensor
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
@@ -52,7 +52,7 @@ def q_policy(space=None, **how):
 
 
 def soft_policy(space=None, *, uniform_steps=0):
-    model = ModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
+    model = SoftModelConfig(hiddens=(8,), activation="relu", orthogonal_init=False)
     return policy_from(
         SoftPolicy,
         SACConfig,
@@ -392,7 +392,7 @@ def test_continuous_policies_refuse_masks_and_no_policy_sees_a_mask_alone():
             DDPGConfig,
             masked_space(2),
             Box(-1, 1, (2,)),
-            ModelConfig(),
+            ActorQModelConfig(),
             seed=0,
             learning_starts=0,
             exploration="gaussian",

@@ -10,7 +10,7 @@ from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.algorithms.recurrent_q.policy import RecurrentQPolicy
 from rlrun.algorithms.recurrent_q.r2d2 import R2D2Config
 from rlrun.algorithms.recurrent_q.recurrent_model import RecurrentModelConfig
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ActorQModelConfig, ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from tests.policies import plain_policy, policy_from
@@ -35,7 +35,7 @@ def deterministic():
         DDPGConfig,
         SPACE,
         BOUNDED,
-        MODEL,
+        ActorQModelConfig(hiddens=(8,)),
         **SHARED,
         learning_starts=0,
         exploration="ornstein_uhlenbeck",

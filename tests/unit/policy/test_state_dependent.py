@@ -9,7 +9,7 @@ from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ModelConfig, SoftModelConfig
 from rlrun.policy.action_spaces.squashed_box import SquashedGaussian
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
@@ -28,7 +28,7 @@ def actor_critic(observation_space=SPACE, action_space=ACTIONS, **model):
 
 
 def soft(observation_space=SPACE, action_space=ACTIONS, uniform_steps=0, **model):
-    settings = ModelConfig(hiddens=(12, 8), use_sde=True, log_std_init=-1.0, **model)
+    settings = SoftModelConfig(hiddens=(12, 8), use_sde=True, log_std_init=-1.0, **model)
     return policy_from(
         SoftPolicy,
         SACConfig,

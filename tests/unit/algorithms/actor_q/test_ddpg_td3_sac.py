@@ -1,5 +1,6 @@
 """DDPG, TD3 and SAC: their losses by hand on networks of one layer, and their learners."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,7 +10,8 @@ import torch
 from rlrun import DDPG, PPO, SAC, TD3, Training
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
-from rlrun.errors import UsageError
+from rlrun.errors import SpecError, UsageError
+from rlrun.learner.optimizers import STEPS
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
 from tests.results import numbers
 from tests.rounding import rounding_error
@@ -74,7 +76,7 @@ def layer(named, part, x):
 
 def critics(named, observations, actions):
     x = np.concatenate([observations, actions], -1)
-    return np.stack([layer(named, f"critics.{i}", x)[:, 0] for i in range(2) if f"critics.{i}.head.bias" in named])
+    return np.stack([layer(named, f"critics.{i}", x)[:, 0] for i in range(5) if f"critics.{i}.head.bias" in named])
 
 
 def rows_of(batch):
@@ -102,6 +104,81 @@ def test_the_deterministic_critics_error_is_the_one_computed_by_hand(algorithm):
     expected = mean_of_valid((errors**2).sum(0) * row["weights"], batch)
     assert loss.total.item() == pytest.approx(expected, rel=NEAR)
     np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=NEAR, atol=NEAR)
+
+
+@pytest.mark.parametrize("algorithm", [DDPG, TD3, SAC])
+def test_targets_are_the_least_of_the_critics_that_the_minibatch_draws(algorithm):
+    learning = made(algorithm, num_critics=5, num_target_critics=2)
+    learner, batch = batch_of(learning)
+    (drawn,) = np.unique(batch["drawn_critics"].reshape(-1, 5), axis=0)  # the same ones in all rows
+    assert sorted(drawn) == [0, 0, 0, 1, 1]
+    outputs, named, target = networks(learner, seed=1)
+    row, entropies = rows_of(batch), 0
+    next_actions = np.tanh(layer(target, "actor", row["next_obs"])) if algorithm is not SAC else None
+    if algorithm is TD3:
+        next_actions = np.clip(next_actions + np.clip(0.2 * row["next_noise"], -0.5, 0.5), -1, 1)
+    if algorithm is SAC:
+        next_actions, densities = by_hand(named, row["next_obs"], row["next_noise"])
+        entropies = -math.exp(named["log_alpha"][0]) * densities
+    ahead = critics(target, row["next_obs"], next_actions)
+    assert (ahead[drawn == 0].min(0) < ahead[drawn == 1].min(0)).any()
+    targets = row["rewards"] + row["discounts"] * (ahead[drawn == 1].min(0) + entropies)
+    errors = critics(named, row["obs"], row["actions"]) - targets
+    loss = learning.description.algorithm.critics_loss(outputs, tensors(batch), {})
+    np.testing.assert_allclose(loss.priorities, np.abs(errors).mean(0), rtol=NEAR, atol=NEAR)
+
+
+def test_targets_of_choices_are_the_least_of_the_drawn_critics_for_each_choice():
+    learning = made(SAC, "CartPole-v1", num_critics=5, num_target_critics=2)
+    learner, batch = batch_of(learning)
+    drawn = batch["drawn_critics"][0, 0] == 1
+    outputs, named, target = networks(learner, seed=1)
+    observations = batch["next_obs"][:, 0]
+    values = np.stack([layer(target, f"critics.{i}", observations) for i in np.flatnonzero(drawn)]).min(0)
+    exponentials = np.exp(layer(named, "actor", observations))
+    expected = (exponentials / exponentials.sum(-1, keepdims=True) * values).sum(-1)
+    found = outputs.sample_and_evaluate_next(tensors(batch)).values[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=NEAR, atol=NEAR)
+
+
+def test_every_set_of_critics_is_drawn_and_all_count_where_their_number_is_not_set():
+    learner, _ = batch_of(made(TD3, num_critics=4, num_target_critics=2))
+    generator = np.random.default_rng(0)
+    drawn = {tuple(learner.policy.draws(generator, 1, 1)["drawn_critics"].ravel()) for _ in range(100)}
+    assert drawn == {pair for pair in itertools.product((0.0, 1.0), repeat=4) if sum(pair) == 2}
+    assert "drawn_critics" not in batch_of(made(TD3, num_critics=4))[1]
+
+
+def test_more_target_critics_than_critics_are_refused():
+    with pytest.raises(SpecError, match=r"num_target_critics \(3\) must not exceed num_critics \(2\)"):
+        made(SAC, num_target_critics=3)
+
+
+@pytest.mark.parametrize("algorithm", [TD3, SAC])
+@pytest.mark.parametrize(
+    ("objective", "reduced"), [("first", lambda values: values[0]), ("minimum", np.min), ("mean", np.mean)]
+)
+def test_the_actor_climbs_the_value_that_is_set(algorithm, objective, reduced):
+    learning = made(algorithm, num_critics=3, actor_objective=objective)
+    learner, batch = batch_of(learning)
+    outputs, named, _ = networks(learner, seed=2)
+    row, cost = rows_of(batch), 0
+    actions = np.tanh(layer(named, "actor", row["obs"])) if algorithm is TD3 else None
+    if algorithm is SAC:
+        actions, densities = by_hand(named, row["obs"], row["noise"])
+        cost = math.exp(named["log_alpha"][0]) * densities
+    values = np.apply_along_axis(reduced, 0, critics(named, row["obs"], actions))
+    loss = learning.description.algorithm.actor_loss(outputs, tensors(batch), {})
+    assert loss.total.item() == pytest.approx(mean_of_valid(cost - values, batch), rel=NEAR)
+
+
+def test_20_updates_of_the_critics_per_env_step_make_one_update_of_actor_and_temperature():
+    shared = {"learning_starts": 10, "minibatch_size": 4, "min_env_steps_per_iteration": 16}
+    with made(SAC, training_intensity=20.0, policy_delay=20, **shared) as learning:
+        result = learning.step()
+        steps = learning.running.trainee.learner.optimizer_state()
+    assert (result["env_steps"], result["sgd_steps"]) == (16, 120)
+    assert [int(steps[f"{part}/{STEPS}"]) for part in ("critics", "actor", "alpha")] == [120, 6, 6]
 
 
 @pytest.mark.parametrize("algorithm", [DDPG, TD3])
@@ -266,7 +343,11 @@ def test_each_learning_rate_moves_its_own_part(algorithm):
 @pytest.mark.usefixtures("traced_updates")
 @pytest.mark.parametrize(
     ("algorithm", "env", "changes"),
-    [(TD3, "Pendulum-v1", {"policy_delay": 1}), (SAC, "Pendulum-v1", {}), (SAC, "CartPole-v1", {})],
+    [
+        (TD3, "Pendulum-v1", {"policy_delay": 1}),
+        (SAC, "Pendulum-v1", {}),
+        (SAC, "CartPole-v1", {"num_critics": 3, "num_target_critics": 2, "actor_objective": "mean"}),
+    ],
     ids=["td3", "sac", "choices"],
 )
 def test_traced_and_eager_updates_agree(algorithm, env, changes):

@@ -10,7 +10,7 @@ from rlrun.algorithms.actor_q.td3 import TD3Config
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ActorQModelConfig
 from rlrun.policy.weights import Weights
 from tests.policies import policy_from
 from tests.rounding import rounding_error
@@ -28,7 +28,7 @@ def policy_for(observation_space=NESTED, action_space=ASYMMETRIC, uniform_steps=
         TD3Config,
         observation_space,
         action_space,
-        ModelConfig(**model),
+        ActorQModelConfig(**model),
         seed=5,
         learning_starts=uniform_steps,
         exploration=noise,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.config import defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.functional.masked import masked_mean
@@ -39,10 +41,9 @@ SMALL: dict[str, Any] = {
 }
 
 
+@defaults(num_critics=3)
 class CautiousConfig(SACConfig):
     """Settings of `Cautious`."""
-
-    num_critics: ClassVar[int] = 3
 
 
 class Cautious(SAC):
@@ -123,6 +124,30 @@ def test_further_networks_leave_the_first_parameters_of_actor_and_critics_as_the
         assert [slot.name for slot in more.parameters.slots][: len(names)] == names
         first = more.parameters.gather(more.module)[: plain.parameters.size]
         assert torch.equal(first, plain.parameters.gather(plain.module))
+
+
+@pytest.mark.parametrize(("algorithm", "family"), [(SAC, SoftPolicy), (DDPG, DeterministicPolicy)])
+@pytest.mark.parametrize(
+    ("model", "normalized"),
+    [
+        ({}, set()),
+        ({"critic_normalization": "layer"}, {"critics", "value"}),
+        ({"normalization": "layer"}, {"critics", "value", "actor"}),
+    ],
+    ids=["none", "critics", "all"],
+)
+def test_layers_of_critics_alone_or_of_all_networks_are_normalised(
+    algorithm: Any, family: Any, model: dict[str, Any], normalized: set[str]
+) -> None:
+    config = algorithm.Config.parse({"model": {"hiddens": [4], **model}})
+    policy = family(SPACES, config, 0, extra={"value": critic_spec})
+    assert {slot.name.partition(".")[0] for slot in policy.parameters.slots if ".norm." in slot.name} == normalized
+
+
+def test_the_number_of_critics_is_one_of_the_settings_that_shape_parameters() -> None:
+    for algorithm in (SAC, DDPG):
+        assert algorithm.Config.shapes_parameters("num_critics")
+        assert not algorithm.Config.shapes_parameters("num_target_critics")
 
 
 def test_a_factory_gives_critics_outputs_of_their_own() -> None:

@@ -23,7 +23,15 @@ def acting_with_networks(policy: ActorPolicy, size: int) -> tuple[BehaviorPolicy
     return behavior.with_network(networks), networks
 
 
-@pytest.mark.parametrize("model", [{"hiddens": ()}, {"hiddens": (16, 8)}, {"hiddens": (8,), "core": "gru"}])
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"hiddens": ()},
+        {"hiddens": (16, 8)},
+        {"hiddens": (8,), "core": "gru"},
+        {"hiddens": (8,), "normalization": "layer"},
+    ],
+)
 def test_each_env_slot_acts_with_parameters_of_its_own(model: dict[str, object]) -> None:
     policy = plain_policy(ActorPolicy, SPACE, spaces.Discrete(3), ModelConfig.parse(model), seed=0)
     generator = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from rlrun.algorithms.qtopt.policy import NOISE, CriticsPolicy
 from rlrun.algorithms.qtopt.qtopt import QTOptConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import SpecError, UsageError
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ActionValueModelConfig
 from tests.policies import policy_from
 from tests.rounding import rounding_error
 
@@ -117,7 +117,7 @@ def test_images_are_acted_on_in_torch():
         CriticsPolicy,
         QTOptConfig,
         *spaces,
-        ModelConfig(hiddens=(8,)),
+        ActionValueModelConfig(hiddens=(8,)),
         seed=0,
         cem_iterations=2,
         cem_samples=8,

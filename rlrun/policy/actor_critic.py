@@ -10,6 +10,7 @@ from typing_extensions import override
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
+from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, core_of, network_spec, shares_value
@@ -20,7 +21,6 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import AnyActions, make_action_space
 from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.decoder import Decoding, acting_outputs, policy_outputs
 from rlrun.policy.exploration.exploration import Exploration
 from rlrun.policy.exploration.sampling import sampled

@@ -12,6 +12,7 @@ from typing_extensions import override
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
+from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.network_module import NetworkModule
 from rlrun.nn.network_spec import Tower, core_of, network_spec
 from rlrun.nn.torch_network import TorchNetwork
@@ -19,7 +20,6 @@ from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.decoder import Decoding, acting_outputs, policy_outputs
 from rlrun.policy.exploration.sampling import sampled
 from rlrun.policy.flat_parameters import FlatParameters

@@ -16,6 +16,7 @@ from rlrun.algorithms.dqn.q_values import QValues
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
+from rlrun.nn.custom_modules import load_custom_network
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, hidden_widths, network_spec
@@ -26,7 +27,6 @@ from rlrun.policy.acting_network import acting_network
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.action_spaces.make import discrete_actions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.custom_network import load_custom_network
 from rlrun.policy.decoder import Decoding
 from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.policy.exploration.exploration import Exploration, own_exploration

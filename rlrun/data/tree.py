@@ -25,7 +25,11 @@ def map_tree(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 def leaves(tree: Any) -> list[Any]:
     """Leaves of a tree, from left to right."""
-    return [leaf for _, leaf in named_leaves(tree)]
+    if isinstance(tree, dict):
+        return [leaf for part in tree.values() for leaf in leaves(part)]
+    if isinstance(tree, tuple):
+        return [leaf for part in tree for leaf in leaves(part)]
+    return [tree]
 
 
 def named_leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

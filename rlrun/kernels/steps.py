@@ -145,8 +145,9 @@ class Steps:
         (kernel, (out, *inputs)), self._pending = self._pending, None
         given = [out, *inputs]
         given = [np.broadcast_to(each, out.shape) if each is not out else each for each in given]
-        demand(out.size > 0 and all(each is out or apart_or_same(out, each) for each in given))
         shape, strides = merged(out.shape, [each.strides for each in given])
+        operands = [Operand(each, shape, stride) for each, stride in zip(given, strides, strict=True)]
+        demand(out.size > 0 and all(operands[0].is_apart_or_same(each) for each in operands[1:]))
         if len(shape) == 2 and shape[1] <= FEW < shape[0] and any(s[0] != shape[1] * s[1] for s in strides):
             shape, strides = shape[::-1], tuple(stride[::-1] for stride in strides)
             self._one(kernel, given, shape, strides)
@@ -154,9 +155,9 @@ class Steps:
             self._one(kernel, given, shape, strides)
         else:
             step = self._step(kernel, given)
-            if not self._group.takes(given, shape):
+            if not self._group.takes(operands, shape):
                 self._close_group()
-            self._group.add(step, given, shape, strides)
+            self._group.add(step, operands, shape, strides)
 
     def _one(self, kernel: str, given: Sequence[Array], shape: Sequence[int], strides: Sequence[Sequence[int]]) -> None:
         """Adds a step that is a group of its own."""
@@ -311,6 +312,28 @@ def paired(
     return pair, [out, first, second]
 
 
+class Operand:
+    """Operand of a loop, with its numbers in the order in which the loop takes them.
+
+    Args:
+        array: The operand.
+        shape: Shape of the loop.
+        strides: The operand's strides in the loop.
+    """
+
+    def __init__(self, array: Array, shape: Sequence[int], strides: Sequence[int]) -> None:
+        self._array = array
+        dims: list[tuple[int, int]] = []
+        for n, stride in zip(shape, strides, strict=True):
+            follows = bool(dims) and dims[-1][1] == n * stride
+            dims.append((dims.pop()[0] * n, stride) if follows else (n, stride))
+        self._numbers = address(array), array.dtype, dims
+
+    def is_apart_or_same(self, other: Operand) -> bool:
+        """Whether two operands share no memory, or are the same numbers in the same order."""
+        return self._numbers == other._numbers or not np.shares_memory(self._array, other._array)
+
+
 class Group:
     """Elementwise steps that run block by block: each block's numbers stay in the cache from step to step.
 
@@ -320,29 +343,29 @@ class Group:
 
     def __init__(self) -> None:
         self.steps: list[NDArray[Any]] = []
-        self._given: list[Sequence[Array]] = []
+        self._operands: list[Sequence[Operand]] = []
         self._shapes: list[tuple[tuple[int, ...], Sequence[Sequence[int]]]] = []
         self._size = 0
         self._columns = 0
 
-    def takes(self, given: Sequence[Array], shape: Sequence[int]) -> bool:
+    def takes(self, operands: Sequence[Operand], shape: Sequence[int]) -> bool:
         """Whether a step may join: it reads what others write only at the numbers of the same block."""
         columns = shape[1] if len(shape) == 2 else 0
         if self.steps and (np.prod(shape) != self._size or (columns and self._columns and columns != self._columns)):
             return False
-        out, *inputs = given
+        out = operands[0]
         return all(
-            all(apart_or_same(other[0], each) for each in (out, *inputs))
-            and all(apart_or_same(out, each) for each in other)
-            for other in self._given
+            all(other[0].is_apart_or_same(each) for each in operands)
+            and all(out.is_apart_or_same(each) for each in other)
+            for other in self._operands
         )
 
     def add(
-        self, step: NDArray[Any], given: Sequence[Array], shape: tuple[int, ...], strides: Sequence[Sequence[int]]
+        self, step: NDArray[Any], operands: Sequence[Operand], shape: tuple[int, ...], strides: Sequence[Sequence[int]]
     ) -> None:
         """Adds a step."""
         self.steps.append(step)
-        self._given.append(given)
+        self._operands.append(operands)
         self._shapes.append((shape, strides))
         self._size = int(np.prod(shape))
         self._columns = shape[1] if len(shape) == 2 else self._columns
@@ -406,14 +429,10 @@ def is_unit(stride: int, length: int, array: Array) -> bool:
     return length == 1 or stride == array.itemsize
 
 
-def apart_or_same(first: Array, second: Array) -> bool:
-    """Whether two operands share no memory, or are the same numbers in the same places."""
-    return place_of(first) == place_of(second) or not np.shares_memory(first, second)
-
-
 def place_of(array: Array) -> tuple[object, ...]:
-    """Where the numbers of an array are, and their type."""
-    return address(array), array.dtype, merged(array.shape, [array.strides])
+    """Where the numbers of an array are, in their order, and their type."""
+    dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
+    return address(array), array.dtype, dims
 
 
 def address(array: Array) -> int:

@@ -89,7 +89,7 @@ class DDPG(Algorithm[DDPGConfig]):
         valid = batch["valid"].float()
         values = outputs.values(outputs.present(batch), batch["actions"])
         following = outputs.following(batch)
-        next_values = outputs.least(outputs.target_values(following, self.next_actions(outputs, batch)), batch)
+        next_values = outputs.target_minimum(outputs.target_values(following, self.next_actions(outputs, batch)), batch)
         targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)

@@ -102,8 +102,8 @@ class ActorQNetworks:
         outputs = self.critic_outputs(observations, actions)
         return outputs.mean(0) if objective == "mean" else outputs.amin(0)
 
-    def least(self, values: Tensor, batch: SampleBatch) -> Tensor:
-        """Minimum of values [C, S, L, ...] over the critics, or over those drawn for the minibatch (REDQ)."""
+    def target_minimum(self, values: Tensor, batch: SampleBatch) -> Tensor:
+        """Minimum of target values [C, S, L, ...] over the critics, or over those drawn for the minibatch (REDQ)."""
         if DRAWN_CRITICS not in batch:
             return values.amin(0)
         left_out = batch[DRAWN_CRITICS].movedim(-1, 0) == 0

@@ -98,7 +98,9 @@ class SquashedNetworks(SoftNetworks):
         with torch.no_grad():
             observations = self.networks.following(batch)
             actions, log_probs = self.sample(observations, batch["next_noise"])
-            return Soft(log_probs, self.networks.least(self.networks.target_values(observations, actions), batch))
+            return Soft(
+                log_probs, self.networks.target_minimum(self.networks.target_values(observations, actions), batch)
+            )
 
 
 class ChoiceNetworks(SoftNetworks):
@@ -130,7 +132,7 @@ class ChoiceNetworks(SoftNetworks):
         """Exact expectations over the actions in the next observations, with the target critics; no gradients."""
         with torch.no_grad():
             networks, observations = self.networks, self.networks.following(batch)
-            values = networks.least(networks.target_critic_outputs(observations), batch)
+            values = networks.target_minimum(networks.target_critic_outputs(observations), batch)
             return averaged(networks.actor_outputs(observations), values)
 
 

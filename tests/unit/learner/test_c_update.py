@@ -147,6 +147,17 @@ def test_many_minibatches_in_one_call_are_what_they_are_one_by_one(monkeypatch: 
     np.testing.assert_allclose(sums, expected_sums, rtol=1e-5)
 
 
+def test_what_a_step_reads_in_another_order_is_no_group() -> None:
+    def function(x: Tensor, y: Tensor) -> list[Tensor]:
+        turned = (y > 0).t()  # written row by row, and read column by column
+        return [x.masked_fill(turned, torch.inf), torch.where(turned, x, 0.0), (y + 1).t() * x]
+
+    x, y = torch.randn(2, 3000, generator=torch.Generator().manual_seed(0)).unbind()
+    x, y = x.view(10, 300), y.view(300, 10)
+    for found, expected in zip(in_c(function, [x, y])([x, y]), function(x, y), strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_what_a_step_reads_of_another_row_of_the_same_memory_is_no_group() -> None:
     def function(x: Tensor) -> list[Tensor]:
         y = x.clone()

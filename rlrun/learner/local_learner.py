@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -164,24 +165,43 @@ class LocalLearner:
         self.weights_version += 1
 
     def step(
-        self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
+        self,
+        batch: SampleBatch,
+        *,
+        scheduled: Mapping[str, float],
+        objectives: Collection[str] | None = None,
+        minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one minibatch: one update by each objective that is due.
+        """Trains on one minibatch, or on several one after another: one update by each objective that is due.
 
         Args:
             batch: Rows of experience [S, L, ...].
             scheduled: Current values of scheduled settings by name, including learning rates.
-            objectives: Names of the objectives to run; None for all. `Objective.every` counts the calls for the
-                objective.
+            objectives: Names of the objectives to run; None for all. `Objective.every` counts the minibatches for
+                the objective.
+            minibatches: Number of minibatches in the batch, of consecutive rows.
 
         Returns:
-            New replay priorities of the rows, [S]; empty if the loss computes none.
+            New replay priorities of the rows, [S]; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
         self._totals.begin_update()
-        priorities = self._step(self._staged(batch), self._staging.settings(scheduled), objectives)
-        self.weights_version += 1
-        return priorities.cpu().numpy()
+        settings = self._staging.settings(scheduled)
+        rows, length = batch["valid"].shape
+        size = rows // minibatches
+        noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
+        self.weights_version += minibatches
+        if minibatches == 1:
+            columns = self._staging.batch(SampleBatch(batch, **noise[0]))
+            return self._step(columns, settings, objectives).cpu().numpy()
+        if self._takes_rows and not noise[0]:
+            selection = Selection(self._staging.batch(batch), np.arange(rows).reshape(minibatches, size))
+            self._step_through(selection, settings, objectives)
+        else:
+            for number, drawn in enumerate(noise):
+                own = batch.map(itemgetter(slice(number * size, (number + 1) * size)))
+                self._step(self._staging.batch(SampleBatch(own, **drawn)), settings, objectives)
+        return np.zeros(0, np.float32)
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
         """Computes the gradients of one minibatch without an update, for another learner's `apply_gradients`.

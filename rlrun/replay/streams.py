@@ -165,6 +165,35 @@ class Streams:
         indices: Indices = drawn - (ends[workers] - np.array(filled)[workers] * self.num_slots) + workers * per_worker
         return indices
 
+    def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
+        """Samples ready indices uniformly with replacement, with results equal to `times` calls for `number` each.
+
+        Args:
+            generator: Random generator to sample with.
+            number: Number of indices, S.
+            times: Number of times that S indices are sampled, N.
+            ready: Mask of the indices that may be sampled, [num_indices]; some of the candidates are.
+
+        Returns:
+            Sampled indices, [N * S].
+        """
+        drawn = self.candidates(generator, number * times)
+        fits = ready.take(drawn)
+        if np.count_nonzero(fits) == len(fits):
+            return drawn
+        # Each time, the next candidates replace those that are not ready, before others are taken.
+        found, taken = np.empty((times, number), np.int64), 0
+        for own in found:
+            wrong = np.arange(number)
+            while len(wrong):
+                at = slice(taken, taken + len(wrong))
+                if at.stop > len(drawn):
+                    drawn = np.concatenate([drawn, self.candidates(generator, at.stop - len(drawn))])
+                    fits = ready.take(drawn)
+                own[wrong] = drawn[at]
+                wrong, taken = wrong[~fits[at]], at.stop
+        return found.reshape(-1)
+
     @property
     def num_used_rows(self) -> int:
         """Number of leading rows in use by any worker, the newest observation included."""

@@ -37,6 +37,8 @@ from rlrun.learner.update import (
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.policy.policy import Policy
 
+NO_PRIORITIES = np.zeros(0, np.float32)
+
 
 class LocalLearner:
     """In-process learner: minibatch SGD on the flat parameter vector of one policy.
@@ -149,11 +151,12 @@ class LocalLearner:
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         columns = self._staging.batch(batch, spare=passes.spare)
+        arrays = columns.map(Tensor.numpy) if self._takes_rows else columns
         for _ in range(num_epochs):
             order = self._staging.order(passes.order(self._generator))
             before = self._totals.total_of(stop[0]) if stop else None
             if self._takes_rows:
-                selection = Selection(columns, order.numpy().reshape(-1, passes.own_size))
+                selection = Selection(arrays, order.numpy().reshape(-1, passes.own_size))
                 self._step_through(selection, settings, objectives)
             else:
                 for minibatch in minibatches(columns, order, passes.own_size):
@@ -189,19 +192,20 @@ class LocalLearner:
         settings = self._staging.settings(scheduled)
         rows, length = batch["valid"].shape
         size = rows // minibatches
-        noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
         self.weights_version += minibatches
-        if minibatches == 1:
-            columns = self._staging.batch(SampleBatch(batch, **noise[0]))
-            return self._step(columns, settings, objectives).cpu().numpy()
-        if self._takes_rows and not noise[0]:
-            selection = Selection(self._staging.batch(batch), np.arange(rows).reshape(minibatches, size))
-            self._step_through(selection, settings, objectives)
-        else:
-            for number, drawn in enumerate(noise):
-                own = batch.map(itemgetter(slice(number * size, (number + 1) * size)))
-                self._step(self._staging.batch(SampleBatch(own, **drawn)), settings, objectives)
-        return np.zeros(0, np.float32)
+        priorities = NO_PRIORITIES
+        noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
+        if self._takes_rows and minibatches > 1 and not noise[0]:
+            self._step_through(Selection(batch, np.arange(rows).reshape(minibatches, size)), settings, objectives)
+            return priorities
+        for number, drawn in enumerate(noise):
+            own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
+            columns = SampleBatch(own, **drawn)
+            if self._takes_rows:
+                priorities = self._step_through(Selection(columns), settings, objectives)
+            else:
+                priorities = self._step(self._staging.batch(columns), settings, objectives).cpu().numpy()
+        return priorities if minibatches == 1 else NO_PRIORITIES
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
         """Computes the gradients of one minibatch without an update, for another learner's `apply_gradients`.
@@ -272,18 +276,24 @@ class LocalLearner:
 
     def _step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
-    ) -> None:
-        """Updates on one minibatch after another; those in a row by the same objectives are one call."""
-        due = [tuple(self._counts.due(objectives)) for _ in selection.rows]
+    ) -> NDArray[np.float32]:
+        """Updates on one minibatch after another; those in a row by the same objectives are one call.
+
+        Returns:
+            Priorities of the rows of the last minibatch that any objective was due for; empty without.
+        """
+        due = [tuple(self._counts.due(objectives)) for _ in range(selection.number)]
         self.sgd_steps += len(due)
+        priorities = NO_PRIORITIES
         for present, run in groupby(range(len(due)), key=due.__getitem__):
             numbers = list(run)
             if present:
                 update, states = self._update_of(present)
                 together = range(numbers[0], numbers[-1] + 1)
-                self._execution.of_minibatches(
+                priorities = self._execution.of_minibatches(
                     update, self._parameters(), states, selection, together, settings, self._totals
                 )
+        return priorities
 
     def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
         """The update by some objectives, and their optimizers' states."""

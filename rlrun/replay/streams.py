@@ -177,22 +177,28 @@ class Streams:
         Returns:
             Sampled indices, [N * S].
         """
-        drawn = self.candidates(generator, number * times)
-        fits = ready.take(drawn)
-        if np.count_nonzero(fits) == len(fits):
-            return drawn
-        # Each time, the next candidates replace those that are not ready, before others are taken.
-        found, taken = np.empty((times, number), np.int64), 0
-        for own in found:
-            wrong = np.arange(number)
-            while len(wrong):
-                at = slice(taken, taken + len(wrong))
-                if at.stop > len(drawn):
-                    drawn = np.concatenate([drawn, self.candidates(generator, at.stop - len(drawn))])
-                    fits = ready.take(drawn)
-                own[wrong] = drawn[at]
-                wrong, taken = wrong[~fits[at]], at.stop
-        return found.reshape(-1)
+        left = self.candidates(generator, number * times)
+        wrong = (~ready.take(left)).nonzero()[0]
+        if not len(wrong):
+            return left
+
+        def taken(count: int) -> Indices:
+            nonlocal left
+            if count > len(left):
+                more = self.candidates(generator, count - len(left))
+                left = np.concatenate([left, more]) if len(left) else more
+            own, left = left[:count], left[count:]
+            return own
+
+        parts = []
+        for _ in range(times):
+            own = taken(number)
+            wrong = (~ready.take(own)).nonzero()[0]
+            while len(wrong):  # the next candidates replace those that are not ready, before others are taken
+                own[wrong] = again = taken(len(wrong))
+                wrong = wrong[~ready.take(again)]
+            parts.append(own)
+        return parts[0] if times == 1 else np.concatenate(parts)
 
     @property
     def num_used_rows(self) -> int:

@@ -222,3 +222,15 @@ def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(famil
     assert together.state()["objectives"] == one_by_one.state()["objectives"] == {"now": 10, "then": 10}
     assert (together.sgd_steps, together.weights_version) == (one_by_one.sgd_steps, one_by_one.weights_version)
     assert together.take_statistics() == one_by_one.take_statistics()
+
+
+@pytest.mark.parametrize("update_executor", ["numpy", "c"])
+def test_kernels_tell_the_priorities_and_statistics_of_each_minibatch(update_executor):
+    eager, kernels = learner_for(), learner_for(update_executor=update_executor, identity="of the test")
+    near = {"rtol": 1e-5, "atol": 1e-6}
+    for seed in range(3):
+        expected, found = (each.step(batch_of(12, seed), scheduled={"lr": 1e-2}) for each in (eager, kernels))
+        np.testing.assert_allclose(found, expected, **near)
+        assert kernels.last_statistics() == pytest.approx(eager.last_statistics(), rel=1e-5)
+    assert kernels.take_statistics() == pytest.approx(eager.take_statistics(), rel=1e-5)
+    np.testing.assert_allclose(kernels.flat(), eager.flat(), **near)

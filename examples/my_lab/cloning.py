@@ -12,7 +12,7 @@ from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.data.demonstrations import load_demonstrations
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.training import TrainOnMinibatch
+from rlrun.flow.operators.minibatches import TrainOnMinibatch
 from rlrun.flow.sources.items import StatefulSource, from_items
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean

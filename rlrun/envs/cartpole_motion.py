@@ -40,6 +40,8 @@ class CartPoleMotion:
         )
         self._four_thirds, self._tau = np.array(4.0 / 3.0), np.array(numbers.tau)
         self._push, self._pushes = np.array(numbers.force_mag), np.array(2 * numbers.force_mag)
+        constants = (*self._numbers, self._four_thirds, self._tau, self._push, self._pushes)
+        self._floats = tuple(constant.item() for constant in constants)
         self.state = np.zeros((4, num_poles))
         self._change = np.zeros((4, num_poles))
         self._positions, self._velocities = self.state[0::2], self.state[1::2]
@@ -68,6 +70,9 @@ class CartPoleMotion:
         Args:
             actions: 0 pushes a cart to the left, 1 to the right, [N].
         """
+        if len(self._theta) == 1:
+            self._move_alone(int(actions[0]))
+            return
         polemass_length, total_mass, masspole, length, gravity = self._numbers
         force, cos, sin, temp, other = self._scratch
         np.multiply(actions, self._pushes, force)
@@ -98,6 +103,19 @@ class CartPoleMotion:
         self._position_change[:] = self._velocities
         self._change *= self._tau
         self.state += self._change
+
+    def _move_alone(self, action: int) -> None:
+        """Advances a single CartPole by the same operations on numbers, which are faster than arrays of one each."""
+        polemass_length, total_mass, masspole, length, gravity, four_thirds, tau, push, pushes = self._floats
+        x, x_dot, theta, theta_dot = self.state[:, 0].tolist()
+        cos, sin = np.cos(theta).item(), np.sin(theta).item()
+        temp = (theta_dot * theta_dot * polemass_length * sin + (action * pushes - push)) / total_mass
+        theta_acc = (sin * gravity - cos * temp) / ((four_thirds - cos * cos * masspole / total_mass) * length)
+        x_acc = temp - theta_acc * polemass_length * cos / total_mass
+        self.state[:, 0] = (
+            *(x + x_dot * tau, x_dot + x_acc * tau),
+            *(theta + theta_dot * tau, theta_dot + theta_acc * tau),
+        )
 
     def find_fallen(self, fallen: NDArray[np.bool_]) -> None:
         """Computes the termination mask [N]: the pole has fallen, or the cart has left the track."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from rlrun.learner.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0
 """Seconds that a call into C may take: signals are heard after it."""
+
+NOTHING_TO_GATHER = (None, ctypes.c_int64(0), None, ctypes.c_int64(0), ctypes.c_int64(1))
+"""Arguments of `run` in `kernels.c` for one minibatch that is in the update's arrays: columns and rows."""
 
 
 def in_c(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], num_kept: int = 0) -> CUpdate:
@@ -57,36 +61,48 @@ class CUpdate:
             self._steps.add(call)
         self._table = self._steps.table()
         self._run_steps = (pointer(self._table), ctypes.c_int64(len(self._table)))
-        self._whole = columns([(array, array.nbytes) for _, array in bound.read])
-        self._only_row = np.zeros((1, 1), np.int64)
         self._results = pointer(bound.results[0])
-        self._run_whole = (
-            *(pointer(self._whole), ctypes.c_int64(len(self._whole))),
-            *(pointer(self._only_row), ctypes.c_int64(1), ctypes.c_int64(1)),
-            *(self._results, self._results, ctypes.c_int64(0)),
-        )
         self._in_one_call = 1
 
     def __call__(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """Runs the update, which modifies tensors in place as the traced function does."""
-        given = [arguments[i].contiguous() for i, _ in self._bound.read]
-        self._whole[:, 0] = [each.data_ptr() for each in given]
-        self._library.run(*self._run_steps, *self._run_whole)
+        for i, array in self._bound.read:
+            np.copyto(array, arguments[i].numpy())
+        self._library.run(*self._run_steps, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
         for i, array in self._bound.changed:
             np.copyto(arguments[i].numpy(), array)
         return [torch.from_numpy(result.copy()) for result in self._bound.results]
 
     def of_minibatches(
-        self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor], totals: NDArray[np.float32]
-    ) -> None:
+        self,
+        leaves: Sequence[Array],
+        rows: NDArray[np.int64] | None,
+        others: Sequence[Tensor],
+        totals: NDArray[np.float32],
+    ) -> NDArray[np.float32]:
         """Runs the update on one minibatch after another, gathering only the columns in use.
 
         Args:
             leaves: Columns of the batch: the arguments after the first `num_kept`.
-            rows: Indices of the rows of each minibatch, [K, S].
+            rows: Indices of the rows of each minibatch, [K, S]; None for one minibatch of all rows.
             others: Arguments after the columns.
             totals: Sums of the first results, to which each minibatch's results are added, [N].
+
+        Returns:
+            The last minibatch's results after the first N.
         """
+        sums = (self._results, pointer(totals), ctypes.c_int64(len(totals)))
+        if rows is None:
+            self._bound.fill(leaves, None, others)
+            self._library.run(*self._run_steps, *NOTHING_TO_GATHER, *sums)
+        else:
+            self._run_through(leaves, rows, others, sums)
+        rest: NDArray[np.float32] = self._bound.results[0][len(totals) :].copy()
+        return rest
+
+    def _run_through(
+        self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor], sums: tuple[Any, ...]
+    ) -> None:
         first_other = self._bound.num_kept + len(leaves)
         gathered = []
         for i, array in self._bound.read:
@@ -104,7 +120,7 @@ class CUpdate:
                 *self._run_steps,
                 *(pointer(table), ctypes.c_int64(len(table))),
                 *(pointer(part), ctypes.c_int64(part.shape[1]), ctypes.c_int64(len(part))),
-                *(self._results, pointer(totals), ctypes.c_int64(len(totals))),
+                *sums,
             )
             minibatches_per_s = len(part) / max(time.perf_counter() - began, 1e-6)
             self._in_one_call = max(int(LONGEST_CALL_S * minibatches_per_s), 1)

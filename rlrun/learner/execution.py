@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
@@ -93,7 +95,7 @@ class Execution:
         numbers: range,
         scheduled: Mapping[str, Tensor],
         totals: StatisticTotals,
-    ) -> None:
+    ) -> NDArray[np.float32]:
         """Runs a computation on one minibatch after another; kernels gather only the columns in use.
 
         Args:
@@ -101,23 +103,27 @@ class Execution:
             parameters: Online and target parameters.
             states: Optimizer states by objective.
             selection: Minibatches of a batch.
-            numbers: Numbers of the minibatches to run the computation on.
+            numbers: Numbers of the minibatches to run the computation on, one or more.
             scheduled: Current values of scheduled settings by name, each [].
             totals: Totals to which each minibatch's statistics are added.
+
+        Returns:
+            The last minibatch's results after the statistics.
         """
         others = [scheduled[name] for name in sorted(scheduled)]
         for number in numbers:
             made = self._made.get((computation.name, selection.shape))
             if isinstance(made, CUpdate):
-                rows = selection.rows[number : numbers.stop]
-                with totals.added(computation.statistics, len(rows)) as total:
-                    made.of_minibatches(selection.leaves, rows, others, total)
-                return
+                rows = None if selection.rows is None else selection.rows[number : numbers.stop]
+                total = totals.to_add(computation.statistics, numbers.stop - number)
+                return made.of_minibatches(selection.leaves, rows, others, total)
             if isinstance(made, NumpyUpdate):
-                (measured,) = made.of_rows(selection.leaves, selection.rows[number], others)
+                rows = None if selection.rows is None else selection.rows[number]
+                (measured,) = made.of_rows(selection.leaves, rows, others)
             else:
                 (measured,) = self(computation, parameters, states, selection.gathered(number), scheduled)
             totals.add(computation.statistics, measured[: len(computation.statistics)])
+        return measured[len(computation.statistics) :].numpy()
 
     def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
         """Cache key of a computation, in addition to shapes; None if custom code takes part."""

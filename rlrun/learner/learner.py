@@ -39,9 +39,14 @@ class Learner(Protocol):
         """Trains for several epochs of minibatch SGD on a batch of experience."""
 
     def step(
-        self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
+        self,
+        batch: SampleBatch,
+        *,
+        scheduled: Mapping[str, float],
+        objectives: Collection[str] | None = None,
+        minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one minibatch, and returns the rows' new replay priorities, [S] or empty."""
+        """Trains on one minibatch or several, and returns the rows' new replay priorities, [S] or empty."""
 
     def apply_gradients(
         self, gradients: NDArray[np.float32], statistics: Mapping[str, Sequence[str]], *, scheduled: Mapping[str, float]

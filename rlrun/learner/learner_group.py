@@ -150,7 +150,12 @@ class LearnerGroup:
         self.weights_version += 1
 
     def step(
-        self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
+        self,
+        batch: SampleBatch,
+        *,
+        scheduled: Mapping[str, float],
+        objectives: Collection[str] | None = None,
+        minibatches: int = 1,
     ) -> NDArray[np.float32]:
         """Always raises: off-policy minibatch steps need an in-process learner.
 

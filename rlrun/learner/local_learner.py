@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ from rlrun.learner.update import (
 )
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.policy.policy import Policy
+
+NO_PRIORITIES = np.zeros(0, np.float32)
 
 
 class LocalLearner:
@@ -148,12 +151,13 @@ class LocalLearner:
         rows, length = batch["valid"].shape
         passes = Passes.over(rows, length, minibatch_size, self._share)
         columns = self._staging.batch(batch, spare=passes.spare)
+        arrays = columns.map(Tensor.numpy) if self._takes_rows else columns
         together = num_epochs if self._takes_rows and stop is None else 1
         for _ in range(0, num_epochs, together):
             order = np.concatenate([passes.order(self._generator) for _ in range(together)])
             before = self._totals.total_of(stop[0]) if stop else None
             if self._takes_rows:
-                selection = Selection(columns, order.reshape(-1, passes.own_size))
+                selection = Selection(arrays, order.reshape(-1, passes.own_size))
                 self._step_through(selection, settings, objectives)
             else:
                 for minibatch in minibatches(columns, self._staging.order(order), passes.own_size):
@@ -165,24 +169,44 @@ class LocalLearner:
         self.weights_version += 1
 
     def step(
-        self, batch: SampleBatch, *, scheduled: Mapping[str, float], objectives: Collection[str] | None = None
+        self,
+        batch: SampleBatch,
+        *,
+        scheduled: Mapping[str, float],
+        objectives: Collection[str] | None = None,
+        minibatches: int = 1,
     ) -> NDArray[np.float32]:
-        """Trains on one minibatch: one update by each objective that is due.
+        """Trains on one minibatch, or on several one after another: one update by each objective that is due.
 
         Args:
             batch: Rows of experience [S, L, ...].
             scheduled: Current values of scheduled settings by name, including learning rates.
-            objectives: Names of the objectives to run; None for all. `Objective.every` counts the calls for the
-                objective.
+            objectives: Names of the objectives to run; None for all. `Objective.every` counts the minibatches for
+                the objective.
+            minibatches: Number of minibatches in the batch, of consecutive rows.
 
         Returns:
-            New replay priorities of the rows, [S]; empty if the loss computes none.
+            New replay priorities of the rows, [S]; empty if the loss computes none, or with several minibatches.
         """
         self.last_batch = batch
         self._totals.begin_update()
-        priorities = self._step(self._staged(batch), self._staging.settings(scheduled), objectives)
-        self.weights_version += 1
-        return priorities.cpu().numpy()
+        settings = self._staging.settings(scheduled)
+        rows, length = batch["valid"].shape
+        size = rows // minibatches
+        self.weights_version += minibatches
+        priorities = NO_PRIORITIES
+        noise = [self.policy.draws(self._generator, size, length) for _ in range(minibatches)]
+        if self._takes_rows and minibatches > 1 and not noise[0]:
+            self._step_through(Selection(batch, np.arange(rows).reshape(minibatches, size)), settings, objectives)
+            return priorities
+        for number, drawn in enumerate(noise):
+            own = batch if minibatches == 1 else batch.map(itemgetter(slice(number * size, (number + 1) * size)))
+            columns = SampleBatch(own, **drawn)
+            if self._takes_rows:
+                priorities = self._step_through(Selection(columns), settings, objectives)
+            else:
+                priorities = self._step(self._staging.batch(columns), settings, objectives).cpu().numpy()
+        return priorities if minibatches == 1 else NO_PRIORITIES
 
     def gradients(self, batch: SampleBatch, *, scheduled: Mapping[str, float]) -> NDArray[np.float32]:
         """Computes the gradients of one minibatch without an update, for another learner's `apply_gradients`.
@@ -253,18 +277,24 @@ class LocalLearner:
 
     def _step_through(
         self, selection: Selection, settings: Mapping[str, Tensor], objectives: Collection[str] | None
-    ) -> None:
-        """Updates on one minibatch after another; those in a row by the same objectives are one call."""
-        due = [tuple(self._counts.due(objectives)) for _ in selection.rows]
+    ) -> NDArray[np.float32]:
+        """Updates on one minibatch after another; those in a row by the same objectives are one call.
+
+        Returns:
+            Priorities of the rows of the last minibatch that any objective was due for; empty without.
+        """
+        due = [tuple(self._counts.due(objectives)) for _ in range(selection.number)]
         self.sgd_steps += len(due)
+        priorities = NO_PRIORITIES
         for present, run in groupby(range(len(due)), key=due.__getitem__):
             numbers = list(run)
             if present:
                 update, states = self._update_of(present)
                 together = range(numbers[0], numbers[-1] + 1)
-                self._execution.of_minibatches(
+                priorities = self._execution.of_minibatches(
                     update, self._parameters(), states, selection, together, settings, self._totals
                 )
+        return priorities
 
     def _update_of(self, due: Sequence[Objective]) -> tuple[Update, list[OptimizerState]]:
         """The update by some objectives, and their optimizers' states."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree, named_leaves
+from rlrun.data.tree import leaves, map_tree
+from rlrun.learner.staging import over_memory
 
 
 @dataclass(frozen=True)
@@ -70,25 +71,34 @@ class Selection:
     """Minibatches of a batch by the indices of their rows: kernels gather only the columns that the update reads.
 
     Args:
-        columns: Rows of experience [S, L, ...], on the CPU.
-        rows: Indices of the rows of each minibatch, [K, M].
+        columns: Rows of experience [S, L, ...] as NumPy arrays.
+        rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
 
     Attributes:
-        rows: Indices of the rows of each minibatch, [K, M].
-        leaves: Arrays over the columns' memory, in the order of `named_leaves`.
+        rows: Indices of the rows of each minibatch, [K, M]; None for one minibatch of all rows.
+        number: Number of minibatches, K.
+        leaves: The columns' arrays, in the order of `named_leaves`.
         shape: Rows of a minibatch, and steps per row.
     """
 
-    def __init__(self, columns: SampleBatch, rows: NDArray[np.int64]) -> None:
+    def __init__(self, columns: SampleBatch, rows: NDArray[np.int64] | None = None) -> None:
         self.rows = rows
-        self.leaves: Sequence[NDArray[Any]] = [leaf.numpy() for _, leaf in named_leaves(dict(columns))]
-        self.shape = (rows.shape[1], columns["valid"].shape[1])
+        self.leaves: list[NDArray[Any]] = []
+        for tree in columns.values():
+            self.leaves += [tree] if isinstance(tree, np.ndarray) else leaves(tree)
+        if rows is not None:  # which are found by their size
+            self.leaves = [np.ascontiguousarray(leaf) for leaf in self.leaves]
+        size, length = columns["valid"].shape
+        self.number, size = (1, size) if rows is None else rows.shape
+        self.shape = (size, length)
         self._columns = columns
 
     def gathered(self, number: int) -> SampleBatch:
-        """Gathers the rows of minibatch `number`."""
-        rows = torch.from_numpy(self.rows[number])
-        return self._columns.map(lambda leaf: leaf.index_select(0, rows))
+        """Gathers the rows of minibatch `number`, as tensors."""
+        if self.rows is None:
+            return self._columns.map(over_memory)
+        rows = self.rows[number]
+        return self._columns.map(lambda leaf: torch.from_numpy(leaf.take(rows, 0)))
 
 
 def minibatches(columns: SampleBatch, order: Tensor, size: int) -> Iterator[SampleBatch]:

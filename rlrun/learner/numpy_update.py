@@ -162,6 +162,23 @@ class BoundUpdate:
         self.num_kept = num_kept
         self.results = [plan.tensors[node].numpy() for node in returned]
 
+    def fill(self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]) -> None:
+        """Copies selected rows of a batch to the arrays that the calls read.
+
+        Args:
+            leaves: Columns of the batch: the arguments after the first `num_kept`.
+            rows: Indices of the rows; None for all.
+            others: Arguments after the columns.
+        """
+        first_other = self.num_kept + len(leaves)
+        for i, array in self.read:
+            if i >= first_other:
+                np.copyto(array, others[i - first_other].numpy())
+            elif rows is None:
+                np.copyto(array, leaves[i - self.num_kept])
+            else:
+                leaves[i - self.num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
+
 
 class NumpyUpdate:
     """Update that runs its NumPy calls one after another.
@@ -182,21 +199,11 @@ class NumpyUpdate:
             np.copyto(arguments[i].numpy(), array)
         return results
 
-    def of_rows(self, leaves: Sequence[Array], rows: NDArray[np.int64], others: Sequence[Tensor]) -> list[Tensor]:
-        """Runs the update on selected rows of a batch, gathering only the columns in use.
-
-        Args:
-            leaves: Columns of the batch: the arguments after the first `num_kept`.
-            rows: Indices of the rows.
-            others: Arguments after the columns.
-        """
-        num_kept = self._bound.num_kept
-        first_other = num_kept + len(leaves)
-        for i, array in self._bound.read:
-            if i < first_other:
-                leaves[i - num_kept].take(rows, 0, array, "clip")  # "clip" writes to the array without a copy
-            else:
-                np.copyto(array, others[i - first_other].numpy())
+    def of_rows(
+        self, leaves: Sequence[Array], rows: NDArray[np.int64] | None, others: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Runs the update on selected rows of a batch, gathering only the columns in use; see `BoundUpdate.fill`."""
+        self._bound.fill(leaves, rows, others)
         return self._run()
 
     def _run(self) -> list[Tensor]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -30,13 +27,12 @@ class StatisticTotals:
         total, count = self._totals.get(names, (None, 0))
         self._totals[names] = (measured.clone() if total is None else total + measured, count + 1)
 
-    @contextmanager
-    def added(self, names: tuple[str, ...], count: int) -> Iterator[NDArray[np.float32]]:
-        """Context in which the statistics of some minibatches are added to an array of their sums, on the CPU."""
+    def to_add(self, names: tuple[str, ...], count: int) -> NDArray[np.float32]:
+        """Array of the sums so far, on the CPU, to which the caller adds the statistics of some minibatches."""
         total, counted = self._totals.get(names, (None, 0))
-        grown = np.zeros(len(names), np.float32) if total is None else total.numpy().copy()
-        yield grown
-        self._totals[names] = (torch.from_numpy(grown), counted + count)
+        grown = torch.zeros(len(names)) if total is None else total.clone()
+        self._totals[names] = (grown, counted + count)
+        return grown.numpy()
 
     def total_of(self, statistic: str) -> tuple[float, int]:
         """Sum and minibatch count of a statistic; synchronizes with the device."""

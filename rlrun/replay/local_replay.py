@@ -47,8 +47,8 @@ class Experience(Protocol):
     def add(self, stream: int, fragment: SampleBatch) -> int:
         """Adds a fragment [T, B] to the replay and returns its number of valid steps."""
 
-    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch of S rows, with their replay `indices` [S]."""
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches of `batch_size` rows each, one after another, with the rows' replay `indices`."""
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""
@@ -90,12 +90,13 @@ class LocalReplay:
         assert isinstance(fragment, SampleBatch)  # references are delivered only to shards
         self.experience.add(0 if worker is None else self._streams[worker], fragment)
 
-    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Samples a minibatch; None if the replay ratio allows none yet."""
+    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+        """Samples the minibatches that are due, one if it depends on priorities; None if the ratio allows none yet."""
         experience = self.experience
-        if experience.drawn_batches >= ratio.minibatches(experience.stored_steps) or not experience.num_ready:
+        due = ratio.minibatches(experience.stored_steps) - experience.drawn_batches
+        if due < 1 or not experience.num_ready:
             return None
-        return experience.sample(minibatch_size, env_steps)
+        return experience.sample(minibatch_size, env_steps, 1 if experience.config.prioritized else min(due, at_most))
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Sets the priorities [S] of sampled rows from their TD errors; an empty array changes none."""

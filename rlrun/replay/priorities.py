@@ -97,6 +97,14 @@ class Priorities:
         weights: NDArray[np.float32] = ((powers / np.minimum.reduce(powers)) ** -beta).astype(np.float32)
         return weights
 
+    def sample(
+        self, generator: np.random.Generator, batch_size: int, number: int, beta: float
+    ) -> tuple[Indices, NDArray[np.float32]]:
+        """Samples the indices of minibatches, one after another, and their weights, [number * batch_size] each."""
+        drawn = [self.draw(generator, batch_size) for _ in range(number)]
+        weights = [self.weights(indices, beta) for indices in drawn]
+        return np.concatenate(drawn), np.concatenate(weights)
+
     @property
     def num_bytes(self) -> int:
         """Allocated bytes of the sum tree."""

@@ -52,13 +52,14 @@ class Replay(Protocol):
     def add(self, worker: int | None, fragment: SampleBatch | BatchRef) -> None:
         """Adds a worker's fragment [T, B] to the replay; asynchronously if the replay is sharded."""
 
-    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
-        """Samples a minibatch; None if the replay ratio allows none yet, or none has arrived from the shards.
+    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
+        """Samples minibatches; None if the replay ratio allows none yet, or none has arrived from the shards.
 
         Args:
-            minibatch_size: Number of rows to sample, S.
+            minibatch_size: Number of rows of a minibatch.
             env_steps: Total env steps so far, for hyperparameter schedules.
             ratio: Replay ratio that limits the number of minibatches.
+            at_most: Largest number of minibatches, whose rows follow each other: S in all.
 
         Returns:
             Sampled rows, with their replay `indices` [S] for `update_priorities`.

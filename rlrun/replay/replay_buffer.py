@@ -93,12 +93,13 @@ class ReplayBuffer:
     def _new_priorities(self) -> Priorities:
         return Priorities(self._ring.streams.num_indices, self.config.priority_alpha, self.config.priority_epsilon)
 
-    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch of n-step transitions.
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches of n-step transitions in one vectorized call, with results equal to as many calls.
 
         Args:
-            batch_size: Number of transitions, S.
+            batch_size: Number of transitions of a minibatch.
             env_steps: Total env steps so far, for hyperparameter schedules.
+            number: Number of minibatches, whose rows follow each other: S in all.
 
         Returns:
             Rows [S, 1] with `obs`, `actions`, `rewards` and `discounts` (over n steps), `next_obs`,
@@ -107,10 +108,13 @@ class ReplayBuffer:
         Raises:
             RuntimeError: No transition can be sampled yet.
         """
-        return self._gathered(*self._drawn(batch_size, env_steps))
+        indices, weights = self._drawn(batch_size, env_steps, number)
+        batch = self._ring.gather(indices)
+        batch["weights"], batch["indices"] = weights[:, None], indices
+        return batch
 
     def minibatches(self, number: int, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples several minibatches in one vectorized call, with results equal to repeated `sample` calls.
+        """Samples several minibatches as `sample` does, with a dimension of minibatches.
 
         Args:
             number: Number of minibatches, N.
@@ -123,8 +127,7 @@ class ReplayBuffer:
         Raises:
             RuntimeError: No transition can be sampled yet.
         """
-        drawn = [self._drawn(batch_size, env_steps) for _ in range(number)]
-        rows = self._gathered(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
+        rows = self.sample(batch_size, env_steps, number)
         return rows.map(lambda leaf: leaf.reshape(number, batch_size, *leaf.shape[1:]))
 
     def peek(self, number: int, generator: np.random.Generator) -> SampleBatch:
@@ -145,18 +148,13 @@ class ReplayBuffer:
         ends = self._ring.read(indices[:, None], ("terminateds",))
         return SampleBatch(self._ring.gather(indices), **ends, indices=indices)
 
-    def _drawn(self, batch_size: int, env_steps: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Samples the replay indices of a minibatch and their importance weights, [S] each."""
-        self.drawn_batches += 1
+    def _drawn(self, batch_size: int, env_steps: int, number: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Samples the replay indices of minibatches and their importance weights, [S] each."""
+        self.drawn_batches += number
         if self._priorities is None:
-            return self._ring.draw(self._generator, batch_size), np.ones(batch_size, np.float32)
-        indices = self._priorities.draw(self._generator, batch_size)
-        return indices, self._priorities.weights(indices, value_at(self.config.priority_beta, env_steps))
-
-    def _gathered(self, indices: NDArray[np.int64], weights: NDArray[np.float32]) -> SampleBatch:
-        batch = self._ring.gather(indices)
-        batch["weights"], batch["indices"] = weights[:, None], indices
-        return batch
+            return self._ring.draw(self._generator, batch_size, number), np.ones(batch_size * number, np.float32)
+        beta = value_at(self.config.priority_beta, env_steps)
+        return self._priorities.sample(self._generator, batch_size, number, beta)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[Any]) -> None:
         """Sets the priorities of sampled transitions; a no-op for uniform replay.

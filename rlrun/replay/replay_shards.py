@@ -200,7 +200,7 @@ class ReplayShards:
         self._owed = self._minibatches_per_fragment
         self._started().ask(shard, "add", stream, fragment).inbox = self._stored
 
-    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio) -> SampleBatch | None:
+    def sample(self, minibatch_size: int, env_steps: int, ratio: ReplayRatio, at_most: int = 1) -> SampleBatch | None:
         """Returns a prefetched minibatch (None if none has arrived), and prefetches more within the replay ratio."""
         if not self._arrived or any(self._may_be_asked(shard) for shard in range(self.num_shards)):
             self.attend()  # not before each minibatch: it costs as much as several of them

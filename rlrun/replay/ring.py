@@ -283,20 +283,15 @@ class ReplayRing:
         self.num_ready += len(where)
         return self.streams.numbered(worker, (first + where) % self.rows, offsets + slots.start)
 
-    def draw(self, generator: np.random.Generator, number: int) -> Indices:
-        """Samples step indices uniformly with replacement, [number].
+    def draw(self, generator: np.random.Generator, number: int, times: int = 1) -> Indices:
+        """Samples step indices uniformly with replacement, [times * number]; see `Streams.draw`.
 
         Raises:
             RuntimeError: No step can be sampled yet.
         """
         if not self.num_ready:
             raise RuntimeError("nothing can be drawn from a replay that holds no whole step")
-        drawn = self.streams.candidates(generator, number)
-        wrong = (~self.are_ready(drawn)).nonzero()[0]
-        while len(wrong):
-            drawn[wrong] = again = self.streams.candidates(generator, len(wrong))
-            wrong = wrong[~self.are_ready(again)]
-        return drawn
+        return self.streams.draw(generator, number, times, self._ready.reshape(-1))
 
     def ready_indices(self) -> Indices:
         """Indices of all steps that can be sampled, ascending."""

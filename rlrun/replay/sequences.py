@@ -150,12 +150,13 @@ class SequenceReplay:
             return None
         return Priorities(self._ready.size, config.priority_alpha, config.priority_epsilon)
 
-    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch of sequences, uniformly or by priority.
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches of sequences, uniformly or by priority.
 
         Args:
-            batch_size: Number of sequences, S.
+            batch_size: Number of sequences of a minibatch.
             env_steps: Total env steps so far, for hyperparameter schedules.
+            number: Number of minibatches, whose rows follow each other: S sequences in all.
 
         Returns:
             For the steps after burn-in: `actions`, `rewards` and `discounts` (over n steps), `steps` (the number of
@@ -163,15 +164,14 @@ class SequenceReplay:
             [S, burn_in + length + n_step, ...], and `state` [S, state_size] before their first rows. `weights` [S, 1],
             and the replay `indices` [S] for `update_priorities`.
         """
-        self.drawn_batches += 1
-        weights: NDArray[np.float32]
+        self.drawn_batches += number
         if self._priorities is None:
             ready = np.flatnonzero(self._ready)
-            sequences = ready[self._generator.integers(len(ready), size=batch_size)]
-            weights = np.ones(batch_size, np.float32)
+            sequences = ready[self._generator.integers(len(ready), size=batch_size * number)]
+            weights = np.ones(batch_size * number, np.float32)
         else:
-            sequences = self._priorities.draw(self._generator, batch_size)
-            weights = self._priorities.weights(sequences, value_at(self.config.priority_beta, env_steps))
+            beta = value_at(self.config.priority_beta, env_steps)
+            sequences, weights = self._priorities.sample(self._generator, batch_size, number, beta)
         return SampleBatch(self.gather(sequences), weights=weights[:, None], indices=sequences)
 
     def gather(self, sequences: Indices) -> SampleBatch:

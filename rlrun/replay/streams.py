@@ -165,6 +165,41 @@ class Streams:
         indices: Indices = drawn - (ends[workers] - np.array(filled)[workers] * self.num_slots) + workers * per_worker
         return indices
 
+    def draw(self, generator: np.random.Generator, number: int, times: int, ready: NDArray[np.bool_]) -> Indices:
+        """Samples ready indices uniformly with replacement, with results equal to `times` calls for `number` each.
+
+        Args:
+            generator: Random generator to sample with.
+            number: Number of indices, S.
+            times: Number of times that S indices are sampled, N.
+            ready: Mask of the indices that may be sampled, [num_indices]; some of the candidates are.
+
+        Returns:
+            Sampled indices, [N * S].
+        """
+        left = self.candidates(generator, number * times)
+        wrong = (~ready.take(left)).nonzero()[0]
+        if not len(wrong):
+            return left
+
+        def taken(count: int) -> Indices:
+            nonlocal left
+            if count > len(left):
+                more = self.candidates(generator, count - len(left))
+                left = np.concatenate([left, more]) if len(left) else more
+            own, left = left[:count], left[count:]
+            return own
+
+        parts = []
+        for _ in range(times):
+            own = taken(number)
+            wrong = (~ready.take(own)).nonzero()[0]
+            while len(wrong):  # the next candidates replace those that are not ready, before others are taken
+                own[wrong] = again = taken(len(wrong))
+                wrong = wrong[~ready.take(again)]
+            parts.append(own)
+        return parts[0] if times == 1 else np.concatenate(parts)
+
     @property
     def num_used_rows(self) -> int:
         """Number of leading rows in use by any worker, the newest observation included."""

@@ -30,6 +30,8 @@ from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.worlds.make import make_vector_world
 
+_NO_RETURNS = Moments.empty(())
+
 
 class RolloutWorker:
     """Rollout worker: steps envs with behavior policies, by a recorder, and postprocesses the fragments.
@@ -63,7 +65,7 @@ class RolloutWorker:
         """Loads new weights and filter statistics by policy, and env arguments of a curriculum."""
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
-            self._rewards[policy].moments = latest.filters.get(RETURNS, Moments.empty(()))
+            self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
         if self._lessons is not None and orders.env_kwargs is not None:
             self._lessons.latest = dict(orders.env_kwargs)
 

@@ -30,8 +30,8 @@ from rlrun.config import (
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
+from rlrun.flow.operators.minibatches import TrainOnMinibatch
 from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.training import TrainOnMinibatch
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee

@@ -77,17 +77,18 @@ class RowReplay:
         self.stored_steps += number
         return number
 
-    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch [S, 1] uniformly with replacement, with the column `indices` [S].
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches [S, 1] uniformly with replacement, with the column `indices` [S].
 
         Args:
-            batch_size: Number of rows, S.
+            batch_size: Number of rows of a minibatch.
             env_steps: Env steps so far; unused, since sampling has no schedule.
+            number: Number of minibatches, whose rows follow each other: S in all.
         """
-        self.drawn_batches += 1
-        indices = self._generator.integers(self.num_ready, size=batch_size)
+        self.drawn_batches += number
+        indices = self._generator.integers(self.num_ready, size=batch_size * number)
         batch = self._columns.map(lambda leaf: leaf[indices][:, None])
-        return SampleBatch(batch, valid=np.ones((batch_size, 1), np.bool_), indices=indices)
+        return SampleBatch(batch, valid=np.ones((len(indices), 1), np.bool_), indices=indices)
 
     def update_priorities(self, indices: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         """Ignores priorities: sampling is uniform."""

@@ -145,5 +145,5 @@ def store_and_learn_concurrently(
         .zip_with_worker()
         .for_each(SendWeights(trainee, every=asynchrony.weights_age))
     )
-    updates = replay_updates(replay, trainee, config)
+    updates = replay_updates(replay, trainee, config, most_together=1)
     return concurrently(store, updates, weights=(1, asynchrony.minibatches_per_fragment), output=store)

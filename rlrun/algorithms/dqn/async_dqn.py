@@ -23,7 +23,7 @@ from rlrun.config import (
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.gradients import ApplyGradients, ComputeGradients
-from rlrun.flow.operators.training import UpdateTargetNetwork
+from rlrun.flow.operators.minibatches import UpdateTargetNetwork
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean

@@ -13,7 +13,7 @@ from rlrun.algorithms.settings.worker_gradients import WorkerGradientConfig
 from rlrun.config import PositiveInt, defaults, fixed
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.gradients import ApplyGradients, Gradients
-from rlrun.flow.operators.training import UpdateTargetNetwork
+from rlrun.flow.operators.minibatches import UpdateTargetNetwork
 from rlrun.flow.operators.weights import MergeFilters, SendWeights
 from rlrun.flow.trainee import Trainee
 from rlrun.replay.replay import ReplayRatio

@@ -18,8 +18,8 @@ from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import Fraction, NonNegativeFloat, NonNegativeInt, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
+from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee

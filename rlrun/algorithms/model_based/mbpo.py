@@ -17,8 +17,8 @@ from rlrun.algorithms.model_based.settings import DYNAMICS_METRICS, TransitionRe
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
+from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.flow.trainee import Trainee

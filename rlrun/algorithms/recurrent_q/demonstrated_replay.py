@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,16 +117,20 @@ class DemonstratedReplay:
             replay.load_draws(self._state)
         return replay
 
-    def sample(self, batch_size: int, env_steps: int) -> SampleBatch:
-        """Samples a minibatch of sequences as `SequenceReplay` does, demonstrations last.
+    def sample(self, batch_size: int, env_steps: int, number: int = 1) -> SampleBatch:
+        """Samples minibatches of sequences as `SequenceReplay` does, demonstrations last in each.
 
         Args:
-            batch_size: Number of sequences, S.
+            batch_size: Number of sequences of a minibatch.
             env_steps: Env steps so far, for schedules.
+            number: Number of minibatches, whose rows follow each other: S sequences in all.
 
         Returns:
             Sequences, with negative `indices` for demonstrations.
         """
+        return joined([self._minibatch(batch_size, env_steps) for _ in range(number)])
+
+    def _minibatch(self, batch_size: int, env_steps: int) -> SampleBatch:
         assert self._demonstrated is not None  # it is there since the first fragment
         number = int(np.count_nonzero(self._generator.random(batch_size) < self.ratio))
         if number == 0:
@@ -137,12 +141,7 @@ class DemonstratedReplay:
             self._collected.drawn_batches += 1
             return shown
         collected = self._collected.sample(batch_size - number, env_steps)
-        return SampleBatch(
-            {
-                name: map_tree(lambda *parts: np.concatenate(parts), column, shown[name])
-                for name, column in collected.items()
-            }
-        )
+        return joined([collected, shown])
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
         """Updates the priorities of sampled sequences [S], collected and demonstrated."""
@@ -169,3 +168,16 @@ class DemonstratedReplay:
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         load_generator(self._generator, state["generator"])
+
+
+def joined(batches: Sequence[SampleBatch]) -> SampleBatch:
+    """Concatenates batches along their rows."""
+    if len(batches) == 1:
+        return batches[0]
+    first, *others = batches
+    return SampleBatch(
+        {
+            name: map_tree(lambda *parts: np.concatenate(parts), column, *(other[name] for other in others))
+            for name, column in first.items()
+        }
+    )

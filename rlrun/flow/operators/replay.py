@@ -12,7 +12,7 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.views import shown, with_shown
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.flow.nodes import Pending
-from rlrun.flow.operators.training import TrainedMinibatch
+from rlrun.flow.operators.minibatches import TrainedMinibatch
 from rlrun.policy.observation_filter import ObservationFilter
 
 if TYPE_CHECKING:

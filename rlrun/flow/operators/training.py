@@ -1,23 +1,17 @@
-"""SGD on batches and minibatches, and updates of target networks."""
+"""SGD on batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.learning_rows import has_empty_rows, learning_rows, target_rows, without_empty_rows
+from rlrun.data.learning_rows import has_empty_rows, learning_rows, without_empty_rows
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Operator, StatefulOperator
-from rlrun.metric import Metric
+from rlrun.flow.flow import Operator
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
-
-T = TypeVar("T")
 
 
 class TrainOnBatch(Operator):
@@ -91,107 +85,3 @@ class TrainOnBatch(Operator):
         if not self.whole_fragments:
             return self.minibatch_size or length * slots
         return slots if self.minibatch_size is None else max(self.minibatch_size // length, 1)
-
-
-class TrainedMinibatch(NamedTuple):
-    """Result of an SGD step on a replay minibatch: row indices and new priorities.
-
-    Attributes:
-        indices: Indices of the minibatch's rows in the replay, [S].
-        priorities: New priorities of the rows, [S]; empty if the loss has none.
-    """
-
-    indices: NDArray[np.int64]
-    priorities: NDArray[np.float32]
-
-
-class TrainOnMinibatch(Operator):
-    """Takes one SGD step on a minibatch of a replay, and reports the number of minibatches per env step.
-
-    Args:
-        trainee: The trainee.
-        objectives: Names of the objectives that learn from these minibatches; None for all.
-    """
-
-    learns = True
-
-    def __init__(self, trainee: Trainee, objectives: Sequence[str] | None = None) -> None:
-        self.trainee = trainee
-        self.objectives = objectives
-        self._minibatches = 0
-
-    @override
-    def settings(self) -> dict[str, Any]:
-        return {} if self.objectives is None else {"objectives": ", ".join(self.objectives)}
-
-    @override
-    def __call__(self, item: SampleBatch) -> TrainedMinibatch:
-        """Takes one SGD step on a minibatch of rows [S, ...]."""
-        self._minibatches += 1
-        rows = SampleBatch({name: column for name, column in item.items() if name != "indices"})
-        scheduled = self.trainee.clock.scheduled()
-        priorities = self.trainee.learner.step(rows, scheduled=scheduled, objectives=self.objectives)
-        return TrainedMinibatch(item["indices"], priorities)
-
-    declared_metrics = (
-        Metric("minibatches_per_env_step", "minibatches", "Minibatches for each env step of this iteration"),
-    )
-
-    @override
-    def metrics(self) -> dict[str, float]:
-        """Returns the minibatches since the last call per env step of the iteration."""
-        minibatches, self._minibatches = self._minibatches, 0
-        return {"minibatches_per_env_step": minibatches / max(self.trainee.clock.env_steps_this_iteration, 1)}
-
-
-class AddTargetOutputs(Operator):
-    """Adds the target network's outputs for each observation, `target_outputs` [T, B, K]."""
-
-    def __init__(self, trainee: Trainee) -> None:
-        self.trainee = trainee
-
-    @override
-    def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with `target_outputs`."""
-        rows, packing = target_rows(item)
-        outputs = np.moveaxis(self.trainee.learner.target_outputs(rows), 1, 0)
-        return SampleBatch(item, target_outputs=packing.unpack(outputs[: len(item["valid"])]))
-
-
-class UpdateTargetNetwork(StatefulOperator):
-    """Updates the target network after every `every` items: target <- (1 - tau) target + tau parameters.
-
-    Args:
-        trainee: The trainee, whose learner has the target network.
-        every: Items, such as minibatches, between two updates.
-        tau: Coefficient of the soft update; 1 copies the parameters.
-        prefix: Prefix of the names of the updated parameters; "" for all.
-    """
-
-    def __init__(self, trainee: Trainee, every: int, tau: float = 1.0, prefix: str = "") -> None:
-        self.trainee = trainee
-        self.every = every
-        self.tau = tau
-        self.prefix = prefix
-        self._items = 0
-
-    @override
-    def settings(self) -> dict[str, Any]:
-        prefix = {"prefix": self.prefix} if self.prefix else {}
-        return {"every": self.every, **({} if self.tau == 1.0 else {"tau": self.tau}), **prefix}
-
-    @override
-    def __call__(self, item: T) -> T:
-        self._items += 1
-        if self._items % self.every == 0:
-            self.trainee.learner.update_target(self.tau, self.prefix)
-        return item
-
-    @override
-    def state(self) -> dict[str, Any]:
-        """Returns the number of items so far."""
-        return {"items": self._items}
-
-    @override
-    def load_state(self, state: dict[str, Any]) -> None:
-        self._items = int(state["items"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from rlrun.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import UpdatePriorities
-from rlrun.flow.operators.training import TrainedMinibatch, TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 
 if TYPE_CHECKING:
@@ -42,14 +42,24 @@ class ReplayUpdateSettings(Protocol):
         """Polyak coefficient of the target network; 1 copies the parameters."""
 
 
-def replay_updates(replay: Replay, trainee: Trainee, config: ReplayUpdateSettings) -> Flow[TrainedMinibatch]:
+MOST_TOGETHER = 16
+"""Largest number of minibatches that are sampled and learned from in one call: more save no time, but take memory."""
+
+
+def replay_updates(
+    replay: Replay, trainee: Trainee, config: ReplayUpdateSettings, most_together: int = MOST_TOGETHER
+) -> Flow[TrainedMinibatch]:
     """Builds the off-policy update loop: sample a minibatch, take an SGD step, update priorities and target network.
+
+    Minibatches that are due at once and wait for nothing in between, such as priorities, are one item.
 
     Args:
         replay: Replay from which minibatches are sampled.
         trainee: Trainee with the learner, target network and clock.
         config: Settings: minibatch size, replay ratio, and target network updates.
+        most_together: Largest number of minibatches in an item; 1 where other branches take turns with this one.
     """
+    update_target = UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
     return (
         replay_minibatches(
             replay,
@@ -58,8 +68,9 @@ def replay_updates(replay: Replay, trainee: Trainee, config: ReplayUpdateSetting
             training_intensity=config.training_intensity,
             learning_starts=config.learning_starts,
             normalize_observations=config.normalize_observations,
+            at_most=lambda: min(most_together, update_target.items_left),
         )
-        .for_each(TrainOnMinibatch(trainee))
+        .for_each(TrainOnMinibatch(trainee, minibatch_size=config.minibatch_size))
         .for_each(UpdatePriorities(replay))
-        .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+        .for_each(update_target)
     )

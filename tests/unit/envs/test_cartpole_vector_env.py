@@ -54,6 +54,16 @@ def test_every_slot_equals_gymnasiums_single_env_over_many_episodes(kwargs: dict
     assert truncations >= 12
 
 
+def test_a_single_slot_moves_as_it_does_next_to_others() -> None:
+    alone, among_others = SeededCartPole(1, 500, SEEDS), SeededCartPole(2, 500, SEEDS)
+    assert alone.reset()[0].tobytes() == among_others.reset()[0].tobytes()
+    for action in np.random.default_rng(2).integers(0, 2, 3000):
+        observations, *outcome, _ = alone.step(np.array([action]))
+        others, *expected, _ = among_others.step(np.array([action, 1]))
+        assert observations[0].tobytes() == others[0].tobytes()
+        assert [each[0] for each in outcome] == [each[0] for each in expected]
+
+
 def test_it_moves_as_gymnasiums_vector_env_does_from_the_same_state() -> None:
     ours, theirs = SeededCartPole(64, 500, SEEDS), CartPoleVectorEnv(64)
     theirs.reset(seed=0)

@@ -5,8 +5,9 @@ from rlrun.algorithms.dqn.dqn import DQN, DQNConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import FlowStalled
 from rlrun.flow.nodes import Delivered
+from rlrun.flow.operators.minibatches import TrainedMinibatch, TrainOnMinibatch
 from rlrun.flow.operators.replay import StoreToReplay, UpdatePriorities
-from rlrun.flow.operators.training import TrainedMinibatch, TrainOnMinibatch
+from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.sources.items import from_items
 from rlrun.flow.sources.replay_minibatches import replay_minibatches
 from rlrun.functional.moments import Moments
@@ -134,3 +135,41 @@ def test_a_minibatch_is_one_step_of_sgd_with_an_error_for_each_row(trainee):
     trained = train(minibatch)
     np.testing.assert_array_equal(trained.indices, minibatch["indices"])
     assert trained.priorities.shape == (7,)
+
+
+def learned_with(make_trainee, most_together, **settings):
+    """Returns the number of minibatches of each item, and the trainee after two fragments."""
+    config = DQNConfig(
+        model={"hiddens": [4]},
+        num_envs_per_worker=2,
+        rollout_fragment_length=4,
+        minibatch_size=3,
+        training_intensity=1.0,
+        learning_starts=0,
+        target_update_interval=5,
+        **settings,
+    )
+    trainee, _ = make_trainee(DQN(config))
+    replay, numbers = trainee.make_replay(config.replay, n_step=1, gamma=0.9), []
+    updates = replay_updates(replay, trainee, config, most_together)
+    updates = updates.for_each(lambda item: numbers.append(item.number) or item)
+    trainee.workers.send(trainee.weights())
+    store = trainee.workers.rollouts().zip_with_worker().for_each(StoreToReplay(replay))
+    store.followed_by(updates).take(2)
+    return numbers, trainee
+
+
+def test_minibatches_due_at_once_are_one_item_up_to_the_next_update_of_the_target(make_trainee):
+    numbers, together = learned_with(make_trainee, 16)
+    assert numbers == [5, 3, 2, 5, 1]  # after 8 and 16 env steps
+    numbers, one_by_one = learned_with(make_trainee, 1)
+    assert numbers == [1] * 16
+    assert together.learner.sgd_steps == together.learner.weights_version == 16
+    np.testing.assert_array_equal(together.learner.flat(), one_by_one.learner.flat())
+    np.testing.assert_array_equal(together.learner.target(), one_by_one.learner.target())
+    assert together.learner.take_statistics() == one_by_one.learner.take_statistics()
+
+
+def test_a_minibatch_by_priority_waits_for_the_errors_of_the_one_before(make_trainee):
+    numbers, _ = learned_with(make_trainee, 16, replay={"prioritized": True})
+    assert numbers == [1] * 16

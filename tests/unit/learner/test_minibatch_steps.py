@@ -78,13 +78,13 @@ def td_loss(outputs, batch, scheduled):
     return Loss(loss, {"loss": loss}, priorities=errors.abs().squeeze(-1))
 
 
-def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager", seed=3):
+def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager", identity=None, seed=3):
     return LocalLearner(
         family(),
         objectives or [Objective("loss", td_loss)],
         device="cpu",
         update_executor=update_executor,
-        identity=None,
+        identity=identity,
         seed=seed,
         has_target=True,
     )
@@ -198,3 +198,39 @@ def test_noise_for_losses_comes_with_every_minibatch_and_goes_on_after_a_checkpo
     assert seen[0].shape == (5, 1)
     assert not torch.equal(seen[0], seen[1])
     assert torch.equal(seen[1], seen[2])
+
+
+@pytest.mark.parametrize("family", [ValuesPolicy, NoisyPolicy])
+@pytest.mark.parametrize("update_executor", ["eager", "numpy", "c"])
+def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(family, update_executor):
+    def loss(outputs, batch, scheduled):
+        rewards = batch["rewards"] + batch["noise"] if family is NoisyPolicy else batch["rewards"]
+        return td_loss(outputs, SampleBatch(batch, rewards=rewards), scheduled)
+
+    objectives = [Objective("now", loss), Objective("then", loss, every=2)]
+    together, one_by_one = (
+        learner_for(objectives, family=family, update_executor=update_executor, identity="of the test")
+        for _ in range(2)
+    )
+    batch, scheduled = batch_of(15), {"lr": 1e-2}
+    for _ in range(2):
+        assert len(together.step(batch, scheduled=scheduled, minibatches=5)) == 0
+        for first in range(0, 15, 3):
+            part = batch.map(lambda leaf, first=first: leaf[first : first + 3])
+            one_by_one.step(part, scheduled=scheduled)
+    np.testing.assert_array_equal(together.flat(), one_by_one.flat())
+    assert together.state()["objectives"] == one_by_one.state()["objectives"] == {"now": 10, "then": 10}
+    assert (together.sgd_steps, together.weights_version) == (one_by_one.sgd_steps, one_by_one.weights_version)
+    assert together.take_statistics() == one_by_one.take_statistics()
+
+
+@pytest.mark.parametrize("update_executor", ["numpy", "c"])
+def test_kernels_tell_the_priorities_and_statistics_of_each_minibatch(update_executor):
+    eager, kernels = learner_for(), learner_for(update_executor=update_executor, identity="of the test")
+    near = {"rtol": 1e-5, "atol": 1e-6}
+    for seed in range(3):
+        expected, found = (each.step(batch_of(12, seed), scheduled={"lr": 1e-2}) for each in (eager, kernels))
+        np.testing.assert_allclose(found, expected, **near)
+        assert kernels.last_statistics() == pytest.approx(eager.last_statistics(), rel=1e-5)
+    assert kernels.take_statistics() == pytest.approx(eager.take_statistics(), rel=1e-5)
+    np.testing.assert_allclose(kernels.flat(), eager.flat(), **near)

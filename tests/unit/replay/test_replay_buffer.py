@@ -204,6 +204,33 @@ def test_a_saved_replay_goes_on_draw_for_draw(
     assert (other.stored_steps, other.drawn_batches) == (one.stored_steps, one.drawn_batches)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    is_prioritized=st.booleans(),
+    number=st.integers(1, 5),
+    size=st.integers(1, 20),
+    ends=st.sets(st.integers(0, 11)),
+)
+def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(
+    seed: int, is_prioritized: bool, number: int, size: int, ends: set[int]
+) -> None:
+    def replay() -> ReplayBuffer:
+        config = ReplayConfig(capacity=60, prioritized=is_prioritized)
+        found = ReplayBuffer(config, num_workers=2, n_step=1, gamma=0.9, seed=seed)
+        for worker in (0, 1):
+            found.add(worker, fragment(0, 12, 2, ends=tuple(sorted(ends))))
+        return found
+
+    together, one_by_one = replay(), replay()
+    for _ in range(2):
+        found = together.sample(size, 7, number)
+        expected = [one_by_one.sample(size, 7) for _ in range(number)]
+        for name, column in found.items():
+            np.testing.assert_array_equal(column, np.concatenate([minibatch[name] for minibatch in expected]))
+    assert together.drawn_batches == one_by_one.drawn_batches == 2 * number
+
+
 def filled(config: ReplayConfig, steps: int = 200) -> ReplayBuffer:
     replay = ReplayBuffer(config, num_workers=1, n_step=1, gamma=0.9, seed=0)
     for first in range(0, steps, 20):

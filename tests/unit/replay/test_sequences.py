@@ -177,6 +177,18 @@ def test_every_sequence_is_drawn_equally_often() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 63.9  # chi-square, 33 degrees of freedom, p = 0.001
 
 
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(prioritized: bool) -> None:
+    together, one_by_one = (replay_of(1000, prioritized=prioritized) for _ in range(2))
+    for replay in (together, one_by_one):
+        replay.add(0, Stream(0, 2).fragment(60))
+    found = together.sample(5, 0, 3)
+    expected = [one_by_one.sample(5, 0) for _ in range(3)]
+    for name, column in found.items():
+        np.testing.assert_array_equal(column, np.concatenate([minibatch[name] for minibatch in expected]))
+    assert together.drawn_batches == one_by_one.drawn_batches == 3
+
+
 def test_sequences_are_drawn_as_often_as_their_errors_say_and_new_ones_soon() -> None:
     replay, stream = replay_of(1000, priority_alpha=1.0, priority_beta=0.5, priority_epsilon=1e-9), Stream(0, 1)
     replay.add(0, stream.fragment(19))

@@ -47,6 +47,15 @@ def test_the_newest_rows_are_kept(numbers: list[int]) -> None:
     assert kept(replay) == set(range(stored - 10, stored))
 
 
+def test_several_minibatches_at_once_are_those_that_one_after_another_would_be() -> None:
+    together, one_by_one = (RowReplay(RowReplayConfig(capacity=8), 0) for _ in range(2))
+    for replay in (together, one_by_one):
+        replay.add(0, rows(0, 8))
+    found = together.sample(5, 0, 3)["indices"]
+    assert found.tolist() == [index for _ in range(3) for index in one_by_one.sample(5, 0)["indices"].tolist()]
+    assert together.drawn_batches == one_by_one.drawn_batches == 3
+
+
 def test_all_rows_are_drawn_alike() -> None:
     replay = RowReplay(RowReplayConfig(capacity=5), seed=3)
     replay.add(0, rows(0, 5))

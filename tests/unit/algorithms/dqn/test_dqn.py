@@ -119,20 +119,21 @@ def test_minibatches_per_env_step_are_the_iteration_s_also_after_another_run_was
 def test_the_target_network_is_the_one_of_the_last_interval_s_end():
     with Training("CartPole-v1", DQN(**SMALL), seed=1) as training:
         training.start()
-        recorded, step = [training.running.trainee.learner.flat()], training.running.trainee.learner.step
+        learner = training.running.trainee.learner
+        recorded, step = {0: learner.flat()}, learner.step
 
-        def recording(batch, *, scheduled, objectives):
-            priorities = step(batch, scheduled=scheduled, objectives=objectives)
-            recorded.append(training.running.trainee.learner.flat())
+        def recording(batch, **settings):
+            priorities = step(batch, **settings)
+            recorded[learner.sgd_steps] = learner.flat()
             return priorities
 
-        training.running.trainee.learner.step = recording
+        learner.step = recording
         for _ in range(4):
             result = training.step()
             last = result["sgd_steps"] // 7 * 7
-            np.testing.assert_array_equal(training.running.trainee.learner.target(), recorded[last])
+            np.testing.assert_array_equal(learner.target(), recorded[last])
         assert last > 7
-        assert len({flat.tobytes() for flat in recorded}) == len(recorded)
+        assert len({flat.tobytes() for flat in recorded.values()}) == len(recorded) > 7
 
 
 def test_a_truncated_episode_s_value_goes_on_behind_the_cut():

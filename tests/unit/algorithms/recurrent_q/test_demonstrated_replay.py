@@ -107,6 +107,14 @@ def test_each_row_is_a_demonstration_with_the_given_probability(shown: str) -> N
     assert replay.drawn_batches == 500
 
 
+def test_several_minibatches_at_once_are_those_that_one_after_another_would_be(shown: str) -> None:
+    together, one_by_one = (replay_of(shown, 0.5, prioritized=False) for _ in range(2))
+    for replay in (together, one_by_one):
+        replay.add(0, fragment())
+    found = together.sample(6, 0, 3)["indices"]
+    assert found.tolist() == [index for _ in range(3) for index in one_by_one.sample(6, 0)["indices"].tolist()]
+
+
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_none_or_all_rows_are_demonstrations_at_the_ends(shown: str, ratio: float) -> None:
     replay = replay_of(shown, ratio)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.learner.numpy_kernels import Array, NoKernel, demand
+from rlrun.learner.numpy_kernels import Array, NoKernel, demand, write_argsort
 
 STEP = np.dtype(
     [
@@ -66,6 +66,9 @@ class Steps:
             self._take(owner, arguments[0], arguments[2])
         elif isinstance(owner, np.ndarray) and name == "argmax":
             self._argmax(owner, *arguments)
+        elif function is write_argsort:
+            x, axis = arguments
+            self._argsort(x, axis, np.asarray(out))
         elif function is np.matmul:
             self._product(*(*arguments, out)[:3])
         elif isinstance(function, np.ufunc):
@@ -208,6 +211,12 @@ class Steps:
             f"argmax_{LETTERS[x.dtype.name]}", [out, x], (*(shape or (1,)), x.shape[-1]),
             [to or (0,), (*(along or (0,)), x.strides[-1])],
         )  # fmt: skip
+
+    def _argsort(self, x: Array, axis: int, out: Array) -> None:
+        n = x.shape[-1]
+        demand(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and x.size > 0)
+        spare = self._empty((n,), np.int64)
+        self._whole(f"argsort_{LETTERS[x.dtype.name]}", [out, x, spare], (x.size // n, n), [])
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
         demand(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)

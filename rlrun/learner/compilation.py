@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from rlrun.checkpoint.durable import write_file
-from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.kernel_cache import alone_with, cache_directory, installed_compiler
 from rlrun.learner.update import Computation
 
@@ -78,11 +77,7 @@ def traced(
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        on_cpu = arguments[0].device.type == "cpu"
-        trace = make_fx(function, decomposition_table=REWRITES if on_cpu else {})
-        graph = trace(*(argument.clone() for argument in arguments))
-        if on_cpu:
-            turn_narrow_products(graph)
+        graph = make_fx(function)(*(argument.clone() for argument in arguments))
         package = directory / f"{cache_key(graph.code, arguments)}.pt2"
         if not package.exists():
             with alone_with(package):

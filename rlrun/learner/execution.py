@@ -14,7 +14,7 @@ from rlrun.learner.c_update import CUpdate, in_c
 from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
 from rlrun.learner.minibatches import Selection
 from rlrun.learner.numpy_kernels import NoKernel
-from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
+from rlrun.learner.numpy_update import NumpyUpdate, demand_same, in_numpy
 from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.statistic_totals import StatisticTotals
 from rlrun.learner.update import Computation, Parameters
@@ -61,9 +61,8 @@ class Execution:
         if key not in self._made:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor != "compiled":
-                # Code outside of rlrun may read Python state, which a traced graph would fix for all later calls.
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
-                self._made[key] = None if self._identity is None else self._by_kernels(function, arguments, num_kept)
+                self._made[key] = self._by_kernels(function, arguments, num_kept)
             else:
                 identity = self._identity_of(computation, batch, scheduled)
                 self._made[key] = compiled(computation, function, arguments, identity=identity, announce=self._announce)
@@ -75,6 +74,8 @@ class Execution:
     ) -> NumpyUpdate | CUpdate | None:
         translate = in_c if self._update_executor == "c" else in_numpy
         try:
+            if self._identity is None:  # code outside of rlrun may read Python state, which a trace would fix for ever
+                demand_same(function, arguments)
             return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:

@@ -1,4 +1,6 @@
-"""Ahead-of-time compilation of updates with torch Inductor, cached on disk.
+"""Ahead-of-time compilation of updates with torch Inductor, cached on disk: on CUDA, and in bfloat16.
+
+Updates in float32 on the CPU have kernels instead (`rlrun.learner.c_update`).
 
 Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
 versions are the key of a package in the cache, which later processes load in milliseconds. The first compilation of a

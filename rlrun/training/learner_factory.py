@@ -89,7 +89,7 @@ class AlgorithmLearnerFactory:
         algorithm: The algorithm, which defines policy, objectives and settings.
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
-        update_executor: Executor of updates: torch, NumPy kernels, or compiled.
+        update_executor: Executor of updates.
         world: View of the policy's multi-agent world; None for single-agent envs.
     """
 
@@ -144,7 +144,7 @@ class AlgorithmLearnerFactory:
         )
 
     def _identity(self) -> str | None:
-        """Cache key of the compiled update; None if custom code takes part in the update."""
+        """Cache key of the compiled update; None if custom code takes part, which kernels trace twice."""
         algorithm, config = self.algorithm, self.algorithm.config
         if runs_own_code(algorithm):
             return None

@@ -30,6 +30,9 @@ BLOCK = 2048
 FEW = 16
 """Largest number of columns for which the loop over rows is the inner one."""
 
+FEW_SORTED = 512
+"""Largest length of rows to sort, which takes as many steps as its square."""
+
 LETTERS = {"float32": "f32", "float64": "f64", "int64": "i64", "int32": "i32", "uint8": "u8", "bool": "b8"}
 
 
@@ -214,9 +217,8 @@ class Steps:
 
     def _argsort(self, x: Array, axis: int, out: Array) -> None:
         n = x.shape[-1]
-        demand(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and x.size > 0)
-        spare = self._empty((n,), np.int64)
-        self._whole(f"argsort_{LETTERS[x.dtype.name]}", [out, x, spare], (x.size // n, n), [])
+        demand(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and 0 < n <= FEW_SORTED)
+        self._whole(f"argsort_{LETTERS[x.dtype.name]}", [out, x], (x.size // n, n), [])
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
         demand(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)

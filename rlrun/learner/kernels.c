@@ -268,26 +268,17 @@ void argmax_f32(const Step *s) {
     }
 }
 
-/* The places that sort each dense row [rows, n], by merging runs of twice the length with the spare places [n]. */
+/* The places that sort each dense row [rows, n], by insertion; equal numbers keep their order, and NaN is last. */
 void argsort_f32(const Step *s) {
     const int64_t n = s->shape[1];
-    i64 *const spare = (i64 *)s->at[2];
     for (int64_t row = 0; row < s->shape[0]; row++) {
         const f32 *x = (const f32 *)s->at[1] + row * n;
-        i64 *const places = (i64 *)s->at[0] + row * n;
-        for (int64_t k = 0; k < n; k++) places[k] = k;
-        for (int64_t length = 1; length < n; length *= 2) {
-            for (int64_t start = 0; start < n; start += 2 * length) {
-                const int64_t middle = start + length < n ? start + length : n;
-                const int64_t end = middle + length < n ? middle + length : n;
-                int64_t first = start, second = middle;
-                for (int64_t k = start; k < end; k++) {
-                    const f32 a = first < middle ? x[places[first]] : 0.0f, b = second < end ? x[places[second]] : 0.0f;
-                    const int takes_first = second >= end || (first < middle && (a <= b || b != b)); /* NaN is last */
-                    spare[k] = places[takes_first ? first++ : second++];
-                }
-            }
-            memcpy(places, spare, n * sizeof(i64));
+        i64 *places = (i64 *)s->at[0] + row * n;
+        for (int64_t k = 0; k < n; k++) {
+            int64_t to = k;
+            for (; to > 0 && (x[k] < x[places[to - 1]] || (x[k] == x[k] && x[places[to - 1]] != x[places[to - 1]])); to--)
+                places[to] = places[to - 1];
+            places[to] = k;
         }
     }
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -133,7 +132,7 @@ class AlgorithmLearnerFactory:
             all_objectives(algorithm, policy),
             device=available_device(config.num_gpus),
             update_executor=self.update_executor,
-            identity=self._identity(),
+            runs_own_code=runs_own_code(algorithm),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,
             reducer=reducer,
@@ -142,17 +141,6 @@ class AlgorithmLearnerFactory:
             has_target=algorithm.has_target_network,
             announce=announce,
         )
-
-    def _identity(self) -> str | None:
-        """Cache key of the compiled update; None if custom code takes part, which kernels trace twice."""
-        algorithm, config = self.algorithm, self.algorithm.config
-        if runs_own_code(algorithm):
-            return None
-        named = [algorithm.name(), algorithm.policy_family, config.model.module or "", *config.model.encoders.values()]
-        scheduled = config.scheduled_fields()  # their values are arguments of each update
-        settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
-        shapes = [*self.spaces] if self.world is None else [*self.spaces, self.world]
-        return json.dumps([*named, settings, *scheduled, *map(str, shapes)], sort_keys=True)
 
 
 def started_learner(

@@ -11,7 +11,7 @@ def traced_updates(monkeypatch):
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    def traced(computation, function, arguments, *, identity, announce):
+    def traced(function, arguments, announce):
         graph = make_fx(function)(*(argument.clone() for argument in arguments))
         return lambda given: graph(*given)
 

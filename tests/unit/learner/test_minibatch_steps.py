@@ -84,7 +84,6 @@ def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager"
         objectives or [Objective("loss", td_loss)],
         device="cpu",
         update_executor=update_executor,
-        identity=None,
         seed=seed,
         has_target=True,
     )

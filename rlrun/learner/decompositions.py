@@ -1,15 +1,15 @@
-"""Decompositions: operations of a traced update in terms of simpler ones, all of which have kernels (torch)."""
+"""Decompositions: operations of a traced update in terms of others that have kernels (torch)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 
-from rlrun.learner.numpy_kernels import demand
+from rlrun.learner.numpy_kernels import CONSTANTS, KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL, demand
 
 ERF_BOUND = 4.0
 ERF_NUMERATOR = (
@@ -30,12 +30,29 @@ ERF_DENOMINATOR = (
 )
 
 
+def decomposition_of(operation: Any) -> Callable[..., Any] | None:
+    """Returns the decomposition of an operation, rlrun's or torch's; None if it has a kernel, or no decomposition."""
+    if operation in DECOMPOSITIONS:
+        return DECOMPOSITIONS[operation]
+    is_known = any(operation in known for known in (KERNELS, KERNELS_IN_PLACE, KERNELS_OF_SEVERAL, CONSTANTS))
+    return None if is_known or is_view(operation) else decomposition_table.get(operation)
+
+
+def is_view(operation: Any) -> bool:
+    """Whether an operation's result is a view of the first operand."""
+    if operation is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
+        return True
+    returned = operation._schema.returns
+    return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
+
+
 def erf(x: Tensor) -> Tensor:
     """Rational approximation of the error function to float32 accuracy: x P(x^2) / Q(x^2), clamped to where it is 1.
 
     Source:
         The coefficients of Eigen's `generic_fast_erf_float`.
     """
+    demand(x.dtype == torch.float32)
     clamped = x.clamp(-ERF_BOUND, ERF_BOUND)
     square = clamped * clamped
     return clamped * polynomial(square, ERF_NUMERATOR) / polynomial(square, ERF_DENOMINATOR)
@@ -50,22 +67,11 @@ def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     return total
 
 
-def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    """GELU: x times the normal distribution function of x (Hendrycks and Gimpel, arXiv:1606.08415)."""
-    demand(approximate == "none" and x.dtype == torch.float32)
-    return x * normal_cdf(x)
-
-
-def gelu_backward(gradient: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
-    """Gradient of the GELU."""
-    demand(approximate == "none" and x.dtype == torch.float32)
-    density = (x * x * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
-    return gradient * (normal_cdf(x) + x * density)
-
-
-def normal_cdf(x: Tensor) -> Tensor:
-    """Distribution function of the standard normal distribution."""
-    return erf(x * math.sqrt(0.5)) * 0.5 + 0.5
+def variance(x: Tensor, dims: list[int] | None, correction: float = 1.0) -> Tensor:
+    """Variance over given axes, or over all axes."""
+    centered = x - x.mean(dims, keepdim=True)
+    total = (centered * centered).sum(dims)
+    return total / max(x.numel() / total.numel() - correction, 0.0)
 
 
 def layer_norm(
@@ -81,44 +87,31 @@ def layer_norm(
     return (outputs if bias is None else outputs + bias), mean, scale
 
 
-def layer_norm_backward(
-    gradient: Tensor,
-    x: Tensor,
-    shape: Sequence[int],
-    mean: Tensor,
-    scale: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    is_needed: Sequence[bool],
-) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of the layer norm with respect to inputs, weight and bias."""
-    demand(x.ndim > len(shape))
-    rows, dims = list(range(x.ndim - len(shape))), list(range(x.ndim - len(shape), x.ndim))
-    normal = (x - mean) * scale
-    scaled = gradient if weight is None else gradient * weight
-    along = scaled - scaled.mean(dims, keepdim=True) - normal * (scaled * normal).mean(dims, keepdim=True)
-    return (
-        along * scale if is_needed[0] else None,
-        (gradient * normal).sum(rows) if is_needed[1] else None,
-        gradient.sum(rows) if is_needed[2] else None,
-    )
+def largest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Maximum along an axis, and its index."""
+    return x.amax(dim, keepdim), x.argmax(dim, keepdim)
 
 
-def logsumexp(x: Tensor, dims: list[int], keepdim: bool = False) -> Tensor:
-    """Logarithm of the sum of exponentials; finite where an infinite maximum would be subtracted from itself."""
-    most = x.amax(dims, keepdim=True)
-    most = most.masked_fill(most.abs() == math.inf, 0.0)
-    found: Tensor = (x - most).exp().sum(dims, keepdim=True).log() + most
-    return found if keepdim else found.squeeze(tuple(dims))
+def smallest(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Minimum along an axis, and its index."""
+    return x.amin(dim, keepdim), (-x).argmax(dim, keepdim)
 
 
-_ATEN = torch.ops.aten
+def scatter(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Copy of x with one number of each line along an axis replaced, such as the gradient of a maximum."""
+    demand(index.shape[dim] == 1)
+    return x.scatter_add(dim, index, source - x.gather(dim, index))
+
+
+_ATEN, _PRIMS = torch.ops.aten, torch.ops.prims
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    _ATEN.gelu.default: gelu,
-    _ATEN.gelu_backward.default: gelu_backward,
+    _ATEN.erf.default: erf,
+    _ATEN.max.dim: largest,
+    _ATEN.min.dim: smallest,
+    _ATEN.scatter.src: scatter,
     _ATEN.native_layer_norm.default: layer_norm,
-    _ATEN.native_layer_norm_backward.default: layer_norm_backward,
-    _ATEN.logsumexp.default: logsumexp,
+    _PRIMS.erf.default: erf,
+    _PRIMS.var.default: variance,
 }
-"""Decompositions by operation."""
+"""Decompositions of operations that torch decomposes no further."""

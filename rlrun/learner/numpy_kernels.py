@@ -468,7 +468,7 @@ UFUNCS: dict[Any, Kernel] = {
         np.logical_or: (_ATEN.logical_or.default,),
         np.logical_not: (_ATEN.logical_not.default,),
         np.bitwise_and: (_ATEN.bitwise_and.Tensor,),
-        np.bitwise_or: (_ATEN.bitwise_or.Tensor,),
+        np.bitwise_or: (_ATEN.bitwise_or.Tensor, _ATEN.__or__.Tensor),
         np.invert: (_ATEN.bitwise_not.default,),
         np.power: (_ATEN.pow.Scalar,),
     }.items()
@@ -522,6 +522,7 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN._to_copy.default: cast,
     _ATEN.clone.default: cast,
     _ATEN.where.self: choice,
+    torch.ops.prims.where.default: choice,
     _ATEN.masked_fill.Scalar: filled,
     _ATEN.gather.default: gather,
     _ATEN.scatter_add.default: scatter_add,

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from typing_extensions import override
 
-from rlrun.learner.decompositions import DECOMPOSITIONS
+from rlrun.learner.decompositions import decomposition_of, is_view
 from rlrun.learner.numpy_kernels import (
     CONSTANTS,
     IN_ITS_PLACE,
@@ -126,9 +126,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Runs an operation and appends it to the graph, or those that it is made of."""
-        if func in DECOMPOSITIONS:
+        decomposition = decomposition_of(func)
+        if decomposition is not None:
             with self:
-                return DECOMPOSITIONS[func](*args, **(kwargs or {}))
+                return decomposition(*args, **(kwargs or {}))
         given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
         result = func(*args, **(kwargs or {}))
         node = self.graph.call_function(func, given, settings)
@@ -285,7 +286,7 @@ class Plan:
         arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
         settings: Any = map_arg(node.kwargs, lambda each: self.tensors[each])
         demand(node.target in KERNELS_IN_PLACE or not is_never_the_same(node))
-        if node.target is operator.getitem or is_view(node):
+        if node.target is operator.getitem or is_view(node.target):
             self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
             if all(used in self._constants for used in node.all_input_nodes):
                 self._constants.add(node)
@@ -373,20 +374,12 @@ def is_never_the_same(node: Node) -> bool:
     return operation._schema.is_mutable or torch.Tag.nondeterministic_seeded in operation.tags
 
 
-def is_view(node: Node) -> bool:
-    """Whether a node's result is a view of the first operand."""
-    if node.target is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
-        return True
-    returned = node.target._schema.returns  # type: ignore[union-attr]
-    return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
-
-
 def owners(graph: Graph) -> dict[Node, Node]:
     """Maps each node to the node that owns the result's memory."""
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         is_within = node.op == "call_function" and (
-            node.target is operator.getitem or node.target in KERNELS_IN_PLACE or is_view(node)
+            node.target is operator.getitem or node.target in KERNELS_IN_PLACE or is_view(node.target)
         )
         found[node] = found[node.all_input_nodes[0]] if is_within else node
     return found

@@ -48,7 +48,10 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "types": lambda x, y: (x > 0).float() + y.double().float(),
     "layer norms": lambda x, y: F.layer_norm(x, (4,), y[0, :4], y[1, :4]) + F.layer_norm(y, (4,)) * x.sum(),
     "gradients of layer norms": lambda x, y: F.layer_norm(y.expand(3, 6, 4), (4,), x[0, :4], x[1, :4]),
-    "gelu": lambda x, y: F.gelu(3 * x) + F.gelu(y),
+    "other activations": lambda x, y: F.gelu(3 * x) + F.gelu(y) + F.leaky_relu(x) + F.mish(y) + F.hardtanh(x),
+    "losses": lambda x, y: F.mse_loss(x, y) + F.huber_loss(x, y) + F.cross_entropy(x, PLACES.squeeze(-1)),
+    "spread": lambda x, y: x.std() + x.var(0) + y.std(-1, correction=0).sum(),
+    "largest and smallest": lambda x, y: x.max(-1)[0] - x.min(-1)[0] + y.max(-1)[1] + y.min(-1)[1],
     "sums of exponentials": lambda x, y: (
         x.logsumexp(0) + y.logsumexp((0, 1)) + (-y.abs() * math.inf).logsumexp(0).exp()
     ),

@@ -150,7 +150,7 @@ class Algorithm(Generic[C]):
     def loss(self, outputs: Any, batch: SampleBatch, scheduled: Mapping[str, Any]) -> Loss:
         """Loss on rows of experience, to be minimised.
 
-        The loss may be compiled, so it must not contain Python control flow that depends on values of tensors.
+        The loss is traced once and run as machine code, so it must read nothing of Python that changes between updates.
 
         Args:
             outputs: Outputs of the policy for the rows, or the policy's networks as functions.

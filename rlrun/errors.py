@@ -3,7 +3,7 @@
 RlrunError (1)
 ├── UsageError (2)            a command line or a Python call that makes no sense
 │   ├── SpecError (2)         all mistakes of a YAML file or config at once
-│   └── CompilerMissing (2)   a run with compiled updates, and no C++ compiler here
+│   └── CompilerMissing (2)   a run whose updates need a compiler, and none here
 ├── TargetMissed (3)          a run that ended below the targets of its spec
 ├── TrainingFailed (4)        an env, a plugin or the mathematics failed while training
 │   └── RayEnded (4)          Ray itself ended; its trials are not at fault and can be resumed
@@ -91,7 +91,7 @@ class SpecError(UsageError):
 
 
 class CompilerMissing(UsageError):
-    """Error: a run with compiled updates is resumed without a C++ compiler; the message offers alternatives."""
+    """Error: a run's updates need a compiler that is missing here; the message offers alternatives."""
 
 
 class TargetMissed(RlrunError):

@@ -35,7 +35,6 @@ def learner_of(size: str) -> LocalLearner:
         algorithm.objectives(policy),
         device="cpu",
         update_executor="eager",
-        identity=None,
         seed=0,
         has_target=True,
     )

@@ -41,8 +41,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "popgym": ("popgym",),
 }
 
-COMPILATION_TIMEOUT_S = 30.0
-"""Seconds for a test compilation: on an idle machine it takes about 10 s, half of them torch's own import."""
+COMPILATION_TIMEOUT_S = 60.0
+"""Seconds for a test compilation: on an idle machine it takes about 15 s, with torch's own import."""
 
 RAY_TIMEOUT_S = 60.0
 
@@ -205,7 +205,7 @@ def _kernels() -> Finding:
     from rlrun.kernels.library import blas, compiler, why_no_library
 
     if why_not := why_no_library():
-        advice = "mend that for faster updates; without kernels in C, dense and recurrent nets are updated by NumPy"
+        advice = "mend that for faster updates; without kernels in C they are computed by NumPy"
         return Finding("kernels in C", "note", why_not, advice)
     return Finding("kernels in C", "ok", f"work, with {compiler()} and {blas()}")
 
@@ -215,7 +215,7 @@ def _compiled_updates() -> Finding:
 
     found = compiler()
     if found is None:
-        advice = "install g++ or clang++ for faster updates of GTrXL and of your own modules, which run eagerly else"
+        advice = "install g++ or clang++ for faster updates in bfloat16 and on GPUs, which run eagerly else"
         return Finding("compiled updates", "note", "no C++ compiler", advice)
     problem = _problem_of(TRY_COMPILATION, COMPILATION_TIMEOUT_S)
     if problem == NOT_FINISHED:

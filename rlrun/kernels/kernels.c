@@ -307,6 +307,21 @@ void argmax_f32(const Step *s) {
     }
 }
 
+/* The places that sort each dense row [rows, n], by insertion; equal numbers keep their order, and NaN is last. */
+void argsort_f32(const Step *s) {
+    const int64_t n = s->shape[1];
+    for (int64_t row = 0; row < s->shape[0]; row++) {
+        const f32 *x = (const f32 *)s->at[1] + row * n;
+        i64 *places = (i64 *)s->at[0] + row * n;
+        for (int64_t k = 0; k < n; k++) {
+            int64_t to = k;
+            for (; to > 0 && (x[k] < x[places[to - 1]] || (x[k] == x[k] && x[places[to - 1]] != x[places[to - 1]])); to--)
+                places[to] = places[to - 1];
+            places[to] = k;
+        }
+    }
+}
+
 /* Numbers of a dense operand [shape[1]] at dense positions [shape[0]], which are kept within it. */
 #define TAKE(NAME, T)                                                                                                 \
     void NAME(const Step *s) {                                                                                        \

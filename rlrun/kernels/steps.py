@@ -30,6 +30,9 @@ BLOCK = 2048
 FEW = 16
 """Largest number of columns for which the loop over rows is the inner one."""
 
+FEW_SORTED = 512
+"""Largest length of rows to sort, which takes as many steps as its square."""
+
 LETTERS = {
     "float32": "f32",
     "float64": "f64",
@@ -75,6 +78,9 @@ class Steps:
             self._take(owner, arguments[0], arguments[2])
         elif isinstance(owner, np.ndarray) and name == "argmax":
             self._argmax(owner, *arguments)
+        elif function is write_argsort:
+            x, axis = arguments
+            self._argsort(x, axis, np.asarray(out))
         elif function is np.matmul:
             self._product(*(*arguments, out)[:3])
         elif isinstance(function, np.ufunc):
@@ -235,6 +241,11 @@ class Steps:
             f"argmax_{letters(x.dtype)}", [out, x], (*(shape or (1,)), x.shape[-1]),
             [to or (0,), (*(along or (0,)), x.strides[-1])],
         )  # fmt: skip
+
+    def _argsort(self, x: Array, axis: int, out: Array) -> None:
+        n = x.shape[-1]
+        demand(axis in (-1, x.ndim - 1) and x.flags.c_contiguous and out.flags.c_contiguous and 0 < n <= FEW_SORTED)
+        self._whole(f"argsort_{letters(x.dtype)}", [out, x], (x.size // n, n), [])
 
     def _take(self, x: Array, positions: Array, out: Array) -> None:
         demand(all(each.flags.c_contiguous for each in (x, positions, out)) and positions.dtype == np.int64)
@@ -412,6 +423,11 @@ def add_square(x: Array, root: Array, factor: Array, step: Array) -> None:
     np.multiply(root, root, step)
     np.multiply(step, factor, step)
     np.add(x, step, x)
+
+
+def write_argsort(x: Array, axis: int, out: Array) -> None:
+    """Writes the indices that sort an array along an axis; equal numbers keep their order."""
+    out[...] = x.argsort(axis, kind="stable")
 
 
 def letters(dtype: np.dtype[Any]) -> str:

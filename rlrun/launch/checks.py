@@ -14,7 +14,7 @@ from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
 from rlrun.training.checkpointing import update_executor_of
 from rlrun.training.description import Description
-from rlrun.training.learner_factory import demand_compiler
+from rlrun.training.learner_factory import continued_executor
 
 
 def check_name(name: str, experiments: Sequence[Experiment]) -> None:
@@ -121,8 +121,7 @@ def check_compiler(directory: RunDirectory, trials: Sequence[TrialSpec]) -> None
     Raises:
         CompilerMissing: If a trial has compiled updates, and there is no compiler.
     """
-    names = {trial.name for trial in trials}
+    algorithms = {trial.name: trial.learns.algorithms.values() for trial in trials}
     for trial in directory.results():
-        if trial.name not in names or not trial.checkpoint:
-            continue
-        demand_compiler(update_executor_of(read_manifest(trial.checkpoint).about))
+        if trial.name in algorithms and trial.checkpoint:
+            continued_executor(update_executor_of(read_manifest(trial.checkpoint).about), algorithms[trial.name])

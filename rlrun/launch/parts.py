@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlrun.cluster.gcs_watch import end_processes
+from rlrun.cluster.kernels_on_nodes import why_no_kernels_on_nodes
 from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
 from rlrun.envs.vector_env import EnvStartFailed
 from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.kernels.library import why_no_library
 from rlrun.launch.local_executor import run_locally
 from rlrun.process_end import end_process
 from rlrun.runs.active_run import ActiveRun
@@ -27,6 +29,8 @@ from rlrun.runs.run_upload import copied
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
 from rlrun.spec.experiment import Experiment, TrialSpec
+from rlrun.training.learner_factory import may_have_kernels
+from rlrun.trial.trial_training import with_update_executor
 
 CANNOT_START = (UsageError, EnvironmentUnusable, EnvStartFailed)
 """Errors of trials that cannot start: the spec or the env must be corrected, and a new run's directory is deleted."""
@@ -235,7 +239,23 @@ def _start_ray(session: RaySession, active: ActiveRun) -> None:
         raise KeyboardInterrupt from None
 
 
+def _why_no_kernels(part: Part, session: RaySession, active: ActiveRun) -> str:
+    """Reason why a machine of the run cannot use the kernels in C; "" if all can, or no trial would."""
+    algorithms = [each for trial in part.examples for each in trial.learns.algorithms.values()]
+    if not any(may_have_kernels(each) and each.config.compile is not False for each in algorithms):
+        return ""
+    if not part.uses_ray or not session.spans_machines:
+        return why_no_library()
+    why_not = why_no_kernels_on_nodes()
+    if why_not:
+        with active.log.speaking():
+            warnings.warn(f"updates are computed by NumPy, not by kernels in C: {why_not}", stacklevel=2)
+    return why_not
+
+
 def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
+    active.why_no_kernels = _why_no_kernels(part, session, active)
+    active.trials = [with_update_executor(trial, active.why_no_kernels) for trial in active.trials]
     if part.executor == "ray":
         from rlrun.tune.tune_executor import run_under_tune
 

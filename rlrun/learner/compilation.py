@@ -1,22 +1,19 @@
-"""Ahead-of-time compilation of updates with torch Inductor, cached on disk.
+"""Ahead-of-time compilation of updates with torch Inductor, cached on disk: on CUDA, and in bfloat16.
+
+Updates in float32 on the CPU have kernels instead (`rlrun.learner.c_update`).
 
 Tracing turns the update, its backward pass and its optimizer into one graph. The graph's code, the shapes and the
-versions are the key of a package in the cache, which later processes load in milliseconds. The first compilation of a
-graph takes a C++ compiler 10 to 20 seconds, and minutes where a recurrent network is unrolled over a sequence. If the
-update consists of rlrun's own code only, its identity (a digest of that code and of the settings) finds the package
-without tracing, which saves seconds at the start.
+versions are the key of a package in the cache. The first compilation of a graph takes a C++ compiler half a minute, and
+minutes where a recurrent network is unrolled over a sequence.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import platform
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -24,8 +21,6 @@ from torch import Tensor
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.kernels.cache import alone_with, cache_directory, installed_compiler
-from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
-from rlrun.learner.update import Computation
 
 CompiledUpdate = Callable[[list[Tensor]], Sequence[Tensor]]
 
@@ -36,38 +31,19 @@ def compiler() -> str | None:
 
 
 def compiled(
-    update: Computation,
-    function: Callable[..., list[Tensor]],
-    arguments: Sequence[Tensor],
-    *,
-    identity: str | None,
-    announce: Callable[[str], None],
+    function: Callable[..., list[Tensor]], arguments: Sequence[Tensor], announce: Callable[[str], None]
 ) -> CompiledUpdate:
-    """Compiles an update or loads the compiled package from the cache; sets the update's result names.
+    """Compiles an update, or loads the compiled package from the cache.
 
     Args:
-        update: Update to compile.
         function: Update as a function of tensors, without data-dependent control flow.
         arguments: Example tensors with the final shapes and dtypes; not modified.
-        identity: Cache key of the update besides shapes and versions; None if only tracing determines the update.
         announce: Callback for a message before a compilation.
 
     Returns:
         Compiled function of a list of tensors; each call empties the list.
     """
-    directory = cache_directory() / "compiled"
-    shortcut = None if identity is None else directory / f"{cache_key(identity, arguments)}.json"
-    if shortcut is not None and shortcut.exists():
-        known = json.loads(shortcut.read_text())
-        package = directory / known["package"]
-        if package.exists():
-            update.statistics, update.carried = tuple(known["statistics"]), tuple(known["carried"])
-            return loaded(package)
-    package = traced(function, arguments, directory, announce)
-    if shortcut is not None:
-        known = {"package": package.name, "statistics": update.statistics, "carried": update.carried}
-        write_file(shortcut, json.dumps(known).encode())
-    return loaded(package)
+    return loaded(traced(function, arguments, cache_directory() / "compiled", announce))
 
 
 def traced(
@@ -78,31 +54,15 @@ def traced(
         warnings.simplefilter("ignore")
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        on_cpu = arguments[0].device.type == "cpu"
-        trace = make_fx(function, decomposition_table=REWRITES if on_cpu else {})
-        graph = trace(*(argument.clone() for argument in arguments))
-        if on_cpu:
-            turn_narrow_products(graph)
-        package = directory / f"{cache_key(graph.code, arguments)}.pt2"
+        graph = make_fx(function)(*(argument.clone() for argument in arguments))
+        constants = [f"{name} {tensor.tolist()}" for name, tensor in graph.named_buffers()]
+        package = directory / f"{cache_key(' '.join([graph.code, *constants]), arguments)}.pt2"
         if not package.exists():
             with alone_with(package):
                 if not package.exists():  # else another process has compiled it meanwhile
-                    announce(f"compiling the update (once for these settings; {expected_time(len(graph.graph.nodes))})")
+                    announce("compiling the update (once for these settings; half a minute or, with a core, minutes)")
                     write_package(graph, arguments, package)
     return package
-
-
-def expected_time(num_operations: int) -> str:
-    """Estimated compilation time of a graph, as text for messages.
-
-    Measured on one core of a cloud machine: 15 s for PPO's 400 operations, 18 s for the 900 of SAC, 156 s for the 6,700
-    of R2D2.
-
-    Args:
-        num_operations: Number of nodes in the graph.
-    """
-    seconds = 10 + num_operations / 45
-    return f"about {round(seconds, -1):.0f} s" if seconds < 55 else f"about {math.ceil(seconds / 60)} min"
 
 
 def loaded(package: Path) -> CompiledUpdate:
@@ -114,16 +74,6 @@ def loaded(package: Path) -> CompiledUpdate:
     loader = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", True, 1, -1)
     run: CompiledUpdate = loader.boxed_run
     return run
-
-
-@cache
-def own_code_digest() -> str:
-    """Hash of rlrun's source files, for cache keys."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()
 
 
 def cache_key(code: str, arguments: Sequence[Tensor]) -> str:
@@ -147,20 +97,5 @@ def write_package(graph: torch.fx.GraphModule, arguments: Sequence[Tensor], pack
 
     exported = torch.export.export(graph, tuple(argument.clone() for argument in arguments), strict=False)
     with tempfile.TemporaryDirectory() as directory:
-        written = aoti_compile_and_package(
-            exported,
-            package_path=str(Path(directory) / "update.pt2"),
-            inductor_configs={"cpp.vec_isa_ok": instruction_sets_work()},
-        )
+        written = aoti_compile_and_package(exported, package_path=str(Path(directory) / "update.pt2"))
         write_file(package, Path(written).read_bytes())
-
-
-def instruction_sets_work() -> bool | None:
-    """Whether the CPU's AVX instructions are known to work; None if torch must probe by test builds.
-
-    Torch's ten test builds take as long as the compilation itself. They are unnecessary where torch's own kernels use
-    the best of these instructions: the CPU has them, and torch's libraries hold the functions that they need.
-    """
-    capability = torch.backends.cpu.get_cpu_capability()
-    is_best = capability == "AVX512" or (capability == "AVX2" and not torch.cpu._is_avx512_supported())
-    return True if is_best else None

@@ -14,9 +14,9 @@ from rlrun.data.tree import map_tree, named_leaves
 from rlrun.explain import Remark
 from rlrun.kernels.steps import NoKernel
 from rlrun.learner.c_update import CUpdate, in_c
-from rlrun.learner.compilation import CompiledUpdate, compiled, own_code_digest
+from rlrun.learner.compilation import CompiledUpdate, compiled
 from rlrun.learner.minibatches import Selection
-from rlrun.learner.numpy_update import NumpyUpdate, in_numpy
+from rlrun.learner.numpy_update import NumpyUpdate, demand_same, in_numpy
 from rlrun.learner.optimizers import OptimizerState
 from rlrun.learner.statistic_totals import StatisticTotals
 from rlrun.learner.update import Computation, Parameters
@@ -28,13 +28,15 @@ class Execution:
 
     Args:
         update_executor: Kind of execution.
-        identity: Cache key besides objectives and shapes; None if code outside of rlrun takes part.
+        runs_own_code: Whether code outside of rlrun takes part, which may read Python state.
         announce: Callback for a message before a slow operation, such as compilation.
     """
 
-    def __init__(self, update_executor: UpdateExecutor, identity: str | None, announce: Callable[[str], None]) -> None:
+    def __init__(
+        self, update_executor: UpdateExecutor, announce: Callable[[str], None], *, runs_own_code: bool
+    ) -> None:
         self._update_executor = update_executor
-        self._identity = identity
+        self._runs_own_code = runs_own_code
         self._announce = announce
         self._made: dict[tuple[object, ...], CompiledUpdate | None] = {}  # None: runs eagerly
         self._without_kernel: set[str] = set()
@@ -63,12 +65,10 @@ class Execution:
         if key not in self._made:
             function = traceable(computation, states, batch, scheduled, has_target=parameters.target is not None)
             if self._update_executor != "compiled":
-                # Code outside of rlrun may read Python state, which a traced graph would fix for all later calls.
                 num_kept = len(flattened_arguments(parameters, states, {}, {}))  # the learner's tensors stay
-                self._made[key] = None if self._identity is None else self._by_kernels(function, arguments, num_kept)
+                self._made[key] = self._by_kernels(function, arguments, num_kept)
             else:
-                identity = self._identity_of(computation, batch, scheduled)
-                self._made[key] = compiled(computation, function, arguments, identity=identity, announce=self._announce)
+                self._made[key] = compiled(function, arguments, self._announce)
         made = self._made[key]
         return computation(parameters, states, batch, scheduled) if made is None else made(arguments)
 
@@ -77,6 +77,8 @@ class Execution:
     ) -> NumpyUpdate | CUpdate | None:
         translate = in_c if self._update_executor == "c" else in_numpy
         try:
+            if self._runs_own_code:
+                demand_same(function, arguments)
             return translate(function, arguments, num_kept)
         except NoKernel as operation:
             if str(operation) not in self._without_kernel:
@@ -124,16 +126,6 @@ class Execution:
                 (measured,) = self(computation, parameters, states, selection.gathered(number), scheduled)
             totals.add(computation.statistics, measured[: len(computation.statistics)])
         return measured[len(computation.statistics) :].numpy()
-
-    def _identity_of(self, computation: Computation, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> str | None:
-        """Cache key of a computation, in addition to shapes; None if custom code takes part."""
-        if self._identity is None:
-            return None
-        moved = [(each.parameters, each.lr, each.max_grad_norm, each.optimizer) for each in computation.objectives]
-        exchanged = [(each.needs, each.assigns) for each in computation.objectives]
-        columns = [name for name, _ in named_leaves(dict(batch))]
-        parts = (own_code_digest(), self._identity, computation.name, moved, exchanged, columns, sorted(scheduled))
-        return "\n".join(str(part) for part in parts)
 
 
 def flattened_arguments(

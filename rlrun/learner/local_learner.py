@@ -48,8 +48,7 @@ class LocalLearner:
         objectives: Objectives, in the order in which they run.
         device: Torch device name, `cpu` or `cuda`.
         update_executor: Executor of the updates: eager torch, NumPy kernels, or compiled.
-        identity: Cache key of the updates, besides objectives and shapes; None if code outside of rlrun takes
-            part.
+        runs_own_code: Whether code outside of rlrun takes part in updates.
         seed: Seed of the minibatch shuffling.
         microbatch_size: Steps per microbatch, to save memory; None for a whole minibatch.
         reducer: Reducer of the gradients of data-parallel learners; None for a single learner.
@@ -77,7 +76,7 @@ class LocalLearner:
         *,
         device: str,
         update_executor: UpdateExecutor,
-        identity: str | None,
+        runs_own_code: bool = True,
         seed: int,
         microbatch_size: int | None = None,
         reducer: Reducer | None = None,
@@ -108,7 +107,7 @@ class LocalLearner:
             for each in self.objectives:
                 _, size = each.range_in(policy.parameters)
                 self._states[each.name] = fresh_state(each.optimizer, size, self.device)
-        self._execution = Execution(update_executor, identity, announce)
+        self._execution = Execution(update_executor, announce, runs_own_code=runs_own_code)
         self._updates: dict[tuple[str, ...], Update] = {}
         self._sums = GradientSums(
             policy,

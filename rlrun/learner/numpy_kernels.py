@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from rlrun.kernels.steps import Array, add_square, demand, move_towards, place_of
+from rlrun.kernels.steps import Array, add_square, demand, move_towards, place_of, write_argsort
 
 
 class Emit(Protocol):
@@ -278,6 +278,20 @@ def mean(emit: Emit, out: Array, x: Array, dims: Sequence[int] | None = None, ke
     emit(np.divide, out, np.asarray(x.size / max(out.size, 1), out.dtype), out)
 
 
+FEW_SUMS = 64
+"""Maximum length of a dimension whose cumulative sums are one call each."""
+
+
+def cumulative_sum(emit: Emit, out: Array, x: Array, dim: int) -> None:
+    """Emits the cumulative sums along an axis."""
+    demand(x.shape[dim] <= FEW_SUMS)
+    numbers, (before, *sums) = (np.split(each, each.shape[dim], dim) for each in (x, out))
+    emit(np.copyto, before, numbers[0])
+    for number, present in zip(numbers[1:], sums, strict=True):
+        emit(np.add, before, number, out=present)
+        before = present
+
+
 def norm(emit: Emit, out: Array, x: Array) -> None:
     """Emits the Euclidean norm of an array."""
     demand(x.ndim == 1)
@@ -288,6 +302,19 @@ def norm(emit: Emit, out: Array, x: Array) -> None:
 def argmax(emit: Emit, out: Array, x: Array, dim: int, keepdim: bool = False) -> None:
     """Emits the argmax along an axis."""
     emit(x.argmax, dim, np.squeeze(out, dim) if keepdim else out)
+
+
+def flip(emit: Emit, out: Array, x: Array, dims: Sequence[int]) -> None:
+    """Emits the numbers in reversed order along axes."""
+    emit(np.copyto, out, np.flip(x, tuple(dims)))
+
+
+def sort(emit: Emit, outs: Sequence[Array], x: Array, dim: int = -1, descending: bool = False) -> None:
+    """Emits a sort along an axis: its values and their indices."""
+    values, indices = outs
+    demand(not descending)
+    emit(write_argsort, x, dim, out=indices)
+    gather(emit, values, x, dim, indices)
 
 
 def concatenate(emit: Emit, out: Array, parts: Sequence[Array], dim: int = 0) -> None:
@@ -423,7 +450,7 @@ UFUNCS: dict[Any, Kernel] = {
         np.logical_or: (_ATEN.logical_or.default,),
         np.logical_not: (_ATEN.logical_not.default,),
         np.bitwise_and: (_ATEN.bitwise_and.Tensor,),
-        np.bitwise_or: (_ATEN.bitwise_or.Tensor,),
+        np.bitwise_or: (_ATEN.bitwise_or.Tensor, _ATEN.__or__.Tensor),
         np.invert: (_ATEN.bitwise_not.default,),
         np.power: (_ATEN.pow.Scalar,),
     }.items()
@@ -468,13 +495,16 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN.any.default: of_reduction(np.logical_or),
     _ATEN.mean.default: mean,
     _ATEN.mean.dim: mean,
+    _ATEN.cumsum.default: cumulative_sum,
     _ATEN.linalg_vector_norm.default: norm,
     _ATEN.argmax.default: argmax,
     _ATEN.cat.default: concatenate,
     _ATEN.stack.default: stack,
+    _ATEN.flip.default: flip,
     _ATEN._to_copy.default: cast,
     _ATEN.clone.default: cast,
     _ATEN.where.self: choice,
+    torch.ops.prims.where.default: choice,
     _ATEN.masked_fill.Scalar: filled,
     _ATEN.gather.default: gather,
     _ATEN.scatter_add.default: scatter_add,
@@ -482,6 +512,9 @@ KERNELS: dict[Any, Kernel] = {
     _ATEN.select_backward.default: select_backward,
 }
 """Kernels of operations that write a new tensor."""
+
+KERNELS_OF_SEVERAL: dict[Any, Kernel] = {_ATEN.sort.default: sort}
+"""Kernels of operations that write several new tensors."""
 
 KERNELS_IN_PLACE: dict[Any, Kernel] = {
     _ATEN.add_.Tensor: in_place(np.add),
@@ -506,6 +539,8 @@ CONSTANTS = frozenset(
         _ATEN.ones.default,
         _ATEN.full.default,
         _ATEN.arange.default,
+        _ATEN.arange.start,
+        _ATEN.arange.start_step,
         _ATEN.scalar_tensor.default,
     }
 )

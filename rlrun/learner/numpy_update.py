@@ -17,13 +17,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.fx import Graph, Node, map_arg
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 from typing_extensions import override
 
 from rlrun.kernels.steps import Array, NoKernel, demand
-from rlrun.learner.decompositions import DECOMPOSITIONS
-from rlrun.learner.numpy_kernels import CONSTANTS, IN_ITS_PLACE, KERNELS, KERNELS_IN_PLACE, Kernel
+from rlrun.learner.decompositions import decomposition_of, is_view
+from rlrun.learner.numpy_kernels import (
+    CONSTANTS,
+    IN_ITS_PLACE,
+    KERNELS,
+    KERNELS_IN_PLACE,
+    KERNELS_OF_SEVERAL,
+    Kernel,
+)
 
 TYPES = frozenset({torch.float32, torch.float64, torch.bool, torch.uint8, torch.int32, torch.int64})
 """Dtypes with equal arithmetic in NumPy and torch."""
@@ -53,14 +61,39 @@ def recorded(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor])
         arguments: Arguments of the function; not modified.
 
     Raises:
-        NoKernel: The function has data-dependent control flow.
+        NoKernel: The function has data-dependent control flow, or hands numbers to Python otherwise.
     """
     copies = [argument.clone() for argument in arguments]
     recorder = Recorder(copies)
-    with recorder:
+    with recorder, NoReads():
         results = function(*copies)
     recorder.graph.output([recorder.node_of(result) for result in results])
     return recorder.graph
+
+
+def demand_same(function: Callable[..., list[Tensor]], arguments: Sequence[Tensor]) -> None:
+    """Checks that two traces of a function are equal: it reads no counter and draws no noise in Python.
+
+    Raises:
+        NoKernel: They differ.
+    """
+    graph, again = (recorded(function, arguments) for _ in range(2))
+    held = ([node.meta["result"] for node in each.nodes if node.op == "get_attr"] for each in (graph, again))
+    if str(graph) != str(again) or not all(map(torch.equal, *held)):
+        raise NoKernel("a loss that changes from call to call")
+
+
+class NoReads(TorchFunctionMode):
+    """Torch mode that refuses to hand numbers to Python or NumPy, which a trace would not notice."""
+
+    @override
+    def __torch_function__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Calls a function of torch."""
+        if func in (Tensor.numpy, Tensor.tolist, Tensor.__array__):
+            raise NoKernel(f"Tensor.{func.__name__}")
+        return func(*args, **(kwargs or {}))
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -90,10 +123,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Runs an operation and appends it to the graph, or those that it decomposes into."""
-        if func in DECOMPOSITIONS:
+        """Runs an operation and appends it to the graph, or those that it is made of."""
+        decomposition = decomposition_of(func)
+        if decomposition is not None:
             with self:
-                return DECOMPOSITIONS[func](*args, **(kwargs or {}))
+                return decomposition(*args, **(kwargs or {}))
         given, settings = tree_map(self._as_node, args), tree_map(self._as_node, kwargs or {})
         result = func(*args, **(kwargs or {}))
         node = self.graph.call_function(func, given, settings)
@@ -102,6 +136,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             if not (isinstance(result, list | tuple) and all(isinstance(each, Tensor) for each in result)):
                 raise NoKernel(str(func))
+            node.meta["results"] = result
             for i, each in enumerate(result):
                 self._note(each, self.graph.call_function(operator.getitem, (node, i)))
         return result
@@ -255,7 +290,8 @@ class Plan:
         self._release(index)
         arguments: Any = map_arg(node.args, lambda each: self.tensors[each])
         settings: Any = map_arg(node.kwargs, lambda each: self.tensors[each])
-        if node.target is operator.getitem or is_view(node):
+        demand(node.target in KERNELS_IN_PLACE or not is_never_the_same(node))
+        if node.target is operator.getitem or is_view(node.target):
             self.tensors[node] = node.target(*arguments, **settings)  # type: ignore[operator]
             if all(used in self._constants for used in node.all_input_nodes):
                 self._constants.add(node)
@@ -269,6 +305,9 @@ class Plan:
         elif node.target in KERNELS:
             self.tensors[node] = self._result(index, node)
             self._emit_kernel(KERNELS[node.target], self.tensors[node], arguments, settings)
+        elif node.target in KERNELS_OF_SEVERAL:
+            self.tensors[node] = [torch.empty_like(each) for each in node.meta["results"]]
+            self._emit_kernel(KERNELS_OF_SEVERAL[node.target], self.tensors[node], arguments, settings)
         else:
             raise NoKernel(str(node.target))
 
@@ -278,7 +317,7 @@ class Plan:
         )
         return known and node not in self.changed
 
-    def _emit_kernel(self, kernel: Kernel, result: Tensor, arguments: Any, settings: Any) -> None:
+    def _emit_kernel(self, kernel: Kernel, result: Tensor | list[Tensor], arguments: Any, settings: Any) -> None:
         def emit(function: Callable[..., object], *operands: object, out: Array | None = None) -> None:
             self.calls.append(partial(function, *operands) if out is None else partial(function, *operands, out=out))
 
@@ -288,7 +327,7 @@ class Plan:
             inspect.signature(kernel).bind(emit, result, *given, **named)
         except TypeError:  # a keyword of the operation that the kernel does not have
             raise NoKernel(str(kernel)) from None
-        kernel(emit, result.numpy(), *given, **named)
+        kernel(emit, as_arrays(result), *given, **named)
 
     def _result(self, index: int, node: Node) -> Tensor:
         """Allocates a result's tensor, reusing the memory of an operand that is no longer read if possible."""
@@ -332,12 +371,12 @@ def as_arrays(argument: Any) -> Array | Any:
     return argument
 
 
-def is_view(node: Node) -> bool:
-    """Whether a node's result is a view of the first operand."""
-    if node.target is torch.ops.aten._unsafe_view.default:  # its operand is not used otherwise
-        return True
-    returned = node.target._schema.returns  # type: ignore[union-attr]
-    return bool(returned) and all(each.alias_info is not None and not each.alias_info.is_write for each in returned)
+def is_never_the_same(node: Node) -> bool:
+    """Whether a node's operation draws random numbers or modifies an operand."""
+    operation: Any = node.target
+    if operation is operator.getitem:
+        return False
+    return operation._schema.is_mutable or torch.Tag.nondeterministic_seeded in operation.tags
 
 
 def owners(graph: Graph) -> dict[Node, Node]:
@@ -345,7 +384,7 @@ def owners(graph: Graph) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
     for node in graph.nodes:
         is_within = node.op == "call_function" and (
-            node.target is operator.getitem or node.target in KERNELS_IN_PLACE or is_view(node)
+            node.target is operator.getitem or node.target in KERNELS_IN_PLACE or is_view(node.target)
         )
         found[node] = found[node.all_input_nodes[0]] if is_within else node
     return found

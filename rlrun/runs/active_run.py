@@ -44,6 +44,7 @@ class ActiveRun:
         watch: Receiver of the run's events.
         errors: Exceptions of failed trials, by name.
         stopped: Reasons for the early stopping of trials by the scheduler, by trial name.
+        why_no_kernels: Reason why the machines of the run cannot use the kernels in C of updates; "" if they can.
         capacity: Total resources of the Ray cluster, by kind such as "CPU"; {} for the local executor.
         token: Token by which a trial's process finds out whether it has access to the run's directory; "" for the local
             executor.
@@ -67,6 +68,7 @@ class ActiveRun:
     watch: Watcher
     errors: dict[str, Exception] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    why_no_kernels: str = ""
     capacity: dict[str, float] = field(default_factory=dict)
     token: str = ""
     disk: str = ""

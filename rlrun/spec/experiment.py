@@ -17,6 +17,7 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
+from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.metric import Metric, of_policy
 from rlrun.registry import algorithm_class
 from rlrun.spec.expansion import (
@@ -384,6 +385,8 @@ class TrialSpec(Learning):
     trials_sharing_update: PositiveInt = 1
     """Number of the experiment's trials that share one compiled update, this trial included. They differ only in seeds
     and scheduled settings; `compile: auto` takes this number into account."""
+    update_executor: UpdateExecutor | None = None
+    """Executor of updates, chosen for all machines of the run when it starts; null before."""
 
     @property
     def judged_by(self) -> str:

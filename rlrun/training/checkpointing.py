@@ -127,9 +127,9 @@ def executor_record(update_executor: UpdateExecutor | None) -> dict[str, Any]:
 
 
 def has_other_kernels(manifest: Mapping[str, Any], update_executor: UpdateExecutor | None) -> bool:
-    """Whether kernels in C give other last digits here than where a checkpoint was written."""
-    written: dict[str, Any] = {"update_executor": update_executor, "kernels": manifest.get("kernels")}
-    return update_executor == "c" and written != executor_record(update_executor)
+    """Whether kernels in C give other last digits here than those that wrote a checkpoint."""
+    written = {name: manifest.get(name) for name in ("update_executor", "kernels")}
+    return written["update_executor"] == update_executor == "c" and written != executor_record(update_executor)
 
 
 def update_executor_of(manifest: Mapping[str, Any]) -> UpdateExecutor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from rlrun.worlds.world_view import WorldView
 
 COMPILE_PAYS_FROM_SGD_STEPS = 20_000
-"""Least number of SGD steps of a run for which `compile: auto` compiles an update that has no kernels.
+"""Least number of SGD steps of a run for which `compile: auto` compiles an update by torch's compiler.
 
 That pays within the run, cold cache included.
 """
@@ -89,7 +88,7 @@ class AlgorithmLearnerFactory:
         algorithm: The algorithm, which defines policy, objectives and settings.
         env: The environment whose spaces the policy is built for, or the spaces themselves.
         seed: Root seed of the trial.
-        update_executor: Executor of updates: torch, NumPy kernels, or compiled.
+        update_executor: Executor of updates.
         world: View of the policy's multi-agent world; None for single-agent envs.
     """
 
@@ -133,7 +132,7 @@ class AlgorithmLearnerFactory:
             all_objectives(algorithm, policy),
             device=available_device(config.num_gpus),
             update_executor=self.update_executor,
-            identity=self._identity(),
+            runs_own_code=runs_own_code(algorithm),
             seed=child_seed(self.seed, "minibatches"),
             microbatch_size=config.microbatch_size,
             reducer=reducer,
@@ -142,17 +141,6 @@ class AlgorithmLearnerFactory:
             has_target=algorithm.has_target_network,
             announce=announce,
         )
-
-    def _identity(self) -> str | None:
-        """Cache key of the compiled update; None if custom code takes part in the update."""
-        algorithm, config = self.algorithm, self.algorithm.config
-        if runs_own_code(algorithm):
-            return None
-        named = [algorithm.name(), algorithm.policy_family, config.model.module or "", *config.model.encoders.values()]
-        scheduled = config.scheduled_fields()  # their values are arguments of each update
-        settings = {name: value for name, value in config.to_data().items() if name not in scheduled}
-        shapes = [*self.spaces] if self.world is None else [*self.spaces, self.world]
-        return json.dumps([*named, settings, *scheduled, *map(str, shapes)], sort_keys=True)
 
 
 def started_learner(
@@ -186,12 +174,15 @@ def started_learner(
     )
 
 
-def chosen_update_executor(algorithm: Algorithm[Any], total_env_steps: int | None) -> UpdateExecutor:
+def chosen_update_executor(
+    algorithm: Algorithm[Any], total_env_steps: int | None, why_no_kernels: str | None = None
+) -> UpdateExecutor:
     """Selects the update executor from settings, run length and the available compilers.
 
     Args:
         algorithm: The algorithm with its settings.
         total_env_steps: Planned env steps of the run; None if unknown.
+        why_no_kernels: Reason why the run's machines cannot use the kernels in C, "" if they can; None to ask this one.
 
     Raises:
         CompilerMissing: The settings demand compiled updates, and there is no compiler.
@@ -203,7 +194,7 @@ def chosen_update_executor(algorithm: Algorithm[Any], total_env_steps: int | Non
     if may_have_kernels(algorithm):
         from rlrun.kernels.library import why_no_library
 
-        why_not = why_no_library()
+        why_not = why_no_library() if why_no_kernels is None else why_no_kernels
         if why_not and is_demanded:
             raise CompilerMissing(f"config.compile is true, and {why_not}: mend that, or set it to auto")
         return "numpy" if why_not else "c"
@@ -218,31 +209,28 @@ def chosen_update_executor(algorithm: Algorithm[Any], total_env_steps: int | Non
     return "compiled" if is_demanded or is_long else "eager"
 
 
-def common_update_executor(algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None) -> UpdateExecutor:
+def common_update_executor(
+    algorithms: Iterable[Algorithm[Any]], total_env_steps: int | None, why_no_kernels: str | None = None
+) -> UpdateExecutor:
     """Selects one update executor that serves all policies.
 
     Args:
         algorithms: Algorithms of the policies.
         total_env_steps: Planned env steps of the run; None if unknown.
+        why_no_kernels: As in `chosen_update_executor`.
 
     Raises:
         CompilerMissing: Settings demand compiled updates, and there is no compiler.
     """
-    chosen = {chosen_update_executor(algorithm, total_env_steps) for algorithm in algorithms}
+    chosen = {chosen_update_executor(algorithm, total_env_steps, why_no_kernels) for algorithm in algorithms}
     if "compiled" in chosen and chosen <= {"c", "numpy", "compiled"}:
         return "compiled"
     return chosen.pop() if len(chosen) == 1 else "eager"
 
 
 def may_have_kernels(algorithm: Algorithm[Any]) -> bool:
-    """Whether updates are rlrun's own code for dense layers, LSTMs and GRUs, in float32 on the CPU, by the settings.
-
-    Code outside of rlrun may read Python state, which a traced graph would fix for all later calls. Images are not
-    examined: their updates have no kernels and run eagerly, since compiled as a whole they are no faster.
-    """
-    config = algorithm.config
-    is_plain = config.model.core != "gtrxl" and config.precision == "float32" and not config.num_gpus
-    return is_plain and not runs_own_code(algorithm)
+    """Whether updates are in float32 on the CPU, by the settings; an operation without a kernel shows when traced."""
+    return algorithm.config.precision == "float32" and not algorithm.config.num_gpus
 
 
 def runs_own_code(algorithm: Algorithm[Any]) -> bool:
@@ -252,15 +240,25 @@ def runs_own_code(algorithm: Algorithm[Any]) -> bool:
     return any(":" in name and not name.startswith("rlrun.") for name in named)
 
 
-def demand_compiler(update_executor: UpdateExecutor) -> None:
-    """Checks that this machine can continue a run by the executor that it began with.
+def continued_executor(
+    update_executor: UpdateExecutor, algorithms: Iterable[Algorithm[Any]], *, eager: bool = False
+) -> UpdateExecutor:
+    """Selects the update executor of a run that continues: the one that it began with, if this machine can.
 
     Args:
-        update_executor: The executor.
+        update_executor: The executor that it began with. Older versions had torch's compiler where kernels are now.
+        algorithms: Algorithms of the policies.
+        eager: Whether a run that began with a compiler may continue without.
 
     Raises:
-        CompilerMissing: It needs a compiler, and there is none.
+        CompilerMissing: The executor needs a compiler, and there is none.
     """
+    if update_executor == "compiled" and all(map(may_have_kernels, algorithms)):
+        from rlrun.kernels.library import why_no_library
+
+        update_executor = "numpy" if why_no_library() else "c"
+    if eager:
+        update_executor = PLAIN.get(update_executor, update_executor)
     if update_executor == "compiled":
         from rlrun.learner.compilation import compiler
 
@@ -273,3 +271,4 @@ def demand_compiler(update_executor: UpdateExecutor) -> None:
         if why_not := why_no_library():
             why = f"the updates of this run are computed by kernels in C, and {why_not}"
             raise CompilerMissing(f"{why}: mend that, {CONTINUE_PLAINLY}")
+    return update_executor

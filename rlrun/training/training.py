@@ -18,7 +18,7 @@ from rlrun.training.assembly import assemble
 from rlrun.training.checkpointing import executor_record, saved_training, section_state, update_executor_of
 from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
-from rlrun.training.learner_factory import PLAIN, common_update_executor, demand_compiler, silent
+from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.training.metric_table import refuse_undeclared
 from rlrun.training.policies import Policies, schedules_of
 from rlrun.training.running_training import RunningTraining
@@ -240,8 +240,8 @@ class Training:
         if "league" in content.state:
             self._copied_opponents = copied_opponents(section_state(content.state, "league"))
         began_with = update_executor_of(content.manifest)
-        self.update_executor = PLAIN.get(began_with, began_with) if eager else began_with
-        demand_compiler(self.update_executor)
+        algorithms = self.description.policies.algorithms.values()
+        self.update_executor = continued_executor(began_with, algorithms, eager=eager)
         with self.description.hangs_fail():
             new = saved_state.new_policies(self.description.policies, content.spec)
             saved_state.load(self.start(for_training=for_training), content, new, for_training=for_training)

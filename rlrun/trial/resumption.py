@@ -41,7 +41,8 @@ class Resumption:
         skipped: Newer checkpoints that could not be used.
         rows_cut: Number of removed result rows of later iterations, which are recomputed.
         env_slots_restarted: Number of envs that had to begin a new episode.
-        lost_compiler: Whether compiled updates continue uncompiled, as the user allowed.
+        other_executor: Whether updates are computed in another way: without a compiler, as the user allowed, or by
+            kernels where an older version had torch's compiler.
         other_kernels: Whether the kernels of updates, the processor or the BLAS differ from those before.
         is_in_part: Whether the checkpoint has an older format, of which only a part is restored.
         crash: Message on the previous process if it ended without an exception and envs may be the cause, else "".
@@ -54,7 +55,7 @@ class Resumption:
     skipped: tuple[SkippedCheckpoint, ...] = ()
     rows_cut: int = 0
     env_slots_restarted: int = 0
-    lost_compiler: bool = False
+    other_executor: bool = False
     other_kernels: bool = False
     is_in_part: bool = False
     crash: str = ""
@@ -64,7 +65,7 @@ class Resumption:
     @property
     def is_exact(self) -> bool:
         """Whether the resumed trial is bit-for-bit identical to an uninterrupted one."""
-        is_otherwise = self.env_slots_restarted or self.lost_compiler or self.other_kernels or self.is_in_part
+        is_otherwise = self.env_slots_restarted or self.other_executor or self.other_kernels or self.is_in_part
         return not (is_otherwise or self.unsaved)
 
     @property
@@ -78,8 +79,8 @@ class Resumption:
             reasons.append(f"{self.env_slots_restarted} envs could not be restored and begin a new episode")
         if self.is_in_part:
             reasons.append("the checkpoint is of an older format, whose envs, replay and dataflow are not read")
-        if self.lost_compiler:
-            reasons.append("updates are not compiled any more")
+        if self.other_executor:
+            reasons.append("updates are computed in another way than before")
         if self.other_kernels:
             reasons.append("the kernels of updates, the processor or its BLAS are others than before")
         reasons += self.unsaved

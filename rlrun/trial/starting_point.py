@@ -184,7 +184,7 @@ class StartingPoint:
 
         Raises:
             CheckpointError: The checkpoint does not fit the training.
-            CompilerMissing: The trial's updates were compiled, this machine has no compiler, and `eager` is False.
+            CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
         """
         training.load(self.content, eager=eager)
         running = training.running
@@ -196,7 +196,7 @@ class StartingPoint:
             self.skipped,
             truncation.rows_cut,
             running.env_slots_restarted,
-            lost_compiler=update_executor_of(self.content.manifest) != training.update_executor,
+            other_executor=update_executor_of(self.content.manifest) != training.update_executor,
             other_kernels=has_other_kernels(self.content.manifest, training.update_executor),
             is_in_part=running.is_restored_in_part,
             unsaved=running.unsaved,

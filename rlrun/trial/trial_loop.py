@@ -79,7 +79,7 @@ class TrialLoop:
         Raises:
             UsageError: Another process runs the trial, or checkpoints exist already and `resume` is False.
             CheckpointError: A checkpoint cannot be used.
-            CompilerMissing: The trial's updates were compiled, this machine has no compiler, and `eager` is False.
+            CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
         """
         self.trial = trial
         self.directory = Path(directory)
@@ -189,8 +189,7 @@ class TrialLoop:
             saved_state.adopt(self.training.running, parent)
             self._guard = DivergenceGuard(self.training)
         self.trial, self.generation = exploit.trial, exploit.generation
-        self._spec = self.trial.to_data()
-        self._files.write_spec(self._spec)
+        self._write_spec()
         self._record = replace(self._record, params=dict(self.trial.params))
         self._write_record("RUNNING")
 
@@ -261,7 +260,8 @@ class TrialLoop:
         self._files.clear_error()
         self._files.write_record(self._record)
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
-        self._training = training_of(self.trial if point is None else point.trial(self.trial, exploit), self._note)
+        trial = self.trial if point is None else point.trial(self.trial, exploit)
+        self._training = training_of(trial, self._note, eager=eager)
         if point is not None:
             self._resume(point, before, eager=eager)
         else:
@@ -277,9 +277,15 @@ class TrialLoop:
         networks = self.training.description.networks(self.training.running.spaces())
         self._record = replace(self._record, network=networks)
         self._files.write_record(self._record)
+        self._write_spec()
         self._guard = DivergenceGuard(self.training)
         if exploit is not None:
             self.take_exploit(exploit)
+
+    def _write_spec(self) -> None:
+        """Writes spec.yaml, with the executor by which updates are computed."""
+        self._spec = {**self.trial.to_data(), "update_executor": self.training.update_executor}
+        self._files.write_spec(self._spec)
 
     def _rebuild(self, trial: TrialSpec) -> None:
         """Replaces the training with one that has other settings; the former envs are closed."""

@@ -5,25 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlrun.spec.experiment import TrialSpec
-from rlrun.training.learner_factory import silent
+from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.training.training import Training
 
 
-def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> Training:
+def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent, *, eager: bool = False) -> Training:
     """Builds the training of a trial, without starting processes or envs.
 
     Args:
         trial: The trial.
         announce: Callback with a message before a slow operation.
+        eager: Whether updates may run without a compiler where there is none any more.
+
+    Raises:
+        CompilerMissing: The trial's updates need a compiler, this machine has none, and `eager` is False.
     """
+    learns, steps = trial.learns, planned_env_steps(trial)
+    training = Training(trial.env, learns, seed=trial.seed, total_env_steps=steps, announce=announce)
+    if trial.update_executor is not None:
+        algorithms = learns.algorithms.values()
+        training.update_executor = continued_executor(trial.update_executor, algorithms, eager=eager)
+    return training
+
+
+def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
+    """Copy of a trial with its executor of updates, which stays if it was chosen before.
+
+    Args:
+        trial: The trial.
+        why_no_kernels: Reason why the run's machines cannot use the kernels in C; "" if they can.
+
+    Raises:
+        CompilerMissing: The settings demand compiled updates, and there is no compiler.
+    """
+    if trial.update_executor is not None:
+        return trial
+    algorithms = trial.learns.algorithms.values()
+    chosen = common_update_executor(algorithms, planned_env_steps(trial), why_no_kernels)
+    return trial.replace(update_executor=chosen)
+
+
+def planned_env_steps(trial: TrialSpec) -> int | None:
+    """Planned env steps of all trials that share a trial's update; None if unknown."""
     bound = trial.stop.get("env_steps")
-    return Training(
-        trial.env,
-        trial.learns,
-        seed=trial.seed,
-        total_env_steps=None if bound is None else int(bound) * trial.trials_sharing_update,
-        announce=announce,
-    )
+    return None if bound is None else int(bound) * trial.trials_sharing_update
 
 
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:

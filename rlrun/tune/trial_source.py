@@ -16,6 +16,7 @@ from rlrun.runs.events import TrialAdded
 from rlrun.search.suggestions import Suggestions
 from rlrun.spec.experiment import TrialSpec
 from rlrun.trial.exploit import Exploit
+from rlrun.trial.trial_training import with_update_executor
 from rlrun.tune.trial_config import trial_config
 
 
@@ -59,6 +60,7 @@ class TrialSource(Searcher):  # type: ignore[misc]  # ray has no types
             with self._run.stopping_when_full():
                 made = self._suggestions.next_trials()
             for trial in made:
+                trial = with_update_executor(trial, self._run.why_no_kernels)
                 self._run.trials.append(trial)
                 self._next.append(trial)
                 self._run.tell(TrialAdded(trial))

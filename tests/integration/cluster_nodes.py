@@ -56,11 +56,15 @@ class Nodes:
         self.address: str = self._cluster.address
         for _ in range(2):
             self.add()
+        self.wait()
+
+    def wait(self) -> None:
+        """Waits until all nodes are there."""
         self._cluster.wait_for_nodes(timeout=PATIENCE_S)
 
-    def add(self) -> None:
-        """Starts one more node, and does not wait for it."""
-        own = {SCRATCH_VARIABLE: str(self.scratch(len(self._nodes)))}
+    def add(self, **environment: str) -> None:
+        """Starts one more node, with environment variables of its own, and does not wait for it."""
+        own = {SCRATCH_VARIABLE: str(self.scratch(len(self._nodes))), **environment}
         self._nodes.append(self._cluster.add_node(wait=False, env_vars=own, **OF_EACH))
 
     def scratch(self, number: int) -> Path:

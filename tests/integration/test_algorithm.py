@@ -137,15 +137,16 @@ def test_a_truncated_checkpoint_is_named(tmp_path):
 
 
 def test_a_compiled_run_without_a_compiler_asks_before_it_goes_on(tmp_path, monkeypatch):
-    with Training("CartPole-v1", PPO(**SMALL)) as training:
+    half = {**SMALL, "precision": "bfloat16"}
+    with Training("CartPole-v1", PPO(**half)) as training:
         training.step()
         content = training.content(
-            {"algorithm": "ppo", "env": training.description.env.to_data(), "config": SMALL, "seed": 0}
+            {"algorithm": "ppo", "env": training.description.env.to_data(), "config": half, "seed": 0}
         )
     content.manifest["update_executor"] = "compiled"
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    with Training("CartPole-v1", PPO(**SMALL)) as resumed:
+    with Training("CartPole-v1", PPO(**half)) as resumed:
         with pytest.raises(CompilerMissing, match=r"no C\+\+ compiler here.*--eager"):
             resumed.load(content)
         resumed.load(content, eager=True)

@@ -17,7 +17,10 @@ from cluster_nodes import PATIENCE_S, Nodes, driving
 
 import rlrun
 from rlrun.checkpoint.format import verify_checkpoint
+from rlrun.checkpoint.manifest import read_manifest
 from rlrun.checkpoint.store import CheckpointStore
+from rlrun.kernels.library import why_no_library
+from rlrun.runs.run_directory import RunDirectory
 from rlrun.trial.results import read_results
 from tests.results import all_numbers
 
@@ -151,3 +154,29 @@ def test_a_sweep_spread_over_nodes_of_which_one_dies_ends_complete(
     seed = int(name.rpartition("=")[2])
     (undisturbed,) = rlrun.run(SPEC, runs_dir=tmp_path / "undisturbed", executor="local", seed=seed)
     assert all_numbers(read_results(run / name)) == all_numbers(read_results(undisturbed.directory))
+
+
+@pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
+@pytest.mark.usefixtures("running_ray")
+def test_where_one_node_cannot_use_the_kernels_the_whole_run_takes_numpy_and_says_why_once(
+    tmp_path: Path, nodes: Nodes
+) -> None:
+    unsafe = tmp_path / "unsafe"
+    unsafe.mkdir()
+    unsafe.chmod(0o777)
+    nodes.add(RLRUN_CACHE=str(unsafe))
+    nodes.wait()
+    config = {**SPEC["spread"]["config"], "num_workers": 0}
+    entry = {"algorithm": "ppo", "env": "CartPole-v1", "seeds": 2, "stop": {"iteration": 1}, "config": config}
+    (tmp_path / "spread.yaml").write_text(yaml.safe_dump({"spread": entry}))
+    command = ["train", "-f", "spread.yaml", "--address", nodes.address, "--runs-dir", str(tmp_path / "runs")]
+    with driving(command, tmp_path) as driver:
+        exit_code = driver.wait(timeout=PATIENCE_S)
+    output = (tmp_path / "output").read_text()
+    assert exit_code == 0, output
+    assert output.count("updates are computed by NumPy, not by kernels in C: on node ") == 1
+    assert f"other users may write to {unsafe}" in output
+    for trial in ("000-seed=0", "001-seed=1"):
+        assert RunDirectory.open(tmp_path / "runs/spread").trial(trial).update_executor == "numpy"
+        (checkpoint,) = CheckpointStore(tmp_path / "runs/spread" / trial / "checkpoints").paths()
+        assert read_manifest(checkpoint).about["update_executor"] == "numpy"

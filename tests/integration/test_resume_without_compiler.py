@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,26 +15,27 @@ from rlrun.kernels.library import why_no_library
 from rlrun.runs.run_directory import RunDirectory
 
 TRIAL = "000-seed=0"
-SPEC = {
+SMALL = {
+    "train_batch_size": 64,
+    "min_env_steps_per_iteration": 0,
+    "minibatch_size": 32,
+    "num_epochs": 1,
+    "num_envs_per_worker": 2,
+}
+SPEC: dict[str, Any] = {
     "began-compiled": {
         "algorithm": "ppo",
         "env": "CartPole-v1",
         "stop": {"iteration": 2},
-        "config": {
-            "train_batch_size": 64,
-            "min_env_steps_per_iteration": 0,
-            "minibatch_size": 32,
-            "num_epochs": 1,
-            "num_envs_per_worker": 2,
-        },
+        "config": SMALL,
         "checkpoint": {"every": 1},
     }
 }
 
 
-def interrupted(runs_dir: Path, **manifest: str) -> RunDirectory:
+def interrupted(runs_dir: Path, spec: dict[str, Any] = SPEC, **manifest: str) -> RunDirectory:
     """Runs two iterations, and leaves the first one's checkpoint alone, with other entries in its manifest."""
-    (trial,) = rlrun.run(SPEC, runs_dir=runs_dir)
+    (trial,) = rlrun.run(spec, runs_dir=runs_dir)
     run = RunDirectory.open(runs_dir / "began-compiled")
     shutil.rmtree(trial.directory / "checkpoints/iteration_000002")
     content = read_checkpoint(trial.directory / "checkpoints/iteration_000001")
@@ -46,7 +48,8 @@ def interrupted(runs_dir: Path, **manifest: str) -> RunDirectory:
 def test_a_resume_without_a_compiler_asks_and_goes_on_once_it_is_told_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = interrupted(tmp_path, update_executor="compiled")
+    half = {"began-compiled": {**SPEC["began-compiled"], "config": {**SMALL, "precision": "bfloat16"}}}
+    run = interrupted(tmp_path, half, update_executor="compiled")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
 
@@ -65,3 +68,13 @@ def test_kernels_of_another_processor_are_said_and_the_resume_is_not_called_exac
     other = rlrun.resume(interrupted(tmp_path / "other", kernels="those of another processor").path)[0].directory
     records = [json.loads((directory / "trial.json").read_text()) for directory in (exact, other)]
     assert [record["exact_resume"] for record in records] == [True, False]
+
+
+def test_a_run_that_torchs_compiler_began_on_the_cpu_goes_on_by_kernels_and_says_so(tmp_path: Path) -> None:
+    run = interrupted(tmp_path, update_executor="compiled")
+    (resumed,) = rlrun.resume(run.path)
+    assert resumed.status == "TERMINATED"
+    record = json.loads((resumed.directory / "trial.json").read_text())
+    assert record["exact_resume"] is False
+    executor = read_checkpoint(resumed.directory / "checkpoints/iteration_000002").manifest["update_executor"]
+    assert executor == run.trial(TRIAL).update_executor == ("numpy" if why_no_library() else "c")

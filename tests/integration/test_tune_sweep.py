@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 import rlrun
+from rlrun.cluster.kernels_on_nodes import why_no_kernels_on_nodes
 from rlrun.errors import TrainingFailed, UsageError
+from rlrun.kernels.library import why_no_library
 from rlrun.runs.events import RunEvent, RunFinished, RunStarted, TrialEvent, TrialNote
 from tests.results import all_numbers
 
@@ -55,6 +58,12 @@ class Breaks(gymnasium.Env):
             raise OverflowError("the world is too small")
         return self.np_random.random(1, np.float32), 1.0, False, self.steps % 10 == 0, {}
 '''
+
+
+@pytest.mark.usefixtures("running_ray")
+def test_nodes_that_are_asked_for_kernels_answer_as_this_machine_does() -> None:
+    reason = why_no_library()
+    assert why_no_kernels_on_nodes() == (f"on node {ray.nodes()[0]['NodeManagerHostname']} {reason}" if reason else "")
 
 
 @pytest.mark.usefixtures("running_ray")

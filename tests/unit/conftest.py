@@ -11,11 +11,8 @@ def traced_updates(monkeypatch):
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
-
-    def traced(computation, function, arguments, *, identity, announce):
-        graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
-        turn_narrow_products(graph)
+    def traced(function, arguments, announce):
+        graph = make_fx(function)(*(argument.clone() for argument in arguments))
         return lambda given: graph(*given)
 
     monkeypatch.setattr("rlrun.learner.execution.compiled", traced)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 import rlrun
 from rlrun.learner import execution
 from rlrun.learner.c_update import in_c
 from rlrun.learner.numpy_update import in_numpy
 from rlrun.learner.update_executor import UpdateExecutor
+from rlrun.nn.model_config import ModelConfig
 
 ON_POLICY = {"num_envs_per_worker": 4, "train_batch_size": 64, "min_env_steps_per_iteration": 0}
 OFF_POLICY = {"learning_starts": 32, "min_env_steps_per_iteration": 60}
@@ -40,6 +42,20 @@ ENSEMBLE = {
 SMALL = {"hiddens": [16], "core_width": 8}
 CURIOUS = {"hiddens": [16], "features": 8}
 
+
+class Net(nn.Module):
+    """A policy and a value by layer norms and GELUs."""
+
+    def __init__(self, observation_space: Any, num_outputs: int, model: ModelConfig) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(4, 16), nn.LayerNorm(16), nn.GELU())
+        self.policy, self.value = nn.Linear(16, num_outputs), nn.Linear(16, 1)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.trunk(observations)
+        return self.policy(features), self.value(features).squeeze(-1)
+
+
 KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "ppo": ("ppo", "CartPole-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
     "ppo with a Gaussian": ("ppo", "Pendulum-v1", {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5}),
@@ -57,6 +73,16 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "mbpo": ("mbpo", "Pendulum-v1", {**OFF_POLICY, **MODEL_BASED, "model": {"hiddens": [32]}}),
     "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),
     "ppo with a gru": ("ppo", "Pendulum-v1", {**RECURRENT, "model": {**SMALL, "core": "gru"}}),
+    "ppo with gtrxl": (
+        "ppo",
+        "CartPole-v1",
+        {**RECURRENT, "model": {**SMALL, "core": "gtrxl", "gtrxl": {"memory_len": 2}}},
+    ),
+    "ppo with a net of one's own": (
+        "ppo",
+        "CartPole-v1",
+        {**ON_POLICY, "minibatch_size": 16, "num_epochs": 5, "model": {"module": f"{__name__}:Net"}},
+    ),
     "sac with a gru": ("sac", "Pendulum-v1", {**SEQUENCES, "model": {**SMALL, "core": "gru"}}),
     "alphazero with masks": (
         "alphazero",

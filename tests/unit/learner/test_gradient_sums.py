@@ -28,7 +28,7 @@ def learner_for(own_loss=None, **more):
         ModelConfig(hiddens=(16,)),
         seed=1,
     )
-    settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
+    settings = {"device": "cpu", "update_executor": "eager", "seed": 3, **more}
     return LocalLearner(policy, [Objective("loss", own_loss or loss, max_grad_norm=0.5)], **settings)
 
 

@@ -78,13 +78,12 @@ def td_loss(outputs, batch, scheduled):
     return Loss(loss, {"loss": loss}, priorities=errors.abs().squeeze(-1))
 
 
-def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager", identity=None, seed=3):
+def learner_for(objectives=None, *, family=ValuesPolicy, update_executor="eager", seed=3):
     return LocalLearner(
         family(),
         objectives or [Objective("loss", td_loss)],
         device="cpu",
         update_executor=update_executor,
-        identity=identity,
         seed=seed,
         has_target=True,
     )
@@ -209,7 +208,7 @@ def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(famil
 
     objectives = [Objective("now", loss), Objective("then", loss, every=2)]
     together, one_by_one = (
-        learner_for(objectives, family=family, update_executor=update_executor, identity="of the test")
+        learner_for(objectives, family=family, update_executor=update_executor)
         for _ in range(2)
     )
     batch, scheduled = batch_of(15), {"lr": 1e-2}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from rlrun.learner.c_update import in_c
 from rlrun.learner.numpy_update import in_numpy
@@ -44,6 +46,17 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "added at positions": lambda x, y: torch.zeros_like(x).scatter_add(-1, PLACES.expand(6, 3), y[:, :3]),
     "views": lambda x, y: x.t()[1:3].reshape(-1, 1).expand(-1, 2) + y.view(4, 6)[2:, ::3].sum(),
     "types": lambda x, y: (x > 0).float() + y.double().float(),
+    "layer norms": lambda x, y: F.layer_norm(x, (4,), y[0, :4], y[1, :4]) + F.layer_norm(y, (4,)) * x.sum(),
+    "gradients of layer norms": lambda x, y: F.layer_norm(y.expand(3, 6, 4), (4,), x[0, :4], x[1, :4]),
+    "other activations": lambda x, y: F.gelu(3 * x) + F.gelu(y) + F.leaky_relu(x) + F.mish(y) + F.hardtanh(x),
+    "losses": lambda x, y: F.mse_loss(x, y) + F.huber_loss(x, y) + F.cross_entropy(x, PLACES.squeeze(-1)),
+    "spread": lambda x, y: x.std() + x.var(0) + y.std(-1, correction=0).sum(),
+    "largest and smallest": lambda x, y: x.max(-1)[0] - x.min(-1)[0] + y.max(-1)[1] + y.min(-1)[1],
+    "sums of exponentials": lambda x, y: (
+        x.logsumexp(0) + y.logsumexp((0, 1)) + (-y.abs() * math.inf).logsumexp(0).exp()
+    ),
+    "sums so far": lambda x, y: x.cumsum(0) + (y > 0).cumsum(1),
+    "sorted": lambda x, y: y.sort(-1)[0] + (y > 0).float().sort(-1)[1] * x.detach(),
     "signs": lambda x, y: x.detach().sgn() + (-y).abs(),
     "masks": lambda x, y: x.masked_fill(y > 0.3, -1e9) + y.masked_fill(y[0] > 0, 2.0),
     "layer normalisation": lambda x, y: torch.nn.functional.layer_norm(x, (4,), y[0], y[1]),

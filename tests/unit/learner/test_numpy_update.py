@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from rlrun.kernels.steps import NoKernel
-from rlrun.learner.numpy_update import BoundUpdate, NumpyUpdate, in_numpy, leave_out_repetitions, recorded
+from rlrun.learner.numpy_update import (
+    BoundUpdate,
+    NumpyUpdate,
+    demand_same,
+    in_numpy,
+    leave_out_repetitions,
+    recorded,
+)
 from rlrun.learner.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp
 from rlrun.learner.update import fresh_state
 from tests.rounding import rounding_error
@@ -17,7 +27,7 @@ X = torch.arange(6.0).reshape(2, 3)
 
 
 def test_an_operation_without_a_kernel_is_found_at_the_start() -> None:
-    with pytest.raises(NoKernel, match=r"^aten.erfinv.default$"):
+    with pytest.raises(NoKernel, match=r"^prims.erf_inv.default$"):
         in_numpy(lambda x: [torch.erfinv(x)], [X])
 
 
@@ -35,6 +45,35 @@ def test_a_function_that_looks_at_values_has_no_graph() -> None:
         in_numpy(lambda x: [x * x.sum().item()], [X])
     with pytest.raises(NoKernel):
         in_numpy(lambda x: [x if x.sum() > 0 else -x], [X])
+
+
+def test_numbers_that_python_gets_to_see_are_no_part_of_a_graph() -> None:
+    for read in (lambda x: float(x.numpy().max()), lambda x: max(x.tolist()[0]), lambda x: float(np.asarray(x).max())):
+        with pytest.raises(NoKernel, match=r"^Tensor\."):
+            in_numpy(lambda x, read=read: [x * read(x)], [X])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: [x + torch.rand(3)],
+        lambda x: [x + torch.zeros_like(x).normal_()],
+        lambda x: [x + torch.bernoulli(torch.full_like(x, 0.5))],
+        lambda x: [x + torch.zeros_like(x).fill_(2)],
+    ],
+)
+def test_noise_and_unknown_changes_in_place_are_no_constants(function: Any) -> None:
+    with pytest.raises(NoKernel, match=r"^aten\."):
+        in_numpy(function, [X])
+
+
+def test_a_function_that_changes_from_call_to_call_is_noticed() -> None:
+    number, numbers = itertools.count(), np.random.default_rng(0)
+    held = torch.ones(3)
+    for function in (lambda x: [x * next(number)], lambda x: [x + torch.from_numpy(numbers.normal(size=3))]):
+        with pytest.raises(NoKernel, match="changes from call to call"):
+            demand_same(function, [X])
+    demand_same(lambda x: [x * held], [X])
 
 
 def test_a_tensor_that_the_function_holds_itself_is_a_constant() -> None:

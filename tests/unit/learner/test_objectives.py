@@ -75,7 +75,7 @@ def objectives(**actor):
 
 
 def learner_for(given=None, **more):
-    settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
+    settings = {"device": "cpu", "update_executor": "eager", "seed": 3, **more}
     return LocalLearner(NumbersPolicy(), objectives() if given is None else given, **settings)
 
 
@@ -231,32 +231,9 @@ def test_compiled_steps_with_a_target_carry_assign_and_give_priorities_like_plai
     assert compiled.take_statistics() == pytest.approx(eager.take_statistics(), rel=near, abs=near)
 
 
-def test_compiled_updates_are_told_apart_by_optimizers_and_by_what_is_carried_and_assigned(monkeypatch):
-    identities = []
-
-    def noted(computation, function, arguments, *, identity, announce):
-        identities.append(identity)
-        return lambda given: function(*given)
-
-    monkeypatch.setattr("rlrun.learner.execution.compiled", noted)
-    reads = Objective("actor", loss_of_actor, parameters="actor", optimizer=SGD(), needs=("model",))
-    for given in (
-        with_optimizer(SGD()),
-        with_optimizer(SGD()),
-        with_optimizer(SGD(0.9)),
-        [with_optimizer(SGD())[0], reads],
-        [with_optimizer(SGD())[0], replace(reads, needs=())],
-        [Objective("model", loss_of_model, parameters="model", optimizer=SGD())],
-    ):
-        step(learner_for(given, update_executor="compiled", identity="one"))
-    assert identities[0] == identities[1] == identities[3]  # losses are told apart by the identity that is given
-    assert len(set(identities)) == 4
-
-
 def test_compiled_microbatches_hand_on_what_plain_ones_do(compiled_updates):
-    for _ in range(2):  # the second time without tracing
-        compiled = learner_for(update_executor="compiled", microbatch_size=1, identity="one")
-        np.testing.assert_allclose(step(compiled), AFTER_ONE_STEP, rtol=rounding_error(3))
+    compiled = learner_for(update_executor="compiled", microbatch_size=1)
+    np.testing.assert_allclose(step(compiled), AFTER_ONE_STEP, rtol=rounding_error(3))
 
 
 def noted_loss(notes, name, **more):

@@ -55,7 +55,7 @@ def policy():
 
 
 def learner_for(objectives, **more):
-    settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
+    settings = {"device": "cpu", "update_executor": "eager", "seed": 3, **more}
     return LocalLearner(policy(), objectives, **settings)
 
 

@@ -27,7 +27,7 @@ def learner_for(precision, **more):
         seed=1,
     )
     objectives = [Objective("loss", regression, max_grad_norm=1.0)]
-    settings = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
+    settings = {"device": "cpu", "update_executor": "eager", "seed": 3, **more}
     return LocalLearner(policy, objectives, precision=precision, **settings)
 
 

@@ -17,7 +17,6 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
 from rlrun.errors import SpecError, UsageError
 from rlrun.functional.moments import Moments
-from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.numpy_update import in_numpy
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -110,8 +109,7 @@ def in_a_graph(policy: ActorCriticPolicy, rows: SampleBatch, executor: str) -> t
         if executor == "numpy":
             outputs, values = in_numpy(function, arguments)(arguments)
         else:
-            graph = make_fx(function, decomposition_table=REWRITES)(*arguments)
-            turn_narrow_products(graph)
+            graph = make_fx(function)(*arguments)
             outputs, values = graph(*arguments)
     return outputs, values
 

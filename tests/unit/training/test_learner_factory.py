@@ -20,7 +20,7 @@ from rlrun.learner.numpy_update import recorded
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.spec.load import parse_experiments
 from rlrun.training.checkpointing import update_executor_of
-from rlrun.training.learner_factory import chosen_update_executor, demand_compiler
+from rlrun.training.learner_factory import chosen_update_executor, common_update_executor, continued_executor
 from rlrun.trial.trial_training import training_of
 
 needs_c = pytest.mark.skipif(why_no_library() != "", reason=why_no_library())
@@ -29,8 +29,8 @@ needs_cpp = pytest.mark.skipif(compiler() is None, reason="there is no C++ compi
 ONE_UPDATE_A_STEP = {"train_batch_size": 64, "minibatch_size": 64, "num_epochs": 64}
 
 
-LONG_MEMORY = {**ONE_UPDATE_A_STEP, "seq_len": 4, "model": {"core": "gtrxl"}}
-"""A network without kernels."""
+HALF = {**ONE_UPDATE_A_STEP, "precision": "bfloat16"}
+"""Updates without kernels."""
 
 
 def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
@@ -38,8 +38,18 @@ def chosen(env_steps: int | None, **settings: Any) -> UpdateExecutor:
 
 
 @needs_c
-def test_dense_updates_run_by_kernels_in_c_in_runs_of_any_length() -> None:
-    assert [chosen(1), chosen(1_000_000), chosen(None), chosen(1, compile=True)] == ["c"] * 4
+@pytest.mark.parametrize("model", [{}, {"core": "gtrxl"}, {"module": "a:B"}, {"encoders": {"camera": "a:B"}}])
+def test_updates_in_float32_run_by_kernels_in_c_in_runs_of_any_length(model: dict[str, Any]) -> None:
+    made = [chosen(length, model=model) for length in (1, 1_000_000, None)]
+    assert [*made, chosen(1, model=model, compile=True)] == ["c"] * 4
+
+
+def test_where_a_machine_of_the_run_has_no_kernels_all_take_numpy_and_a_demand_is_refused() -> None:
+    algorithms = [PPO(PPO.Config.parse(ONE_UPDATE_A_STEP))]
+    assert common_update_executor(algorithms, 100, "on node b there is no C compiler") == "numpy"
+    demanding = [PPO(PPO.Config.parse({**ONE_UPDATE_A_STEP, "compile": True}))]
+    with pytest.raises(CompilerMissing, match="and on node b there is no C compiler: mend that, or set it to auto"):
+        common_update_executor(demanding, 100, "on node b there is no C compiler")
 
 
 def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
@@ -64,7 +74,7 @@ def test_an_operation_without_a_kernel_is_told_once_and_its_update_runs_eagerly(
 
 @needs_cpp
 def test_long_runs_without_kernels_are_compiled_and_short_ones_run_eagerly() -> None:
-    assert [chosen(env_steps, model={"core": "gtrxl"}) for env_steps in (19_999, 20_000)] == ["eager", "compiled"]
+    assert [chosen(env_steps, precision="bfloat16") for env_steps in (19_999, 20_000)] == ["eager", "compiled"]
 
 
 @pytest.fixture
@@ -90,20 +100,17 @@ def test_without_a_compiler_dense_updates_run_by_numpy_and_demanded_kernels_are_
 @pytest.mark.usefixtures("no_compiler")
 def test_a_run_that_began_with_kernels_is_not_continued_without_them_unasked() -> None:
     with pytest.raises(CompilerMissing, match=r"by kernels in C, and there is no C compiler: .*--eager"):
-        demand_compiler("c")
-    demand_compiler("numpy")
+        continued_executor("c", [])
+    assert continued_executor("numpy", []) == continued_executor("c", [], eager=True) == "numpy"
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"model": {"core": "gtrxl"}},
-        {"model": {"module": "a:B"}},
-        {"model": {"encoders": {"camera": "a:B"}}},
-        {"precision": "bfloat16"},
-        {"compile": False},
-    ],
-)
+def test_a_run_that_torchs_compiler_began_goes_on_by_kernels_where_it_may_have_them() -> None:
+    half, single = (PPO(PPO.Config.parse({"precision": precision})) for precision in ("bfloat16", "float32"))
+    assert continued_executor("compiled", [single]) == ("numpy" if why_no_library() else "c")
+    assert continued_executor("compiled", [half], eager=True) == "eager"
+
+
+@pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"compile": False}])
 def test_what_has_no_kernels_stays_eager_in_short_runs(settings: dict[str, Any]) -> None:
     assert chosen(10_000, **settings) == "eager"
 
@@ -123,8 +130,8 @@ def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
 ) -> None:
     keys = []
 
-    def noted(computation: Any, function: Any, arguments: Any, *, identity: str, announce: Any) -> Any:
-        keys.append((cache_key(identity, arguments), cache_key(str(recorded(function, arguments)), arguments)))
+    def noted(function: Any, arguments: Any, announce: Any) -> Any:
+        keys.append(cache_key(str(recorded(function, arguments)), arguments))
         return lambda given: function(*given)
 
     monkeypatch.setattr("rlrun.learner.execution.compiled", noted)
@@ -140,12 +147,12 @@ def test_seeds_and_scheduled_settings_leave_the_compiled_update_as_it_is(
         with rlrun.Training("CartPole-v1", rlrun.PPO(**config), seed=seed) as training:
             training.update_executor = "compiled"
             training.step()
-    (identity, program), (other_identity, other_program) = keys
-    assert ((identity == other_identity), (program == other_program)) == (shares, shares)
+    first, second = keys
+    assert (first == second) == shares
 
 
 def test_trials_that_share_an_update_are_counted_together() -> None:
-    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": LONG_MEMORY}
+    entry = {"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 5_000}, "config": HALF}
     for seeds, expected in ((3, "eager"), (4, "eager" if compiler() is None else "compiled")):
         (experiment,) = parse_experiments({"sweep": {**entry, "seeds": seeds}})
         with training_of(experiment.trials()[0]) as training:

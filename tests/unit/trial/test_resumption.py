@@ -10,7 +10,7 @@ from rlrun.trial.resumption import Resumption
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        ({"lost_compiler": True}, "updates are not compiled any more"),
+        ({"other_executor": True}, "updates are computed in another way than before"),
         ({"other_kernels": True}, "the kernels of updates, the processor or its BLAS are others than before"),
         ({"env_slots_restarted": 2}, "2 envs could not be restored and begin a new episode"),
     ],

@@ -49,7 +49,6 @@ def learner_of(spaces: Spaces = NUMBERS, **settings: Any) -> LocalLearner:
         algorithm.objectives(policy),
         device="cpu",
         update_executor="eager",
-        identity=None,
         seed=0,
         has_target=True,
     )
@@ -129,9 +128,7 @@ def test_the_actors_loss_weighs_steps_by_the_chance_of_reaching_them_and_scales_
     """Sums over single steps, in double precision, against the loss (arXiv:2301.04104, eqs. 11 and 12)."""
     algorithm = Dreamer(DreamerConfig.parse({**TINY, "gamma": 0.8, "horizon": 3}))
     policy = algorithm.policy(NUMBERS, 0)
-    learner = LocalLearner(
-        policy, algorithm.objectives(policy), device="cpu", update_executor="eager", identity=None, seed=0
-    )
+    learner = LocalLearner(policy, algorithm.objectives(policy), device="cpu", update_executor="eager", seed=0)
     drawn = np.random.default_rng(1)
     flat = torch.from_numpy(drawn.normal(scale=0.2, size=policy.parameters.size).astype(np.float32))
     views = policy.parameters.views(flat)

@@ -18,7 +18,6 @@ from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.learner.execution import flattened_arguments, traceable
-from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.update import Parameters, Update, fresh_state
 from rlrun.policy.action_spaces.box_scale import BoxScale
 from rlrun.policy.policy import Policy
@@ -308,8 +307,7 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does(spaces: Spac
     scheduled = {"lr": torch.tensor(1e-2), "critic_lr": torch.tensor(1e-2)}
     arguments = flattened_arguments(Parameters(flat, flat * 0.5), states, batch, scheduled)
     function = traceable(update, states, batch, scheduled, has_target=True)
-    graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
-    turn_narrow_products(graph)
+    graph = make_fx(function)(*(argument.clone() for argument in arguments))
     eager, traced = ([argument.clone() for argument in arguments] for _ in range(2))
     near = rounding_error(ROWS * MEMBERS)
     for _ in range(3):

@@ -156,7 +156,7 @@ def rows_of(number: int) -> SampleBatch:
 def learner_of(**more: Any) -> LocalLearner:
     algorithm = MAPPO(MAPPOConfig())
     policy = algorithm.policy_in_world(SPACES, WORLD, seed=0)
-    settings: dict[str, Any] = {"device": "cpu", "update_executor": "eager", "identity": None, "seed": 3, **more}
+    settings: dict[str, Any] = {"device": "cpu", "update_executor": "eager", "seed": 3, **more}
     return LocalLearner(policy, algorithm.objectives(policy), **settings)
 
 

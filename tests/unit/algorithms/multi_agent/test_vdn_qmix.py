@@ -60,7 +60,7 @@ def fitted(algorithm: VDN, steps: int, lr: float) -> torch.Tensor:
         algorithm.objectives(policy),
         device="cpu",
         update_executor="numpy",
-        identity=algorithm.name(),
+        runs_own_code=False,
         seed=0,
         has_target=True,
     )

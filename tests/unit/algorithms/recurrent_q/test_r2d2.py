@@ -21,7 +21,6 @@ from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.learner.execution import flattened_arguments, traceable
-from rlrun.learner.graph_rewrites import REWRITES, turn_narrow_products
 from rlrun.learner.objective import Loss
 from rlrun.learner.update import Parameters, Update, fresh_state
 from rlrun.training.learner_factory import AlgorithmLearnerFactory
@@ -233,8 +232,7 @@ def test_the_graph_that_would_be_compiled_does_what_the_update_does() -> None:
     parameters = Parameters(flat, flat * 0.5)
     arguments = flattened_arguments(parameters, [state], batch, scheduled)
     function = traceable(update, [state], batch, scheduled, has_target=True)
-    graph = make_fx(function, decomposition_table=REWRITES)(*(argument.clone() for argument in arguments))
-    turn_narrow_products(graph)
+    graph = make_fx(function)(*(argument.clone() for argument in arguments))
     eager, traced = ([argument.clone() for argument in arguments] for _ in range(2))
     near = rounding_error(3 * 4)
     for _ in range(3):

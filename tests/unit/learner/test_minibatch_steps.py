@@ -207,10 +207,7 @@ def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(famil
         return td_loss(outputs, SampleBatch(batch, rewards=rewards), scheduled)
 
     objectives = [Objective("now", loss), Objective("then", loss, every=2)]
-    together, one_by_one = (
-        learner_for(objectives, family=family, update_executor=update_executor)
-        for _ in range(2)
-    )
+    together, one_by_one = (learner_for(objectives, family=family, update_executor=update_executor) for _ in range(2))
     batch, scheduled = batch_of(15), {"lr": 1e-2}
     for _ in range(2):
         assert len(together.step(batch, scheduled=scheduled, minibatches=5)) == 0
@@ -225,7 +222,7 @@ def test_minibatches_in_one_call_are_learned_from_as_in_calls_of_their_own(famil
 
 @pytest.mark.parametrize("update_executor", ["numpy", "c"])
 def test_kernels_tell_the_priorities_and_statistics_of_each_minibatch(update_executor):
-    eager, kernels = learner_for(), learner_for(update_executor=update_executor, identity="of the test")
+    eager, kernels = learner_for(), learner_for(update_executor=update_executor)
     near = {"rtol": 1e-5, "atol": 1e-6}
     for seed in range(3):
         expected, found = (each.step(batch_of(12, seed), scheduled={"lr": 1e-2}) for each in (eager, kernels))

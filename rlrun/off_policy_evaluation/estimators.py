@@ -1,0 +1,210 @@
+"""Off-policy estimators of a policy's value, with influence values and effective sample sizes (NumPy).
+
+Arrays are time-major and padded: row t of column e is step t of episode e. After an episode's last step, rewards and
+log-ratios are 0, so that the importance weight of the last step persists.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.functional.student_t import t_quantile
+
+Doubles = NDArray[np.float64]
+
+LARGEST_LOG_WEIGHT = 300.0
+"""Clipping bound of the log of an unnormalised importance weight, so that its square is a finite float."""
+
+
+@dataclass(frozen=True)
+class WeighedEpisodes:
+    """Rewards and importance ratios of E episodes, time-major.
+
+    Attributes:
+        rewards: Rewards, [T, E]; see `with_closing_values` for truncated episodes.
+        log_ratios: log pi(a | s) - log b(a | s) of the judged policy pi and the behavior policy b, [T, E].
+        gamma: Discount factor.
+    """
+
+    rewards: Doubles
+    log_ratios: Doubles
+    gamma: float
+
+    @property
+    def discounts(self) -> Doubles:
+        """Discount of each step, gamma^t, [T]."""
+        return self.gamma ** np.arange(len(self.rewards), dtype=np.float64)
+
+    @property
+    def returns(self) -> Doubles:
+        """Discounted return of each episode, [E]."""
+        returns: Doubles = self.discounts @ self.rewards
+        return returns
+
+    @property
+    def log_weights(self) -> Doubles:
+        """Log of each step's importance weight: the sum of log-ratios up to and including the step, [T, E]."""
+        return np.cumsum(self.log_ratios, axis=0)
+
+
+@dataclass(frozen=True)
+class ValueEstimate:
+    """Estimate of a policy's value: its expected discounted return from the start of an episode.
+
+    Attributes:
+        value: The estimate.
+        influences: Change of the estimate by each episode, times the number of episodes, [E]; their mean is 0.
+        effective_size: Effective number of episodes; None for an estimate without importance weights.
+    """
+
+    value: float
+    influences: Doubles
+    effective_size: float | None = None
+
+    @property
+    def ci95(self) -> tuple[float, float]:
+        """95 % confidence interval by Student's t of the influences."""
+        return interval_of_mean(self.value, self.influences)
+
+
+def interval_of_mean(value: float, deviations: Doubles) -> tuple[float, float]:
+    """95 % confidence interval of a mean by Student's t, given the samples' deviations from it, [N]; N is 2 or more."""
+    count = len(deviations)
+    half = t_quantile(count - 1) * math.sqrt(float(np.square(deviations).sum()) / (count - 1) / count)
+    return value - half, value + half
+
+
+def with_closing_values(rewards: Doubles, lengths: NDArray[np.int64], closing_values: Doubles, gamma: float) -> Doubles:
+    """Adds the discounted value of each final observation to the reward of the episode's last step.
+
+    Args:
+        rewards: Rewards, [T, E].
+        lengths: Number of steps of each episode, [E].
+        closing_values: Value of each final observation under the judged policy, [E]; 0 where the episode terminated.
+        gamma: Discount factor.
+
+    Returns:
+        The rewards with bootstrapped ends, [T, E].
+    """
+    bootstrapped = rewards.copy()
+    bootstrapped[lengths - 1, np.arange(len(lengths))] += gamma * closing_values
+    return bootstrapped
+
+
+def importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEstimate:
+    """Importance sampling (IS): the mean return, weighted by the probability ratio of the whole episode.
+
+    IS is unbiased. Weighted IS divides by the sum of the weights instead of their number, which is consistent and
+    varies less.
+
+    Source:
+        Precup, Sutton and Singh, "Eligibility traces for off-policy policy evaluation", 2000, section 3.
+    """
+    log_weights = episodes.log_weights[-1]
+    weights = _normalized(log_weights) if weighted else _weights(log_weights)
+    value, influences = _weighted_mean(weights, episodes.returns, weighted=weighted)
+    return ValueEstimate(float(value), influences, effective_size(log_weights))
+
+
+def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted: bool) -> ValueEstimate:
+    """Doubly robust estimate (DR): a model's value, corrected by importance-weighted temporal differences.
+
+    The sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]), where w[t] is the importance weight of the steps up
+    to t, and w[-1] is 1. It is unbiased for every model that was fitted on other episodes, and exact for an exact model
+    of a deterministic env. Weighted DR divides the weights of each step by their mean.
+
+    Args:
+        episodes: The episodes.
+        q: The model's action value of each step, [T, E]; 0 after an episode's end.
+        v: The model's state value of each step's observation under the judged policy, [T, E]; 0 after an episode's end.
+        weighted: Whether weights are normalised.
+
+    Source:
+        Jiang and Li, arXiv:1511.03722, eq. 10, in the form of Thomas and Brunskill, arXiv:1604.00923, section 4.
+    """
+    log_weights = episodes.log_weights
+    before = np.concatenate([np.zeros_like(log_weights[:1]), log_weights[:-1]])
+    value, influences = 0.0, np.zeros(log_weights.shape[1])
+    for logs, terms in ((log_weights, episodes.rewards - q), (before, v)):
+        weights = _normalized(logs) if weighted else _weights(logs)
+        means, changes = _weighted_mean(weights, terms, weighted=weighted)
+        value += float(episodes.discounts @ means)
+        influences += episodes.discounts @ changes
+    return ValueEstimate(value, influences, _effective_size_of_steps(episodes))
+
+
+def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEstimate:
+    """Per-decision IS: each reward is weighted by the probability ratio of the actions up to it alone.
+
+    It is the doubly robust estimate with a model of zeros.
+
+    Source:
+        Precup, Sutton and Singh, "Eligibility traces for off-policy policy evaluation", 2000, section 4.
+    """
+    nothing = np.zeros_like(episodes.rewards)
+    return doubly_robust(episodes, nothing, nothing, weighted=weighted)
+
+
+def direct_method(initial_values: Doubles) -> ValueEstimate:
+    """Direct method (DM): a model's mean state value of the initial observations, [E].
+
+    The interval holds the spread of the initial states, and not the model's error.
+
+    Source:
+        Jiang and Li, arXiv:1511.03722, section 2.3.
+    """
+    value = float(initial_values.mean())
+    return ValueEstimate(value, initial_values - value)
+
+
+def effective_size(log_weights: Doubles) -> float:
+    """Effective sample size of importance weights: (sum of w)^2 / sum of w^2, over the last axis of [E].
+
+    Source:
+        Kish, "Survey Sampling", 1965, section 11.7.
+    """
+    return float(_effective_sizes(log_weights))
+
+
+def _effective_size_of_steps(episodes: WeighedEpisodes) -> float:
+    """Harmonic mean of the steps' effective sample sizes, weighted by the squared discounts.
+
+    The variance of a sum of discounted means with equal variance per effective sample has this size.
+    """
+    sizes, shares = _effective_sizes(episodes.log_weights), episodes.discounts**2
+    return 0.0 if (sizes == 0).any() else float(shares.sum() / (shares / sizes).sum())
+
+
+def _effective_sizes(log_weights: Doubles) -> Doubles:
+    weights = _normalized(log_weights)
+    squares = np.square(weights).sum(-1)
+    sizes: Doubles = np.divide(np.square(weights.sum(-1)), squares, out=np.zeros_like(squares), where=squares > 0)
+    return sizes
+
+
+def _weights(log_weights: Doubles) -> Doubles:
+    return np.exp(np.minimum(log_weights, LARGEST_LOG_WEIGHT))
+
+
+def _normalized(log_weights: Doubles) -> Doubles:
+    """Importance weights divided by their mean over the last axis; zeros if all weights are 0."""
+    largest = log_weights.max(-1, keepdims=True)
+    weights = np.exp(log_weights - np.where(np.isfinite(largest), largest, 0.0))
+    means = weights.mean(-1, keepdims=True)
+    normalized: Doubles = np.divide(weights, means, out=np.zeros_like(weights), where=means > 0)
+    return normalized
+
+
+def _weighted_mean(weights: Doubles, terms: Doubles, *, weighted: bool) -> tuple[Doubles, Doubles]:
+    """Mean of weighted terms over the last axis, and the influence of each episode on it.
+
+    The influence on a ratio of means is that of its linearisation, w (x - mean) for weights of mean 1.
+    """
+    products = weights * terms
+    means = products.mean(-1)
+    expected = means[..., None]
+    return means, weights * (terms - expected) if weighted else products - expected

@@ -11,6 +11,7 @@ RlrunError (1)
 │   ├── CheckpointCorrupt     a file is missing, truncated or altered
 │   ├── CheckpointRefused     it names code that is not trusted
 │   └── RunDamaged            a file of a run's directory cannot be read
+├── DataSetError (5)          a data set that cannot be used
 ├── EnvironmentUnusable (6)   an env that lacks a package here, or cannot be trained in
 ├── OutOfResources (7)        the disk or the memory is full, or nothing can be written there
 │   └── DiskFull              the disk is full; no trial is at fault, and all can be resumed once there is room
@@ -136,6 +137,12 @@ class CheckpointRefused(CheckpointError):
 
 class RunDamaged(CheckpointError):
     """Error: a run or trial with an unreadable file, which the message names."""
+
+
+class DataSetError(RlrunError):
+    """Error: a data set with a missing, altered or unreadable file, which the message names."""
+
+    exit_code = ExitCode.CHECKPOINT_REFUSED
 
 
 class EnvironmentUnusable(RlrunError):

@@ -1,0 +1,96 @@
+"""Files of a data set: one uncompressed record batch each, in Arrow's IPC format, read by memory mapping.
+
+An entry of several numbers is a list of fixed size, and its shape is in the manifest. Truth values are bytes, since
+Arrow packs eight into one, which no NumPy array can show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.datasets.layout import ColumnForm, Columns
+from rlrun.errors import DataSetError
+
+
+def file_bytes(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> bytes:
+    """Serializes columns [N, ...] to the bytes of a file; equal columns give equal bytes."""
+    import pyarrow as pa
+
+    batch = pa.record_batch([_to_arrow(columns[name], form) for name, form in forms.items()], schema=_schema(forms))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Columns:
+    """Maps a file's columns into memory, [N, ...], without reading them.
+
+    Args:
+        path: The file.
+        forms: Forms of the columns that the file must have.
+        rows: N, number of rows that the file must have.
+
+    Raises:
+        DataSetError: The file cannot be read, or has other columns or rows.
+    """
+    import pyarrow as pa
+
+    try:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+            if reader.schema != _schema(forms):
+                raise DataSetError(f"{path}: {_difference(reader.schema, _schema(forms))}")
+            batch = reader.get_batch(0)
+            if reader.num_record_batches != 1 or batch.num_rows != rows:
+                raise DataSetError(f"{path} has {batch.num_rows} rows, and by the manifest it has {rows}")
+            batch.validate()
+            return {name: _to_numpy(batch.column(name), form) for name, form in forms.items()}
+    except (pa.ArrowException, OSError, ValueError, IndexError) as error:
+        raise DataSetError(f"{path} cannot be read: {error}") from error
+
+
+def _schema(forms: Mapping[str, ColumnForm]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, _arrow_type(form), nullable=False) for name, form in forms.items()])
+
+
+def _arrow_type(form: ColumnForm) -> Any:
+    import pyarrow as pa
+
+    number = pa.from_numpy_dtype(_stored(form.dtype))
+    item = pa.field("item", number, nullable=False)
+    return pa.list_(item, math.prod(form.shape)) if form.shape else number
+
+
+def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.uint8) if dtype == np.bool_ else dtype
+
+
+def _to_arrow(column: NDArray[Any], form: ColumnForm) -> Any:
+    import pyarrow as pa
+
+    numbers = pa.array(np.ascontiguousarray(column).view(_stored(form.dtype)).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(numbers, type=_arrow_type(form)) if form.shape else numbers
+
+
+def _to_numpy(column: Any, form: ColumnForm) -> NDArray[Any]:
+    numbers = column.flatten() if form.shape else column
+    flat: NDArray[Any] = numbers.to_numpy(zero_copy_only=True)
+    return flat.view(form.dtype).reshape(len(column), *form.shape)
+
+
+def _difference(found: Any, expected: Any) -> str:
+    names = dict.fromkeys([*expected.names, *found.names])
+    for name in names:
+        own, other = (schema.field(name).type if name in schema.names else "none" for schema in (expected, found))
+        if own != other:
+            return f"its column '{name}' is {other}, and by the manifest {own}"
+    return f"its columns are {', '.join(found.names)}, and by the manifest {', '.join(expected.names)}"

@@ -1,0 +1,177 @@
+"""Data sets for reading: memory-mapped columns, rows by index, bounds of episodes, moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.arrow_file import mapped_columns
+from rlrun.datasets.layout import Columns, as_tree
+from rlrun.datasets.manifest import demand_files, read_manifest
+from rlrun.functional.moments import Moments
+
+Indices = NDArray[np.int64]
+
+
+class EpisodeBounds(NamedTuple):
+    """Bounds of the episodes of a data set, in the order of its rows.
+
+    Attributes:
+        starts: Row of each episode's first step, [E].
+        lengths: Number of steps of each episode, [E]; its final observation is in row `starts + lengths`.
+    """
+
+    starts: Indices
+    lengths: Indices
+
+
+class DataSet:
+    """A data set, opened for reading.
+
+    Rows have numbers from 0 over all files. The row after a step has the step's next observation, since an episode's
+    rows are consecutive and its final observation has a row of its own.
+
+    Args:
+        folder: Folder of the data set.
+
+    Attributes:
+        folder: Folder of the data set.
+        manifest: The manifest.
+
+    Raises:
+        DataSetError: The folder is no data set, or a file is missing or has another size. Digests are compared by
+            `rlrun dataset check` only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        demand_files(folder, self.manifest.files)
+        self._file_ends = np.cumsum([entry.rows for entry in self.manifest.files], dtype=np.int64)
+        self._mapped: dict[int, Columns] = {}
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        """Space of observations."""
+        return self.manifest.spaces.observation
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        """Space of actions, as the env takes them."""
+        return self.manifest.spaces.action
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents whose positions the column `agent` holds."""
+        return self.manifest.agents
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 digest of the manifest, and so of the whole set."""
+        return self.manifest.digest
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, those of final observations included."""
+        return int(self._file_ends[-1]) if len(self._file_ends) else 0
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps."""
+        return sum(entry.steps for entry in self.manifest.files)
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of episodes, cut ones included."""
+        return self.num_rows - self.num_steps
+
+    def file(self, number: int) -> Columns:
+        """Columns of a file by name, [N, ...], as read-only views of the mapped file.
+
+        Raises:
+            DataSetError: The file cannot be read, or differs from the manifest.
+        """
+        if number not in self._mapped:  # a mapping keeps no file open
+            entry = self.manifest.files[number]
+            self._mapped[number] = mapped_columns(self.folder / entry.name, self.manifest.columns, entry.rows)
+        return self._mapped[number]
+
+    def files(self) -> Iterator[Columns]:
+        """Yields the columns of each file, in order."""
+        return (self.file(number) for number in range(len(self.manifest.files)))
+
+    def rows(self, indices: Indices, names: Sequence[str] | None = None) -> SampleBatch:
+        """Gathers rows into a batch of new arrays, leaves [N, ...] in the dtypes of the set.
+
+        Args:
+            indices: Numbers of rows in any order, [N].
+            names: Columns of the batch, such as `obs` and `actions`; None for all.
+
+        Raises:
+            IndexError: There are no such rows.
+            DataSetError: A file cannot be read, or differs from the manifest.
+        """
+        if len(indices) and not 0 <= indices.min() <= indices.max() < self.num_rows:
+            raise IndexError(f"rows {indices.min()} to {indices.max()} are not all among {self.num_rows}")
+        leaves = {
+            name: np.empty((len(indices), *form.shape), form.dtype)
+            for name, form in self.manifest.columns.items()
+            if names is None or name.partition("/")[0] in names
+        }
+        files = self._file_ends.searchsorted(indices, side="right")
+        order = files.argsort(kind="stable")
+        numbers, firsts = np.unique(files[order], return_index=True)
+        for number, at in zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True):
+            columns = self.file(number)
+            own = indices[at] - (self._file_ends[number - 1] if number else 0)
+            for name, leaf in leaves.items():
+                leaf[at] = columns[name][own]
+        return self.batch(leaves)
+
+    def batch(self, columns: Columns) -> SampleBatch:
+        """Batch of flat columns: observations and actions become trees of their spaces' structure."""
+        trees = {"obs": self.observation_space, "actions": self.action_space}
+        roots = dict.fromkeys(name.partition("/")[0] for name in columns)
+        return SampleBatch(
+            {name: as_tree(name, trees[name], columns) if name in trees else columns[name] for name in roots}
+        )
+
+    @cached_property
+    def episodes(self) -> EpisodeBounds:
+        """Bounds of all episodes; the first access reads one byte of each row."""
+        begins = [0, *self._file_ends.tolist()]
+        last = [np.flatnonzero(~columns["valid"]) + begin for begin, columns in zip(begins, self.files(), strict=False)]
+        ends = np.concatenate(last) if last else np.zeros(0, np.int64)
+        starts = np.concatenate([np.zeros(min(len(ends), 1), np.int64), ends[:-1] + 1])
+        return EpisodeBounds(starts, ends - starts)
+
+    @cached_property
+    def _steps_before(self) -> Indices:
+        """Number of steps before each episode, [E]."""
+        before: Indices = np.cumsum(self.episodes.lengths) - self.episodes.lengths
+        return before
+
+    def rows_of_steps(self, steps: Indices) -> Indices:
+        """Numbers of the rows that hold the given steps, of `num_steps` in all; uniform steps are uniform rows.
+
+        Args:
+            steps: Numbers of steps, [N].
+        """
+        rows: Indices = steps + self._steps_before.searchsorted(steps, side="right") - 1
+        return rows
+
+    def moments(self) -> dict[str, Moments]:
+        """Moments of the numbers in the set over all files, by column; see `moments_of`."""
+        names = [name for name in self.manifest.columns if all(name in entry.moments for entry in self.manifest.files)]
+        return {
+            name: reduce(Moments.merged, [entry.moments[name] for entry in self.manifest.files])
+            for name in names
+            if self.manifest.files
+        }

@@ -1,0 +1,216 @@
+"""Manifest of a data set: spaces, columns, and rows, size, digest and moments of every file.
+
+``manifest.json`` holds `format` (1), `spaces` (see `rlrun.data.space_json`), `columns`, `agents`, `about` and `files`.
+`about` has notes of the recorder, such as the env. They are for readers only: no env is made from them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlrun.checkpoint.durable import write_file
+from rlrun.checkpoint.plain_json import load_json
+from rlrun.data.space_json import dtype_named, shape_listed, space_from_json, space_to_json
+from rlrun.datasets.layout import ColumnForm, Columns, SetSpaces, column_forms, numeric_parts
+from rlrun.errors import DataSetError
+from rlrun.functional.moments import Moments
+from rlrun.functional.saved_numbers import as_count
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+
+FILE_NAME = re.compile(r"\d{6,}\.arrow")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+MOST_NUMBERS_WITH_MOMENTS = 1024
+"""Maximum size of a column's entries that have moments; images have none."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """Manifest entry of one file of a data set.
+
+    Attributes:
+        name: Name of the file.
+        rows: Number of rows, those of final observations included.
+        steps: Number of rows that hold a step.
+        size: Size of the file in bytes.
+        sha256: SHA-256 digest of the file, hexadecimal.
+        moments: Moments of observations (of all rows), and of other numbers (of steps), by column.
+    """
+
+    name: str
+    rows: int
+    steps: int
+    size: int
+    sha256: str
+    moments: Mapping[str, Moments]
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes: each has one row without a step."""
+        return self.rows - self.steps
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Content of a data set's manifest.
+
+    Attributes:
+        spaces: Spaces of observations and actions.
+        columns: Forms of all columns, by name.
+        agents: Names of the agents whose positions the column `agent` holds.
+        about: Notes of the recorder.
+        files: Entries of the files, in the order of the rows.
+        digest: SHA-256 digest of the manifest file, "" before it is written.
+    """
+
+    spaces: SetSpaces
+    columns: Mapping[str, ColumnForm]
+    agents: tuple[str, ...]
+    about: Mapping[str, Any]
+    files: tuple[FileEntry, ...] = ()
+    digest: str = ""
+
+    @property
+    def further(self) -> dict[str, ColumnForm]:
+        """Columns besides those of every data set, by name."""
+        own = column_forms(self.spaces, {})
+        return {name: form for name, form in self.columns.items() if name not in own}
+
+    def save(self, folder: Path) -> None:
+        """Writes the manifest to a data set's folder, atomically."""
+        data = {
+            "format": FORMAT,
+            "spaces": {name: space_to_json(space) for name, space in self.spaces._asdict().items()},
+            "columns": {name: {"dtype": form.dtype.name, "shape": form.shape} for name, form in self.columns.items()},
+            "agents": self.agents,
+            "about": self.about,
+        }
+        files = ",\n".join(json.dumps(_entry_to_json(entry), allow_nan=False) for entry in self.files)
+        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in data.items()]
+        text = "{\n" + ",\n".join([*lines, f'"files": [\n{files}\n]']) + "\n}\n"
+        write_file(folder / MANIFEST_FILE, text.encode())
+
+
+def demand_files(folder: Path, entries: Sequence[FileEntry]) -> None:
+    """Checks that files of a data set are there in their sizes.
+
+    Raises:
+        DataSetError: A file is missing, or has another size.
+    """
+    for entry in entries:
+        path = folder / entry.name
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise DataSetError(f"{path} is missing, or cannot be read: {error.strerror}") from error
+        if size != entry.size:
+            raise DataSetError(f"{path} has {size:,} bytes, and by the manifest it has {entry.size:,}")
+
+
+def is_data_set(folder: Path) -> bool:
+    """Whether a path is the folder of a data set, valid or not."""
+    return (folder / MANIFEST_FILE).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Loads the manifest of a data set.
+
+    Raises:
+        DataSetError: The folder has no manifest, or one that cannot be understood, or of a newer format.
+    """
+    path = folder / MANIFEST_FILE
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataSetError(f"{folder} is no data set: its {MANIFEST_FILE} cannot be read: {error.strerror}") from error
+    try:
+        data = load_json(raw)
+        found = data["format"]
+        if type(found) is int and found > FORMAT:
+            raise DataSetError(f"{folder} has format {found}, and this rlrun reads data sets up to {FORMAT}: update it")
+        if found != FORMAT:
+            raise ValueError(f"format {found!r:.80}")
+        return _parsed(data, hashlib.sha256(raw).hexdigest())
+    except KeyError as error:
+        raise DataSetError(f"{path} is no manifest of a data set: it lacks {error}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataSetError(f"{path} is no manifest of a data set: {error}") from error
+
+
+def _parsed(data: Mapping[str, Any], digest: str) -> Manifest:
+    spaces = SetSpaces(*(space_from_json(data["spaces"][name]) for name in SetSpaces._fields))
+    columns = {
+        str(name): ColumnForm(dtype_named(form["dtype"]), shape_listed(form["shape"]))
+        for name, form in data["columns"].items()
+    }
+    for name, form in column_forms(spaces, {}).items():
+        if columns.get(name) != form:
+            raise ValueError(f"the column '{name}' is {columns.get(name)}, and by the spaces it is {form}")
+    if not all(isinstance(agent, str) for agent in data["agents"]):
+        raise ValueError("the agents' names are no texts")
+    files = tuple(_entry_from_json(entry) for entry in data["files"])
+    if len({entry.name for entry in files}) < len(files):
+        raise ValueError("a file is listed twice")
+    return Manifest(spaces, columns, tuple(data["agents"]), dict(data["about"]), files, digest)
+
+
+def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
+    moments = {
+        name: {"count": own.count, "mean": own.mean.tolist(), "squares": own.squares.tolist()}
+        for name, own in entry.moments.items()
+    }
+    return {
+        "name": entry.name,
+        "rows": entry.rows,
+        "steps": entry.steps,
+        "bytes": entry.size,
+        "sha256": entry.sha256,
+        "moments": moments,
+    }
+
+
+def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
+    name, digest = str(data["name"]), str(data["sha256"])
+    if not FILE_NAME.fullmatch(name) or not _SHA256.fullmatch(digest):
+        raise ValueError(f"{name!r:.80} with the sha256 {digest!r:.80} is no file of a data set")
+    rows, steps, size = (as_count(data[key]) for key in ("rows", "steps", "bytes"))
+    if not rows or steps >= rows:
+        raise ValueError(f"{name} cannot have {steps} steps in {rows} rows")
+    moments = {str(column): Moments.from_state(own) for column, own in data["moments"].items()}
+    return FileEntry(name, rows, steps, size, digest, moments)
+
+
+def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:
+    """Moments of the numbers in a file: of observations over all rows, of other columns over the steps.
+
+    Choices, bits and marks have none, nor have images and sums that overflow.
+
+    Args:
+        columns: Columns of the file.
+        forms: Forms of the columns, in the order of the manifest.
+        spaces: Spaces of observations and actions.
+    """
+    observed, acted = numeric_parts("obs", spaces.observation), numeric_parts("actions", spaces.action)
+    own = column_forms(spaces, {})
+    further = [name for name, form in forms.items() if name not in own and form.dtype.kind == "f"]
+    moments = {}
+    for name in [*observed, *acted, "rewards", *further]:
+        if math.prod(forms[name].shape) > MOST_NUMBERS_WITH_MOMENTS:
+            continue
+        column = columns[name] if name in observed else columns[name][columns["valid"]]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = Moments.of(column, 1)
+        if np.isfinite(found.squares).all() and np.isfinite(found.mean).all():
+            moments[name] = found
+    return moments

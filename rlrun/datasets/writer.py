@@ -1,0 +1,223 @@
+"""Writer of data sets: whole episodes, in files that are closed atomically.
+
+Rows of running episodes wait in memory, by slot, until the episode ends. Finished episodes wait until they fill a
+file. So a kill loses at most the open file and the running episodes, and a checkpoint holds both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import gymnasium
+import numpy as np
+
+from rlrun.checkpoint.durable import remove_leftovers, write_file
+from rlrun.datasets.arrow_file import file_bytes
+from rlrun.datasets.layout import ColumnForm, Columns, SetSpaces, column_forms
+from rlrun.datasets.manifest import (
+    FILE_NAME,
+    FileEntry,
+    Manifest,
+    demand_files,
+    is_data_set,
+    moments_of,
+    read_manifest,
+)
+from rlrun.datasets.open_episodes import OpenEpisodes, WholeEpisode, checked, joined
+from rlrun.errors import DataSetError, UsageError
+from rlrun.functional.saved_numbers import as_count
+
+EPISODES_PER_FILE = 1_000
+ROWS_PER_FILE = 100_000
+
+BYTES_PER_FILE = 64_000_000
+"""Bytes that close a file of large rows, such as images, before it has `ROWS_PER_FILE`."""
+
+
+class SetWriter:
+    """Writer of a data set, for whole episodes or for the rows of several slots in parallel.
+
+    As a context manager it closes the set at the end.
+
+    Args:
+        folder: Folder of the data set, created with the first rows.
+        observation_space: Space of observations.
+        action_space: Space of actions, as the env takes them.
+        further: Columns besides those of every data set, by name, such as `logp`.
+        about: Notes for the manifest.
+        episodes_per_file: Number of episodes that closes a file.
+        rows_per_file: Number of rows that closes a file. A longer episode is cut there; the rest has the next number.
+
+    Raises:
+        ValueError: Two columns have one name.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        *,
+        further: Mapping[str, ColumnForm] | None = None,
+        about: Mapping[str, Any] | None = None,
+        episodes_per_file: int = EPISODES_PER_FILE,
+        rows_per_file: int = ROWS_PER_FILE,
+    ) -> None:
+        spaces = SetSpaces(observation_space, action_space)
+        forms = column_forms(spaces, further or {})
+        row_bytes = sum(form.dtype.itemsize * math.prod(form.shape) for form in forms.values())
+        self.folder = folder
+        self._manifest = Manifest(spaces, forms, (), about or {})
+        self._episodes_per_file = episodes_per_file
+        self._rows_per_file = min(rows_per_file, max(BYTES_PER_FILE // row_bytes, 1))
+        self._open = OpenEpisodes(spaces, forms, rows_per_file)
+        self._finished: list[Columns] = []
+        self._finished_rows = 0
+        self._next_episode = 0
+        self._first_in_file = 0
+        self._agents: list[str] = []
+        self._begun = False
+
+    def add(self, slot: str, rows: Mapping[str, Any], *, agent: str = "", begins: bool = False) -> None:
+        """Adds the next rows of a slot, in the form of a rollout fragment's column.
+
+        Args:
+            slot: Name of the slot. Its rows are one stream, in which an episode's last step is followed by a row with
+                `valid` false, which holds the final observation.
+            rows: `obs` [N + 1, ...], the last for the observation after the rows; `actions`, `rewards`, `terminateds`,
+                `truncateds` and the further columns [N, ...]. `valid` may be missing if all rows are steps,
+                `weights_version` and `seed` if they are not known.
+            agent: Name of the agent.
+            begins: Whether the first row begins an episode though the one before has not ended. That one is kept as a
+                cut episode: its last step has neither flag.
+
+        Raises:
+            UsageError: The folder has other contents.
+            ValueError: The rows do not fit the spaces.
+            OutOfResources: The disk is full.
+        """
+        for episode in self._open.add(slot, rows, agent, begins):
+            self._keep(episode)
+
+    def add_episode(self, rows: Mapping[str, Any], *, seed: int | None = None, agent: str = "") -> None:
+        """Adds a whole episode of T steps: `obs` [T + 1, ...], and the other columns [T, ...]; see `add`."""
+        own = {} if seed is None else {"seed": np.full(len(rows["rewards"]), seed)}
+        self.add("", {**rows, **own}, agent=agent)
+        for episode in self._open.cut(""):
+            self._keep(episode)
+
+    def close(self) -> None:
+        """Closes the last file; running episodes are kept as cut ones, whose last step has neither flag."""
+        for episode in self._open.cut_all():
+            self._keep(episode)
+        self._begin()
+        if self._finished:
+            self._close_file()
+
+    def _begin(self) -> None:
+        """Creates the folder with an empty set, once."""
+        if self._begun:
+            return
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            what = "a data set" if is_data_set(self.folder) else "something else"
+            raise UsageError(f"{self.folder} holds {what} already: name another folder for the new data set")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._manifest.save(self.folder)
+        self._begun = True
+
+    def _keep(self, episode: WholeEpisode) -> None:
+        self._begin()
+        if episode.agent not in self._agents:
+            self._agents.append(episode.agent)
+        rows = len(episode.columns["valid"])
+        numbers = {"episode": self._next_episode, "agent": self._agents.index(episode.agent)}
+        forms = self._manifest.columns
+        own = {name: np.full(rows, number, forms[name].dtype) for name, number in numbers.items()}
+        self._finished.append(episode.columns | own)
+        self._finished_rows += rows
+        self._next_episode += 1
+        is_full = self._next_episode - self._first_in_file >= self._episodes_per_file
+        if is_full or self._finished_rows >= self._rows_per_file:
+            self._close_file()
+
+    def _close_file(self) -> None:
+        """Writes the finished episodes to a file, and then the manifest, which makes the file a part of the set."""
+        manifest, columns = self._manifest, joined(self._finished)
+        data = file_bytes(columns, manifest.columns)
+        entry = FileEntry(
+            name=f"{len(manifest.files):06d}.arrow",
+            rows=self._finished_rows,
+            steps=int(np.count_nonzero(columns["valid"])),
+            size=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            moments=moments_of(columns, manifest.columns, manifest.spaces),
+        )
+        write_file(self.folder / entry.name, data)
+        self._manifest = replace(manifest, agents=tuple(self._agents), files=(*manifest.files, entry))
+        self._manifest.save(self.folder)
+        self._finished, self._finished_rows, self._first_in_file = [], 0, self._next_episode
+
+    def state(self) -> dict[str, Any]:
+        """Returns the position in the set, the open file's rows and the running episodes, for checkpoints."""
+        if len(self._finished) > 1:
+            self._finished = [joined(self._finished)]
+        return {
+            "begun": self._begun,
+            "files": [entry.sha256 for entry in self._manifest.files],
+            "next_episode": self._next_episode,
+            "first_in_file": self._first_in_file,
+            "agents": list(self._agents),
+            "finished": self._finished[0] if self._finished else {},
+            "open": self._open.state(),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restores the writer from `state()`; what the set has received since then is cut off.
+
+        Raises:
+            DataSetError: The set lacks what the state was saved with, or it was altered.
+            ValueError: The state is malformed, or of a set with other columns.
+        """
+        self._open.load_state(state["open"])
+        self._finished = [checked(state["finished"], self._manifest.columns)] if state["finished"] else []
+        self._finished_rows = sum(len(part["valid"]) for part in self._finished)
+        self._next_episode, self._first_in_file = as_count(state["next_episode"]), as_count(state["first_in_file"])
+        self._agents = [str(agent) for agent in state["agents"]]
+        self._begun = bool(state["begun"])
+        if self._begun:
+            self._cut_after(list(state["files"]))
+
+    def _cut_after(self, digests: list[str]) -> None:
+        """Removes the files that came after those with the given digests."""
+        found = read_manifest(self.folder)
+        if (found.columns, found.spaces) != (self._manifest.columns, self._manifest.spaces):
+            raise DataSetError(f"{self.folder} has other spaces or columns than the run that writes it")
+        for number, digest in enumerate(digests):
+            entry = found.files[number] if number < len(found.files) else None
+            if entry is None or entry.sha256 != digest:
+                name = f"{number:06d}.arrow"
+                raise DataSetError(f"{self.folder / name} is not the file that the checkpoint's run wrote")
+        kept = found.files[: len(digests)]
+        demand_files(self.folder, kept)
+        self._manifest = replace(self._manifest, agents=tuple(self._agents), files=kept)
+        self._manifest.save(self.folder)
+        remove_leftovers(self.folder)
+        names = {entry.name for entry in kept}
+        for path in self.folder.iterdir():
+            if FILE_NAME.fullmatch(path.name) and path.name not in names:
+                path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()

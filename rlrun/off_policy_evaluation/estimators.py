@@ -57,25 +57,24 @@ class ValueEstimate:
 
     Attributes:
         value: The estimate.
-        influences: Change of the estimate by each episode, times the number of episodes, [E]; their mean is 0.
+        deviations: Numbers whose standard deviation is the estimate's standard error, [R]: the influences of R episodes
+            over sqrt(R), or the estimates on R resampled data sets.
         effective_size: Effective number of episodes; None for an estimate without importance weights.
     """
 
     value: float
-    influences: Doubles
+    deviations: Doubles
     effective_size: float | None = None
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """95 % confidence interval by Student's t of the influences."""
-        return interval_of_mean(self.value, self.influences)
+        """95 % confidence interval by Student's t, with R - 1 degrees of freedom."""
+        half = t_quantile(len(self.deviations) - 1) * float(self.deviations.std(ddof=1))
+        return self.value - half, self.value + half
 
-
-def interval_of_mean(value: float, deviations: Doubles) -> tuple[float, float]:
-    """95 % confidence interval of a mean by Student's t, given the samples' deviations from it, [N]; N is 2 or more."""
-    count = len(deviations)
-    half = t_quantile(count - 1) * math.sqrt(float(np.square(deviations).sum()) / (count - 1) / count)
-    return value - half, value + half
+    def minus(self, other: ValueEstimate) -> ValueEstimate:
+        """Difference to another policy's estimate on the same episodes or resamples, with its paired interval."""
+        return ValueEstimate(self.value - other.value, self.deviations - other.deviations)
 
 
 def with_closing_values(rewards: Doubles, lengths: NDArray[np.int64], closing_values: Doubles, gamma: float) -> Doubles:
@@ -107,7 +106,7 @@ def importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEs
     log_weights = episodes.log_weights[-1]
     weights = _normalized(log_weights) if weighted else _weights(log_weights)
     value, influences = _weighted_mean(weights, episodes.returns, weighted=weighted)
-    return ValueEstimate(float(value), influences, effective_size(log_weights))
+    return _estimate(float(value), influences, effective_size(log_weights))
 
 
 def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted: bool) -> ValueEstimate:
@@ -134,7 +133,7 @@ def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted
         means, changes = _weighted_mean(weights, terms, weighted=weighted)
         value += float(episodes.discounts @ means)
         influences += episodes.discounts @ changes
-    return ValueEstimate(value, influences, _effective_size_of_steps(episodes))
+    return _estimate(value, influences, _effective_size_of_steps(episodes))
 
 
 def per_decision_importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEstimate:
@@ -158,7 +157,7 @@ def direct_method(initial_values: Doubles) -> ValueEstimate:
         Jiang and Li, arXiv:1511.03722, section 2.3.
     """
     value = float(initial_values.mean())
-    return ValueEstimate(value, initial_values - value)
+    return _estimate(value, initial_values - value, None)
 
 
 def effective_size(log_weights: Doubles) -> float:
@@ -168,6 +167,11 @@ def effective_size(log_weights: Doubles) -> float:
         Kish, "Survey Sampling", 1965, section 11.7.
     """
     return float(_effective_sizes(log_weights))
+
+
+def _estimate(value: float, influences: Doubles, size: float | None) -> ValueEstimate:
+    """Estimate from the influence of each episode, [E]: the change by the episode, times the number of episodes."""
+    return ValueEstimate(value, influences / math.sqrt(len(influences)), size)
 
 
 def _effective_size_of_steps(episodes: WeighedEpisodes) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -336,6 +336,22 @@ class BehaviorPolicy:
         if self.views is not None:
             self.views.act(chosen, acts)
         return chosen
+
+    def log_probs(self, observations: Any, actions: Sequence[Any]) -> list[Floats] | None:
+        """Log-probabilities, each [B], of several of the policy's own actions; None if they are unknown.
+
+        They are those of the exploratory actions that `chosen` returns. Recurrent state and views are updated.
+
+        Args:
+            observations: Raw observations, a tree of [B, ...].
+            actions: The actions, each [B, *action_shape]; the first one was executed.
+        """
+        heads, mask = self._heads(observations, None, None), mask_of(observations)
+        if self.views is not None:
+            self.views.act(actions[0], None)
+        found = [self.exploration.log_prob(heads, each, mask) for each in actions]
+        known = [each for each in found if each is not None]
+        return known if len(known) == len(found) else None
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Masked network outputs [B, K] for raw observations [B, ...].

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.exploration.epsilons import EpsilonSpread
@@ -90,6 +91,21 @@ class EpsilonGreedy(Exploration):
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
+    @override
+    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats:
+        """Log-probability [B] of actions, with the same `epsilon` in all slots."""
+        greedy = heads["outputs"].argmax(-1)
+        return self.mixed_log_prob((actions == greedy).astype(np.float32), actions, mask)
+
+    def mixed_log_prob(self, preferred: Floats, actions: Actions, mask: ActionMask | None) -> Floats:
+        """Log-probability [B] of actions that are uniform with probability epsilon, else drawn with `preferred` [B]."""
+        allowed = np.ones((len(actions), self.num_actions), np.bool_) if mask is None else mask != 0
+        uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
+        mixed = self.epsilon * uniform + (1 - self.epsilon) * preferred
+        with np.errstate(divide="ignore"):
+            found: Floats = np.log(mixed).astype(np.float32)
+        return found
+
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
         """Uniform actions where `explores` [B] is set, elsewhere the argmax of the values [B, A]."""
         return np.where(explores, self._any(noise, mask), values.argmax(-1))
@@ -158,6 +174,13 @@ class SoftQ(Exploration):
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
+
+    @override
+    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats:
+        """Log-probability [B] of actions, with the same `epsilon` in all slots."""
+        logs = log_softmax(heads["outputs"] / np.float32(self.temperature))
+        preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
+        return self.rest.mixed_log_prob(preferred, actions, mask)
 
     def _preferences(self, values: Floats, noise: Floats) -> Floats:
         # arg max (logits + Gumbel noise) is a draw from softmax(logits).

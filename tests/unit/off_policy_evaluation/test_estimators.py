@@ -91,7 +91,7 @@ def test_doubly_robust_is_exact_with_an_exact_model_where_the_env_has_no_chance(
         estimate = doubly_robust(drawn.weighed(mdp), q, v, weighted=weighted)
         assert estimate.value == pytest.approx(values[0])
     unweighted = doubly_robust(drawn.weighed(mdp), q, v, weighted=False)
-    np.testing.assert_allclose(unweighted.influences, 0.0, atol=1e-12)  # each episode's estimate is exact
+    np.testing.assert_allclose(unweighted.deviations, 0.0, atol=1e-12)  # each episode's estimate is exact
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -102,7 +102,7 @@ def test_with_ratios_of_one_estimates_without_a_model_are_the_mean_return(name: 
     nothing = np.zeros_like(weighed.rewards)
     estimate = ESTIMATORS[name](on_policy, nothing, nothing)
     assert estimate.value == pytest.approx(weighed.returns.mean())
-    np.testing.assert_allclose(estimate.influences, weighed.returns - weighed.returns.mean(), atol=1e-12)
+    assert estimate.deviations.std(ddof=1) == pytest.approx(weighed.returns.std(ddof=1) / np.sqrt(50))
     assert estimate.effective_size == pytest.approx(50)
 
 

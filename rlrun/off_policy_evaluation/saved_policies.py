@@ -1,0 +1,77 @@
+"""Off-policy evaluation of saved policies on a data set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rlrun.datasets.layout import LOGP
+from rlrun.envs.make import check_same_spaces
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
+from rlrun.off_policy_evaluation.evaluation import OffPolicyEvaluator
+from rlrun.off_policy_evaluation.fitted_q import FitSettings
+from rlrun.off_policy_evaluation.judged_policy import JudgedPolicy
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows
+
+if TYPE_CHECKING:
+    from rlrun.datasets.data_set import DataSet
+    from rlrun.training.training import Training
+
+
+def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
+    """Episodes of a data set; observations are read when they are needed.
+
+    Raises:
+        UsageError: The set holds several agents.
+    """
+    if len(data_set.agents) > 1:
+        names = ", ".join(data_set.agents)
+        raise UsageError(f"{data_set.folder} holds several agents ({names}); off-policy evaluation is of one agent")
+    stored = [LOGP] if LOGP in data_set.manifest.columns else []
+    numbers = ("rewards", "terminateds", "valid", *stored)
+    columns = data_set.rows(np.arange(data_set.num_rows), ("actions", *numbers))
+
+    def observations(rows: Rows) -> object:
+        return data_set.rows(rows, ("obs",))["obs"]
+
+    return RecordedEpisodes(
+        observations,
+        columns["actions"],
+        columns["rewards"],
+        columns["terminateds"],
+        columns["valid"],
+        columns[LOGP].astype(np.float64) if stored else None,
+    )
+
+
+def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, seed: int) -> OffPolicyEvaluator:
+    """Creates the evaluator for a saved policy, with its gamma and its encodings of observations.
+
+    Raises:
+        UsageError: The policy or the data set is of several agents, or their spaces differ.
+    """
+    check_fits(training, data_set)
+    config = training.description.algorithm.config
+    spaces = Spaces(data_set.observation_space, data_set.action_space)
+    episodes = recorded_episodes(data_set)
+    return OffPolicyEvaluator(episodes, spaces, config.model, config.gamma, settings=settings, seed=seed)
+
+
+def judged_policy(training: Training, *, is_greedy: bool, seed: int) -> JudgedPolicy:
+    """Creates the judged policy of a training."""
+    return JudgedPolicy(training.acting.policy().behavior(), is_greedy=is_greedy, seed=seed)
+
+
+def check_fits(training: Training, data_set: DataSet) -> None:
+    """Validates that a training has one agent with the spaces of a data set.
+
+    Raises:
+        UsageError: It has several agents, or other spaces.
+    """
+    env = training.description.env
+    if env.has_many_agents:
+        raise UsageError(f"env {env.id} is a world of many agents; off-policy evaluation is of one agent")
+    spaces = Spaces(data_set.observation_space, data_set.action_space)
+    check_same_spaces(f"data set {data_set.folder}", spaces, training.acting.policy().trainee.spaces)

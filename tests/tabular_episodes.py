@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.functional.finite_mdp import Doubles, FiniteMDP
 from rlrun.off_policy_evaluation.estimators import WeighedEpisodes, with_closing_values
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 
 GAMMA = 0.9
 STEPS = 6
@@ -69,3 +71,24 @@ def sampled(mdp: FiniteMDP, policy: Doubles, episodes: int, draws: np.random.Gen
 def _drawn(probabilities: Doubles, draws: np.random.Generator) -> NDArray[np.int64]:
     found = (probabilities.cumsum(-1) <= draws.random((len(probabilities), 1))).sum(-1)
     return found.clip(max=probabilities.shape[-1] - 1)
+
+
+def recorded(episodes: Sampled, log_probs: bool = False) -> RecordedEpisodes:
+    """The sampled episodes as rows, with the behavior's log-probabilities or without."""
+    times = np.arange(STEPS + 1)[:, None]
+    has_row = times <= episodes.lengths
+
+    def rows(column: NDArray[Any]) -> NDArray[Any]:
+        padded = np.concatenate([column, np.zeros_like(column[:1])]) if len(column) == STEPS else column
+        return padded.T[has_row.T]
+
+    is_last = times[:-1] == episodes.lengths - 1
+    states, actions = rows(episodes.states), rows(episodes.actions)
+    return RecordedEpisodes(
+        lambda chosen: states[chosen],
+        actions,
+        rows(episodes.rewards),
+        rows(is_last & episodes.terminated),
+        rows(episodes.valid),
+        np.log(BEHAVIOR)[states, actions] if log_probs else None,
+    )

@@ -24,7 +24,7 @@ SECTIONS = {
     "Train": ("train", "resume", "regress"),
     "Look at results": (
         "runs", "status", "show", "compare", "evaluate", "play", "league",
-        "oracle", "record", "demonstrate", "plot", "report", "diagnose",
+        "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
     "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),

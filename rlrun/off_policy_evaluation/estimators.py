@@ -175,12 +175,12 @@ def _estimate(value: float, influences: Doubles, size: float | None) -> ValueEst
 
 
 def _effective_size_of_steps(episodes: WeighedEpisodes) -> float:
-    """Harmonic mean of the steps' effective sample sizes, weighted by the squared discounts.
+    """Harmonic mean of the steps' effective sample sizes, each at least 1, weighted by the squared discounts.
 
-    The variance of a sum of discounted means with equal variance per effective sample has this size.
+    A sum of discounted means whose variances are inverse to these sizes has this size.
     """
-    sizes, shares = _effective_sizes(episodes.log_weights), episodes.discounts**2
-    return 0.0 if (sizes == 0).any() else float(shares.sum() / (shares / sizes).sum())
+    sizes, shares = _effective_sizes(episodes.log_weights).clip(min=1.0), episodes.discounts**2
+    return float(shares.sum() / (shares / sizes).sum())
 
 
 def _effective_sizes(log_weights: Doubles) -> Doubles:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
@@ -103,15 +102,12 @@ class OffPolicyEvaluator:
     """Evaluator of policies on recorded episodes.
 
     Args:
-        episodes: The recorded episodes.
+        episodes: The recorded episodes, two or more.
         spaces: Observation and action space.
         model: Network settings of a policy, of which the encodings of observations are used.
         gamma: Discount factor.
         settings: Settings of fitted Q evaluation.
         seed: Seed of the fits.
-
-    Raises:
-        UsageError: There is only one episode.
     """
 
     def __init__(
@@ -124,8 +120,6 @@ class OffPolicyEvaluator:
         settings: FitSettings,
         seed: int,
     ) -> None:
-        if episodes.num_episodes < FOLDS:
-            raise UsageError("off-policy evaluation takes two episodes or more, and the data have one")
         self._episodes = episodes
         self._spaces = spaces
         self._model = plain_model(model, settings.hiddens)

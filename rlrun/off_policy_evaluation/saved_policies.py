@@ -10,7 +10,7 @@ from rlrun.datasets.layout import LOGP
 from rlrun.envs.make import check_same_spaces
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
-from rlrun.off_policy_evaluation.evaluation import OffPolicyEvaluator
+from rlrun.off_policy_evaluation.evaluation import FOLDS, OffPolicyEvaluator
 from rlrun.off_policy_evaluation.fitted_q import FitSettings
 from rlrun.off_policy_evaluation.judged_policy import JudgedPolicy
 from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows
@@ -24,8 +24,10 @@ def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
     """Episodes of a data set; observations are read when they are needed.
 
     Raises:
-        UsageError: The set holds several agents.
+        UsageError: The set holds several agents, or fewer than two episodes.
     """
+    if data_set.num_episodes < FOLDS:
+        raise UsageError(f"{data_set.folder}: off-policy evaluation takes two episodes or more")
     if len(data_set.agents) > 1:
         names = ", ".join(data_set.agents)
         raise UsageError(f"{data_set.folder} holds several agents ({names}); off-policy evaluation is of one agent")
@@ -50,7 +52,7 @@ def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, s
     """Creates the evaluator for a saved policy, with its gamma and its encodings of observations.
 
     Raises:
-        UsageError: The policy or the data set is of several agents, or their spaces differ.
+        UsageError: The policy or the data set is of several agents, their spaces differ, or there is only one episode.
     """
     check_fits(training, data_set)
     config = training.description.algorithm.config

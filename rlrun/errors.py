@@ -83,11 +83,7 @@ class Problem:
 
 
 class SpecError(UsageError):
-    """Error: all mistakes of a spec, one per line.
-
-    Attributes:
-        problems: The mistakes in the spec.
-    """
+    """Error: all mistakes of a spec, one per line, also listed in the attribute `problems`."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -105,11 +101,7 @@ class TargetMissed(RlrunError):
 
 
 class TrainingFailed(RlrunError):
-    """Error: training failed; the message includes the traceback of an exception in user code.
-
-    Args:
-        message: Message to the user; beyond `LONGEST_TEXT`, its middle is cut out.
-    """
+    """Error: training failed; the message has the traceback of user code, without its middle beyond `LONGEST_TEXT`."""
 
     exit_code = ExitCode.TRAINING_FAILED
 

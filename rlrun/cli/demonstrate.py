@@ -16,7 +16,14 @@ from rlrun.cli.terminal import echo
 @click.argument("target", metavar="[CHECKPOINT|RUN]", required=False)
 @click.option("--policy", metavar="MODULE:FUNCTION", help="A function from an observation to an action, instead.")
 @click.option("--env", help="The env that the function acts in; a saved policy acts in its own.")
-@click.option("-o", "--output", type=OutputFile(), default="demonstrations.npz", show_default=True, help="The file.")
+@click.option(
+    "-o",
+    "--output",
+    type=OutputFile(or_folder=True),
+    default="demonstrations.npz",
+    show_default=True,
+    help="The folder of a new data set, or a file that ends in .npz.",
+)
 @click.option("--episodes", type=click.IntRange(min=1), default=20, show_default=True, help="Number of episodes.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the episodes.")
 @click.option("--best", is_flag=True, help="Take the best checkpoint of the run, not its newest.")
@@ -42,6 +49,7 @@ def demonstrate(
     """
     from rlrun.errors import UsageError
     from rlrun.rollout.demonstrating import demonstrate as recorded
+    from rlrun.rollout.demonstrating import demonstrate_to_set
 
     if (target is None) == (policy is None):
         raise UsageError("name either a CHECKPOINT or RUN, or a function of your own by --policy")
@@ -54,9 +62,12 @@ def demonstrate(
             acts, world = _saved(str(target), runs_dir, opened, best=best, stochastic=stochastic, trust=trust)
         if world.has_many_agents:
             raise UsageError(f"demonstrations are of one agent, and {world.id} is a world of many")
-        demonstrations, returns = recorded(acts, world, episodes, seed)
-    demonstrations.save(output)
-    steps = demonstrations.num_steps
+        if output.suffix == ".npz":
+            demonstrations, returns = recorded(acts, world, episodes, seed)
+            demonstrations.save(output)
+            steps = demonstrations.num_steps
+        else:
+            steps, returns = demonstrate_to_set(output, acts, world, episodes, seed)
     echo(
         f"{output}: {episodes} episode{'s' * (episodes > 1)}, {steps:,} steps, "
         f"returns {min(returns):.1f} to {max(returns):.1f}, {sum(returns) / episodes:.1f} in the mean"
@@ -76,7 +87,7 @@ def _function(policy: str, env: str) -> tuple[Any, Any]:
     if not callable(function):
         raise UsageError(f"the policy '{policy}' is no function but {type(function).__name__}")
     world = EnvConfig.parse(env_written(env), path="--env")
-    return (lambda observation, starts, prev_reward: function(observation)), world
+    return (lambda observation, starts, prev_reward: (function(observation), None)), world
 
 
 def _saved(
@@ -87,8 +98,11 @@ def _saved(
 
     checkpoint = checkpoint_named(target, runs_dir, best=best)
     training = opened.enter_context(restored(checkpoint, runs_dir, trust=trust))
+    policy = training.acting.policy()
 
-    def acts(observation: Any, starts: bool, prev_reward: float) -> Any:
-        return training.act(observation, explore=stochastic, episode_start=starts, prev_reward=prev_reward)
+    def acts(observation: Any, starts: bool, prev_reward: float) -> tuple[Any, float | None]:
+        if stochastic:
+            return policy.sampled(observation, episode_start=starts, prev_reward=prev_reward)
+        return policy.act(observation, episode_start=starts, prev_reward=prev_reward), None
 
     return acts, evaluation_env(checkpoint, training)

@@ -16,10 +16,14 @@ RUNS_VARIABLE = "RLRUN_RUNS"
 
 
 class OutputFile(click.Path):
-    """Type of an option that names a file to write, whose folder must exist before any work is done."""
+    """Type of an option that names a file to write, whose folder must exist before any work is done.
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, path_type=Path)
+    Args:
+        or_folder: Whether it may name a folder to write, too.
+    """
+
+    def __init__(self, *, or_folder: bool = False) -> None:
+        super().__init__(dir_okay=or_folder, path_type=Path)
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -17,7 +17,9 @@ from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.off_policy_evaluation.action_value_inputs import ROWS_AT_ONCE, NormalizedInputs
 from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes, Rows
 from rlrun.policy.action_masks import masked_tensor, policy_leaves
+from rlrun.policy.action_spaces.action_space import Actions
 from rlrun.policy.action_spaces.make import make_action_space
+from rlrun.policy.log_probs_in_env import log_probs_in_env
 from rlrun.policy.make_decoder import policy_heads
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class EstimatedBehavior:
         with torch.inference_mode():
             for start in range(0, len(steps), ROWS_AT_ONCE):
                 rows = steps[start : start + ROWS_AT_ONCE]
-                found[rows] = self._log_probs(rows).numpy() + self._space.log_density_of_units
+                found[rows] = log_probs_in_env(self._space, self._outputs(rows).numpy(), self._taken(rows))
         return found
 
     def _fit(self, draws: np.random.Generator) -> None:
@@ -70,19 +72,22 @@ class EstimatedBehavior:
         optimizer = torch.optim.Adam(self._module.parameters(), LEARNING_RATE)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, SGD_STEPS)
         for _ in range(SGD_STEPS):
-            loss = -self._log_probs(steps[draws.integers(len(steps), size=MINIBATCH_SIZE)]).mean()
+            rows = steps[draws.integers(len(steps), size=MINIBATCH_SIZE)]
+            distribution = self._space.distribution(self._outputs(rows))
+            loss = -distribution.log_prob(torch.as_tensor(self._taken(rows))).mean()
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()
             schedule.step()
 
-    def _log_probs(self, rows: Rows) -> Tensor:
-        """Log-probabilities of recorded actions in the policy's own units, [B]."""
+    def _outputs(self, rows: Rows) -> Tensor:
+        """Masked parameters of the action distributions, [B, K]."""
         observations = self._episodes.observations(rows)
         heads, _ = self._module({"obs": self._normalized(observations)})
-        outputs, mask = heads["outputs"].squeeze(1), mask_of(observations)
-        if mask is not None:
-            outputs = masked_tensor(outputs, {ACTION_MASK: torch.as_tensor(mask)})
-        actions = torch.as_tensor(self._space.from_env(self._episodes.acted(rows)))
-        found: Tensor = self._space.distribution(outputs).log_prob(actions)
-        return found
+        outputs: Tensor = heads["outputs"].squeeze(1)
+        mask = mask_of(observations)
+        return outputs if mask is None else masked_tensor(outputs, {ACTION_MASK: torch.as_tensor(mask)})
+
+    def _taken(self, rows: Rows) -> Actions:
+        """Recorded actions in the policy's own units, [B, *action_shape]."""
+        return self._space.from_env(self._episodes.acted(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -329,29 +329,21 @@ class BehaviorPolicy:
         if generator is None:
             chosen = self.action_space.mode(self.outputs(observations, acts))
         else:
-            slots = len(leaves(observations)[0])
-            heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
-            mask = mask_of(observations)
-            chosen = self.exploration.sample(heads, generator, mask)
+            chosen, _ = self.sampled(observations, generator, acts)
         if self.views is not None:
             self.views.act(chosen, acts)
         return chosen
 
-    def log_probs(self, observations: Any, actions: Sequence[Any]) -> list[Floats] | None:
-        """Log-probabilities, each [B], of several of the policy's own actions; None if they are unknown.
+    def sampled(
+        self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
+    ) -> tuple[Any, Floats]:
+        """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that gave them.
 
-        They are those of the exploratory actions that `chosen` returns. Recurrent state and views are updated.
-
-        Args:
-            observations: Raw observations, a tree of [B, ...].
-            actions: The actions, each [B, *action_shape]; the first one was executed.
+        The memory of views does not learn of the actions; `chosen` does both.
         """
-        heads, mask = self._heads(observations, None, None), mask_of(observations)
-        if self.views is not None:
-            self.views.act(actions[0], None)
-        found = [self.exploration.log_prob(heads, each, mask) for each in actions]
-        known = [each for each in found if each is not None]
-        return known if len(known) == len(found) else None
+        slots = len(leaves(observations)[0])
+        heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)
+        return self.exploration.sample(heads, generator, mask_of(observations)), heads["outputs"]
 
     def outputs(self, observations: Any, acts: NDArray[np.bool_] | None = None) -> Floats:
         """Masked network outputs [B, K] for raw observations [B, ...].

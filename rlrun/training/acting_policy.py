@@ -72,12 +72,30 @@ class ActingPolicy:
             episode_start: Whether the observation starts an episode; only policies with memory or views use this.
             prev_reward: Reward of the last action; only policies with views use this.
         """
-        batch = batched(self.trainee.spaces.observation, observation)
+        batch = self._begun(observation, episode_start, prev_reward)
+        actions = self.behavior().actions(batch, self._draws if explore else None)
+        return map_tree(lambda leaf: leaf[0], actions)
+
+    def sampled(
+        self, observation: Any, *, episode_start: bool = False, prev_reward: float = 0.0
+    ) -> tuple[Any, float | None]:
+        """Returns a sampled action as `act` does, and its log-probability in the env's units, None if not known."""
+        from rlrun.policy.log_probs_in_env import behavior_log_probs
+
+        behavior = self.behavior()
+        own, outputs = behavior.sampled(self._begun(observation, episode_start, prev_reward), self._draws)
+        if behavior.views is not None:
+            behavior.views.act(own, None)
+        log_probs = behavior_log_probs(behavior, outputs, own)
+        action = map_tree(lambda leaf: leaf[0], behavior.env_actions(own))
+        return action, None if log_probs is None else float(log_probs[0])
+
+    def _begun(self, observation: Any, episode_start: bool, prev_reward: float) -> Any:
+        """Prepares the behavior policy for an observation, and returns it as a batch [1, ...]."""
         behavior = self.behavior()
         behavior.take_rewards(np.array([prev_reward], np.float64))
         behavior.begin_episodes(np.array([episode_start]))
-        actions = behavior.actions(batch, self._draws if explore else None)
-        return map_tree(lambda leaf: leaf[0], actions)
+        return batched(self.trainee.spaces.observation, observation)
 
     def act_from(
         self,

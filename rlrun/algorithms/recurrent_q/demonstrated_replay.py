@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.demonstrations import load_demonstrations
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree
+from rlrun.datasets.as_demonstrations import demonstrations_at
 from rlrun.errors import UsageError
 from rlrun.functional.saved_numbers import load_generator
 from rlrun.replay.replay_config import SequenceReplayConfig
@@ -36,7 +36,7 @@ class DemonstratedReplay:
         replay_of: Factory of an empty replay, from the replay's settings and `num_workers`.
         config: Settings of both replays.
         num_workers: Number of workers whose fragments are stored.
-        demonstrations: Path of the file of demonstrations; None raises an error at the first fragment.
+        demonstrations: Path of a file or a data set of demonstrations; None raises an error at the first fragment.
         ratio: Probability of a row of demonstrations.
         seed: Seed of the choice between demonstrations and collected experience.
         clip_rewards: Clip range of the demonstrations' rewards, as for collected ones; None for no clipping.
@@ -101,9 +101,9 @@ class DemonstratedReplay:
         """Loads the demonstrations into a replay, with the columns of a collected fragment."""
         if self._path is None:
             raise UsageError(
-                "r2d3 learns from demonstrations: set config.demonstrations to a file of `rlrun demonstrate`"
+                "r2d3 learns from demonstrations: set config.demonstrations to what `rlrun demonstrate` has written"
             )
-        found = load_demonstrations(self._path)
+        found = demonstrations_at(self._path)
         config = self.config
         fragment = found.fragment(like)
         if self._clip_rewards is not None:

@@ -23,12 +23,12 @@ class R2D3Config(R2D2Config):
     """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
 
     needed: ClassVar[Mapping[str, str]] = {
-        "demonstrations": "must name a file that `rlrun demonstrate` has written: r2d3 learns from it"
+        "demonstrations": "must name what `rlrun demonstrate` has written: r2d3 learns from it"
     }
 
     demonstrations: str | None = None
-    """Path of a file of demonstrations, written by `rlrun demonstrate`; required for training. A relative path is
-    searched for in the current directory and next to the spec."""
+    """Path of a file or a data set of demonstrations, written by `rlrun demonstrate`; required for training. A relative
+    path is searched for in the current directory and next to the spec."""
     demonstration_ratio: Fraction = 0.25
     """Probability that a sequence of a minibatch is sampled from the demonstrations."""
 

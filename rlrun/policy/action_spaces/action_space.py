@@ -31,8 +31,6 @@ class ActionSpace(ABC):
         action_shape: Shape of one of the policy's own actions.
         action_dtype: NumPy type of the policy's own actions.
         is_deterministic: Whether outputs are actions instead of parameters of a distribution.
-        log_density_of_units: Log of |d own action / d env action|: the log-density of an env action is that of the own
-            action plus this number; 0 for discrete actions.
     """
 
     num_outputs: int
@@ -40,7 +38,6 @@ class ActionSpace(ABC):
     action_shape: tuple[int, ...]
     action_dtype: type[np.generic]
     is_deterministic: bool = False
-    log_density_of_units: float = 0.0
 
     @abstractmethod
     def mode(self, outputs: Floats) -> Actions:

@@ -33,11 +33,6 @@ class BoxScale:
         # Halved first: the sum or difference of bounds may be beyond what their type holds.
         self.middle, self.half_range = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
 
-    @property
-    def log_density_of_units(self) -> float:
-        """Log of |d own action / d env action|, over the coordinates with a range."""
-        return -float(np.log(self.half_range[self.half_range > 0], dtype=np.float64).sum())
-
     def to_env(self, actions: Actions) -> Actions:
         """Rescales actions [N, size] from [-1, 1] to the Box and clips them to its bounds, [N, *shape]."""
         scaled = np.clip(actions * self.half_range + self.middle, self.low, self.high)

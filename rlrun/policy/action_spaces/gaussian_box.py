@@ -32,7 +32,6 @@ class GaussianBoxActions(ActionSpace):
 
     def __init__(self, space: gymnasium.spaces.Box) -> None:
         self.scale = BoxScale(space)
-        self.log_density_of_units = self.scale.log_density_of_units
         self.size = self.num_noise = self.num_log_stds = self.scale.size
         self.num_outputs = 2 * self.size
         self.action_shape = (self.size,)

@@ -81,7 +81,6 @@ class ProductActions(ActionSpace):
         self._numbers = map_tree(lambda _: next(numbers), tree)
         self.num_outputs = sum(each.num_outputs for each in actions)
         self.num_log_stds = sum(each.num_log_stds for each in actions)
-        self.log_density_of_units = sum(each.log_density_of_units for each in actions)
         self.action_dtype = np.float32 if any(each.action_dtype == np.float32 for each in actions) else np.int64
         columns, noise, choices = _Cursor(), _Cursor(), _Cursor()
         others = _Cursor(sum(each.num_outputs for each in actions if is_choice(each)))

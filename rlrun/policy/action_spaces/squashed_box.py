@@ -38,7 +38,6 @@ class SquashedBoxActions(ActionSpace):
 
     def __init__(self, scale: BoxScale) -> None:
         self.scale = scale
-        self.log_density_of_units = scale.log_density_of_units
         self.size = scale.size
         self.num_outputs, self.num_noise = 2 * self.size, self.size
         self.action_shape = (self.size,)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from rlrun.data.action_masks import FORBIDDEN
 from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
 from rlrun.functional.softmax import log_softmax
@@ -91,19 +94,16 @@ class EpsilonGreedy(Exploration):
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
-    @override
-    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats:
-        """Log-probability [B] of actions, with the same `epsilon` in all slots."""
-        greedy = heads["outputs"].argmax(-1)
-        return self.mixed_log_prob((actions == greedy).astype(np.float32), actions, mask)
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-probability [B] with which `sample` draws actions [B], from masked Q values [B, A]."""
+        return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
 
-    def mixed_log_prob(self, preferred: Floats, actions: Actions, mask: ActionMask | None) -> Floats:
+    def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
         """Log-probability [B] of actions that are uniform with probability epsilon, else drawn with `preferred` [B]."""
-        allowed = np.ones((len(actions), self.num_actions), np.bool_) if mask is None else mask != 0
+        allowed = outputs > FORBIDDEN
         uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
-        mixed = self.epsilon * uniform + (1 - self.epsilon) * preferred
         with np.errstate(divide="ignore"):
-            found: Floats = np.log(mixed).astype(np.float32)
+            found: Floats = np.log(self.epsilon * uniform + (1 - self.epsilon) * preferred).astype(np.float32)
         return found
 
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
@@ -175,12 +175,11 @@ class SoftQ(Exploration):
         explores = noise[:, _EXPLORES] < self.rest.epsilon
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
 
-    @override
-    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats:
-        """Log-probability [B] of actions, with the same `epsilon` in all slots."""
-        logs = log_softmax(heads["outputs"] / np.float32(self.temperature))
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-probability [B] with which `sample` draws actions [B], from masked Q values [B, A]."""
+        logs = log_softmax(outputs / np.float32(self.temperature))
         preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
-        return self.rest.mixed_log_prob(preferred, actions, mask)
+        return self.rest.mixed_log_prob(outputs, preferred, actions)
 
     def _preferences(self, values: Floats, noise: Floats) -> Floats:
         # arg max (logits + Gumbel noise) is a draw from softmax(logits).

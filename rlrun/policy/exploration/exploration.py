@@ -84,16 +84,6 @@ class Exploration(ABC):
             mask: Mask of the allowed actions, [B, A]; None for all.
         """
 
-    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats | None:
-        """Log-probability [B] with which `sample` draws the policy's own actions [B, ...]; None by default: unknown.
-
-        Args:
-            heads: Outputs of the network's heads by name, [B, K]; `outputs` are masked.
-            actions: The policy's own actions, [B, *action_shape].
-            mask: Mask of the allowed actions, [B, A]; None for all.
-        """
-        return None
-
     def state(self) -> dict[str, Any]:
         """State of the exploration across steps; empty by default."""
         return {}

@@ -48,10 +48,6 @@ class SampleActions(Exploration):
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
-    @override
-    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats:
-        return self.actions.log_prob(heads["outputs"], actions)
-
 
 class SampleInOrder(Exploration):
     """Exploration by sampling inside an autoregressive network, which uses all the noise.
@@ -143,10 +139,6 @@ class StateDependentNoise(Exploration):
         outputs = heads["outputs"]
         return self.actions.sample(outputs, self.actions.noise(generator, (len(outputs),)))
 
-    @override
-    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats:
-        return self.actions.log_prob(heads["outputs"], actions)
-
 
 class UniformActions(Protocol):
     """Protocol of action spaces that allow uniform sampling of the policy's own actions."""
@@ -212,10 +204,6 @@ class UniformUntil(Exploration):
     def sample(self, heads: Heads, generator: np.random.Generator, mask: ActionMask | None) -> Actions:
         """Samples actions by the inner exploration, [B, ...]."""
         return self.inner.sample(heads, generator, mask)
-
-    @override
-    def log_prob(self, heads: Heads, actions: Actions, mask: ActionMask | None) -> Floats | None:
-        return self.inner.log_prob(heads, actions, mask)
 
     @override
     def state(self) -> dict[str, Any]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from rlrun import R2D2, Training
+from rlrun import PPO, R2D2, Training
 from rlrun.cli.main import cli
 from rlrun.data.demonstrations import load_demonstrations
+from rlrun.datasets.as_demonstrations import demonstrations_at
+from rlrun.datasets.data_set import DataSet
 from rlrun.envs.env_config import EnvConfig
 from rlrun.rollout.demonstrating import demonstrate as record_demonstrations
 
@@ -80,10 +82,45 @@ def test_a_saved_policy_shows_what_it_does_in_its_own_env_with_its_memory(tmp_pa
 
 def test_the_first_action_is_noted_where_it_is_not_0() -> None:
     env = EnvConfig(id="rlrun.toys.known_optimum:ActionReward", kwargs={"num_actions": 3, "first_action": 5})
-    shown, returns = record_demonstrations(lambda observation, starts, prev_reward: np.int64(7), env, 2, seed=0)
+    shown, returns = record_demonstrations(lambda observation, starts, prev_reward: (np.int64(7), None), env, 2, seed=0)
     assert returns == [1.0, 1.0]
     assert shown.about["first_action"] == 5
     assert shown.columns["actions"].tolist() == [7, 7, 7, 7]
+
+
+def test_a_folder_becomes_a_data_set_with_the_same_episodes(tmp_path: Path, lab: None) -> None:
+    words = ("--policy", "my_lab.mountain_car:push_along", "--env", "MountainCar-v0", "--episodes", 12)
+    done = demonstrate(*words, "-o", tmp_path / "shown")
+    assert done.exit_code == 0, done.output
+    demonstrate(*words, "-o", tmp_path / "shown.npz")
+    found, expected = demonstrations_at(str(tmp_path / "shown")), load_demonstrations(str(tmp_path / "shown.npz"))
+    assert f"12 episodes, {found.num_steps:,} steps" in done.output
+    valid = expected.columns["valid"]
+    np.testing.assert_array_equal(found.columns["actions"][valid], expected.columns["actions"][valid])
+    for name in ("rewards", "terminateds", "truncateds", "valid"):
+        np.testing.assert_array_equal(found.columns[name], expected.columns[name])
+    np.testing.assert_array_equal(found.observations[""], expected.observations[""])
+    written = DataSet(tmp_path / "shown")
+    assert len(written.manifest.files) == 2
+    assert written.manifest.about == {"env": {"id": "MountainCar-v0"}, "seed": 0}
+    assert "logp" not in written.manifest.columns  # of a function nothing is known
+    assert demonstrate(*words, "-o", tmp_path / "shown").exit_code == 2  # nothing is written over
+
+
+def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_stored_actions(tmp_path: Path) -> None:
+    with Training("Pendulum-v1", PPO(num_envs_per_worker=1, model={"hiddens": (4,)})) as training:
+        checkpoint = training.save(tmp_path / "checkpoint")
+        words = (checkpoint, "--episodes", 1, "--stochastic", "-o", tmp_path / "shown")
+        assert demonstrate(*words).exit_code == 0
+        rows = DataSet(tmp_path / "shown").rows(np.arange(200))
+        behavior = training.acting.policy().behavior()
+        outputs = behavior.outputs(rows["obs"])
+        own = behavior.action_space.from_env(rows["actions"])
+    inside = np.abs(rows["actions"][:, 0]) < 2
+    expected = behavior.action_space.log_prob(outputs, own) - np.log(2)  # torques are twice the policy's own actions
+    np.testing.assert_allclose(rows["logp"][inside], expected[inside], rtol=1e-4, atol=1e-5)
+    assert 0 < inside.sum() < 200
+    assert (rows["logp"][~inside] < 0).all()  # probabilities, no densities
 
 
 @pytest.mark.parametrize(

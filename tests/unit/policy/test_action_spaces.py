@@ -10,6 +10,7 @@ from rlrun.policy.action_spaces.box_scale import BoxScale, bounded_box
 from rlrun.policy.action_spaces.deterministic_box import DeterministicBoxActions
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions, SquashedGaussian
+from rlrun.policy.log_probs_in_env import log_probs_in_env
 from tests.rounding import rounding_error
 
 SPACES = [
@@ -197,3 +198,44 @@ def test_an_overshoot_is_the_mean_squared_distance_beyond_the_bounds_in_units_of
     # The third number has one bound and counts as it is; the fourth has no choice.
     actions = np.array([[0.9, -1.0, 7.0, 0.0], [1.5, -3.0, -2.0, 9.0]], np.float32)
     np.testing.assert_allclose(model.overshoots(actions), [0, (0.5**2 + 2.0**2 + 1.0**2) / 4], atol=1e-12)
+
+
+@pytest.mark.parametrize("mean", [0.4, 9.0, -70.0])
+def test_the_probabilities_of_clipped_actions_and_the_density_between_the_bounds_add_up_to_1(mean):
+    model = make_action_space(Box(-3.0, 5.0, (1,), np.float64))
+    env_actions = np.linspace(-3.0, 5.0, 20_001)
+    own = model.from_env(env_actions[:, None]).astype(np.float64)
+    own[0], own[-1] = -1e6, 1e6  # drawn far outside, and clipped
+    outputs = np.tile(np.array([mean / 4, np.log(0.3)]), (len(own), 1))
+    log_probs = log_probs_in_env(model, outputs, own)
+    masses = np.exp(log_probs[[0, -1]].astype(np.float64))
+    between = np.exp(log_probs[1:-1].astype(np.float64)).sum() * (env_actions[1] - env_actions[0])
+    assert masses.sum() + between == pytest.approx(1.0, abs=2e-3)
+
+
+def test_a_point_between_equal_bounds_has_no_part_in_the_log_probability():
+    model = make_action_space(Box(np.array([-1.0, 2.0]), np.array([1.0, 2.0]), dtype=np.float64))
+    outputs, actions = np.array([[0.1, 0.2, -0.5, -0.5]], np.float32), np.array([[0.3, 0.9]], np.float32)
+    alone = make_action_space(Box(-1.0, 1.0, (1,), np.float64))
+    found = log_probs_in_env(model, outputs, actions)
+    assert found == pytest.approx(alone.log_prob(outputs[:, ::2], actions[:, :1]), rel=1e-6)
+
+
+def test_the_density_of_squashed_actions_in_the_env_s_units_adds_up_to_1():
+    model = SquashedBoxActions(BoxScale(Box(-3.0, 5.0, (1,), np.float64)))
+    env_actions = np.linspace(-3.0, 5.0, 20_001)[1:-1]
+    own = model.from_env(env_actions[:, None])
+    outputs = np.tile(np.array([0.4, -0.7], np.float32), (len(own), 1))
+    log_probs = log_probs_in_env(model, outputs, own).astype(np.float64)
+    assert np.exp(log_probs).sum() * (env_actions[1] - env_actions[0]) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_recorded_actions_at_the_bounds_of_a_double_precision_box_have_the_clipped_mass() -> None:
+    draws = np.random.default_rng(0)
+    low = draws.uniform(-3, 0, 200)
+    space = Box(low, low + draws.uniform(0.1, 5, 200), dtype=np.float64)
+    model = make_action_space(space)
+    outputs = np.zeros((1, 400), np.float32)
+    for recorded in (space.low, space.high):
+        found = log_probs_in_env(model, outputs, model.from_env(recorded[None]))
+        assert found[0] == pytest.approx(200 * np.log(0.15865525), rel=1e-4)  # each beyond one standard deviation

@@ -7,6 +7,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from rlrun.data.tree import leaves, map_tree
 from rlrun.policy.action_spaces.make import make_action_space
+from rlrun.policy.log_probs_in_env import log_probs_in_env
 from tests.rounding import rounding_error
 
 BOX = Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
@@ -105,3 +106,11 @@ def test_choices_stand_first_among_the_outputs_and_log_standard_deviations_last(
         slice(15, 16),
     ]
     assert [part.log_stds for part in model.parts if part.actions.num_log_stds] == [slice(16, 18), slice(18, 19)]
+
+
+def test_in_the_env_s_units_each_part_has_its_own():
+    model = make_action_space(Tuple([Discrete(2), Box(-4.0, 4.0, (1,), np.float32)]))
+    outputs, actions = np.array([[0.3, 0.1, 0.2, -0.5]], np.float32), np.array([[1.0, 0.25]], np.float32)
+    log_probs = model.log_prob(outputs, actions)
+    found = log_probs_in_env(model, outputs, actions)
+    assert found == pytest.approx(log_probs - np.log(4.0), rel=1e-6)

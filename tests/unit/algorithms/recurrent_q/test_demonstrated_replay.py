@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 from rlrun.algorithms.recurrent_q.demonstrated_replay import DemonstratedReplay
-from rlrun.data.demonstrations import Demonstrations
+from rlrun.data.demonstrations import Demonstrations, load_demonstrations
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.writer import SetWriter
 from rlrun.errors import UsageError
 from rlrun.replay.replay_config import SequenceReplayConfig
 from rlrun.replay.sequences import SequenceReplay
@@ -60,6 +62,20 @@ def replay_of(
     return DemonstratedReplay(
         empty, config, 1, demonstrations=demonstrations, ratio=ratio, seed=8, clip_rewards=clip_rewards
     )
+
+
+def test_a_data_set_shows_what_a_file_shows(shown: str, tmp_path: Path) -> None:
+    with SetWriter(tmp_path / "set", Box(-np.inf, np.inf, (1,)), Discrete(2)) as written:
+        own = load_demonstrations(shown)
+        rows = {name: own.columns[name][:-1] for name in ("actions", "rewards", "terminateds", "truncateds")}
+        written.add_episode({"obs": own.observations[""].astype(np.float32), **rows})
+    batches = []
+    for path in (shown, str(tmp_path / "set")):
+        replay = replay_of(path, 1.0)
+        replay.add(0, fragment())
+        batches.append(replay.sample(64, 0))
+    for name, column in batches[0].items():
+        np.testing.assert_array_equal(batches[1][name], column)
 
 
 def fragment(length: int = 20, first: int = 0) -> SampleBatch:

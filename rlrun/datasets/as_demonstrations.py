@@ -1,0 +1,42 @@
+"""Demonstrations from a data set, for algorithms that learn from a file of `rlrun demonstrate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+
+from rlrun.data.demonstrations import Demonstrations, load_demonstrations
+from rlrun.data.tree import named_leaves
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.manifest import is_data_set
+from rlrun.errors import UsageError
+
+
+def demonstrations_at(path: str) -> Demonstrations:
+    """Loads demonstrations from the folder of a data set, or from a file.
+
+    Args:
+        path: The folder or file. A relative path is searched for like a module; see `load_demonstrations`.
+
+    Raises:
+        UsageError: There are no demonstrations, or they hold nested actions.
+        DataSetError: A file of the data set cannot be read.
+    """
+    places = [Path(), *map(Path, sys.path)]
+    folder = next((place / path for place in places if is_data_set(place / path)), None)
+    return load_demonstrations(path) if folder is None else _of_set(DataSet(folder))
+
+
+def _of_set(found: DataSet) -> Demonstrations:
+    if not found.num_steps:
+        raise UsageError(f"{found.folder} holds no steps to learn from")
+    rows = found.rows(np.arange(found.num_rows))
+    if isinstance(rows["actions"], dict | tuple):
+        raise UsageError(f"{found.folder} holds nested actions, and demonstrations hold single numbers or vectors")
+    names = ("actions", "rewards", "terminateds", "truncateds", "valid")
+    start = int(found.action_space.start) if isinstance(found.action_space, gymnasium.spaces.Discrete) else 0
+    about = {"first_action": start} if start else {}
+    return Demonstrations({name: rows[name] for name in names}, dict(named_leaves(rows["obs"])), about)

@@ -115,23 +115,26 @@ def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
     ]
     headings = ["estimator", "value", "low", "high", "effective size", "remarks"]
     lines = [_about(evaluation, data_set), table(headings, rows, stdout_width())]
-    if evaluation.mean_weight is not None:
-        lines.append(f"mean importance weight {cell_text(evaluation.mean_weight)}, 1 in expectation")
+    if (weight := evaluation.mean_weight) is not None:
+        low, high = map(cell_text, weight.ci95)
+        interval = f"95 % interval {low} to {high}"
+        lines.append(f"mean importance weight {cell_text(weight.value)} ({interval}), 1 in expectation")
     return "\n".join([*lines, *evaluation.remarks])
 
 
 def ranking_text(titles: list[str], found: list[PolicyEvaluation], ranking: Ranking, data_set: DataSet) -> str:
-    """Formats a ranking as a table of checkpoints, with the pairs that the data do not tell apart."""
+    """Formats a ranking as a table of checkpoints, with the pairs whose difference may be chance."""
     rows = []
     for place, index in enumerate(ranking.order, 1):
         judgement = found[index].judged_by(ranking.estimator)
         assert judgement is not None
         rows.append([place, titles[index], _value(judgement), *_interval_cells(judgement), judgement.effective_size])
     headings = ["rank", "checkpoint", "value", "low", "high", "effective size"]
-    told_apart = f"{ranking.num_resolved} of {counted(len(ranking.pairs), 'pair')} differ by more than chance"
-    unresolved = [_pair_text(pair, titles) for pair in ranking.pairs if not pair.is_resolved]
+    differing = f"pairs that differ by more than chance: {ranking.num_resolved} of {len(ranking.pairs)}"
+    unresolved = [_pair_text(pair, ranking.order) for pair in ranking.pairs if not pair.is_resolved]
+    remarks = dict.fromkeys(remark for evaluation in found for remark in evaluation.remarks)
     lines = [_about(found[0], data_set), f"ranked by {ranking.estimator}", table(headings, rows, stdout_width())]
-    return "\n".join([*lines, told_apart, *unresolved, *dict.fromkeys(found[0].remarks)])
+    return "\n".join([*lines, differing, *unresolved, *remarks])
 
 
 def _about(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
@@ -147,18 +150,20 @@ def _interval_cells(row: Judgement) -> tuple[float | None, float | None]:
     return (None, None) if row.estimate is None else row.estimate.ci95
 
 
-def _pair_text(pair: RankedPair, titles: list[str]) -> str:
+def _pair_text(pair: RankedPair, order: tuple[int, ...]) -> str:
+    better, worse = (order.index(index) + 1 for index in (pair.better, pair.worse))
     low, high = map(cell_text, pair.ci95)
-    what = f"{titles[pair.better]} and {titles[pair.worse]} are not told apart"
-    return f"{what}: difference {cell_text(pair.difference)}, 95 % interval {low} to {high}"
+    interval = f"95 % interval {low} to {high}"
+    return f"  {better} and {worse} may be equal: difference {cell_text(pair.difference)} ({interval})"
 
 
 def _evaluation_document(checkpoint: str, evaluation: PolicyEvaluation) -> dict[str, Any]:
+    weight = evaluation.mean_weight
     return {
         "checkpoint": checkpoint,
         "policy": evaluation.policy,
         "gamma": evaluation.gamma,
-        "mean_weight": evaluation.mean_weight,
+        "mean_weight": None if weight is None else {"value": weight.value, "ci95": weight.ci95},
         "estimates": [
             {
                 "estimator": row.estimator,

@@ -109,6 +109,16 @@ def importance_sampling(episodes: WeighedEpisodes, *, weighted: bool) -> ValueEs
     return _estimate(float(value), influences, effective_size(log_weights))
 
 
+def mean_weight(episodes: WeighedEpisodes) -> ValueEstimate:
+    """Mean importance weight of whole episodes, whose expectation is 1.
+
+    It is below 1 where what the judged policy does often is rare in the data. No estimate repairs that.
+    """
+    weights = _weights(episodes.log_weights[-1])
+    mean = float(weights.mean())
+    return _estimate(mean, weights - mean, None)
+
+
 def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted: bool) -> ValueEstimate:
     """Doubly robust estimate (DR): a model's value, corrected by importance-weighted temporal differences.
 

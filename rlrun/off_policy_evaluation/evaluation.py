@@ -14,12 +14,12 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
 from rlrun.off_policy_evaluation.estimated_behavior import EstimatedBehavior
 from rlrun.off_policy_evaluation.estimators import (
-    LARGEST_LOG_WEIGHT,
     ValueEstimate,
     WeighedEpisodes,
     direct_method,
     doubly_robust,
     importance_sampling,
+    mean_weight,
     per_decision_importance_sampling,
     with_closing_values,
 )
@@ -41,6 +41,15 @@ REPLICATES = 8
 
 IS, PER_DECISION, DR = "importance sampling", "per-decision importance sampling", "doubly robust"
 DM, FQE = "direct method", "fitted Q evaluation"
+
+
+LARGEST_WEIGHT_ERROR = 0.1
+"""Difference between a mean importance weight and its expectation 1 that is remarked on, if it is no chance."""
+
+LACKS_SUPPORT = (
+    "the mean importance weight is not 1: the data lack episodes of the judged policy's kind, and weights of whole "
+    "episodes mislead"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class PolicyEvaluation:
 
     policy: str
     gamma: float
-    mean_weight: float | None
+    mean_weight: ValueEstimate | None
     judgements: tuple[Judgement, ...]
     remarks: tuple[str, ...]
 
@@ -137,15 +146,17 @@ class OffPolicyEvaluator:
             Judgement(DM, direct, None, ("interval without the error of the fit", *memory)),
             Judgement(FQE, fitted.estimate, None, (f"interval by {REPLICATES} fits to resampled episodes", *memory)),
         ]
-        remarks, mean_weight = self._remarks_on_ends(), None
+        remarks, weight = self._remarks_on_ends(), None
         if judged.log_probs is None:
             reason = "has no log-probabilities in closed form" if policy.title == "stochastic" else "is deterministic"
             remarks = (f"the judged policy {reason}: there are no importance weights", *remarks)
         else:
             weighed = self._weighed(judged.log_probs, fitted)
-            mean_weight = float(np.exp(np.minimum(weighed.log_weights[-1], LARGEST_LOG_WEIGHT)).mean())
+            weight = mean_weight(weighed)
             rows = [*self._by_weights(weighed, fitted), *rows]
-        return PolicyEvaluation(policy.title, self._gamma, mean_weight, tuple(rows), remarks)
+            if _misses_one(weight):
+                remarks = (LACKS_SUPPORT, *remarks)
+        return PolicyEvaluation(policy.title, self._gamma, weight, tuple(rows), remarks)
 
     @cached_property
     def _behavior(self) -> tuple[Doubles, tuple[str, ...]]:
@@ -210,3 +221,8 @@ class OffPolicyEvaluator:
         if self._gamma == 1.0:
             return (f"{counted}; without a discount no value follows them",)
         return (f"{counted}; the fitted value of the final observation follows them",)
+
+
+def _misses_one(weight: ValueEstimate) -> bool:
+    low, high = weight.ci95
+    return abs(weight.value - 1) > LARGEST_WEIGHT_ERROR and not low <= 1 <= high

@@ -84,8 +84,8 @@ def test_checkpoints_are_ranked_with_their_differences(saved: Path, data: Path) 
     (pair,) = found["pairs"]
     assert pair["difference"] == pytest.approx(values[0] - values[1])
     assert pair["better"] == found["checkpoints"][0]["checkpoint"]
-    told = f"{int(pair['differs'])} of 1 pair differ by more than chance"
-    assert told in done.stdout
+    assert f"pairs that differ by more than chance: {int(pair['differs'])} of 1" in done.stdout
+    assert ("  1 and 2 may be equal: difference " in done.stdout) is not pair["differs"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -60,14 +62,16 @@ def test_estimators_with_weights_come_first_and_agree_with_the_exact_value() -> 
         "direct method",
         "fitted Q evaluation",
     ]
-    assert found.mean_weight == pytest.approx(1.0, abs=0.1)
+    assert found.mean_weight is not None
+    assert found.mean_weight.value == pytest.approx(1.0, abs=0.1)
     for row in found.judgements[:6]:
         assert row.estimate is not None
         assert row.effective_size is not None
         assert row.effective_size > 100
         # Ends by the time limit, a fifth of the episodes, are worth what a hardly fitted model says.
         assert row.estimate.value == pytest.approx(value, abs=0.6)
-    assert "are truncated; the fitted value of the final observation follows them" in found.remarks[0]
+    (remark,) = found.remarks
+    assert "are truncated; the fitted value of the final observation follows them" in remark
 
 
 def test_weighted_estimates_are_refused_below_ten_effective_episodes() -> None:
@@ -82,6 +86,18 @@ def test_weighted_estimates_are_refused_below_ten_effective_episodes() -> None:
     assert weighted.remarks == ("refused: effective sample size below 10",)
     assert plain.estimate is not None
     assert plain.remarks == ("not to be relied on: effective sample size below 10",)
+
+
+def test_weights_that_are_far_from_1_in_the_mean_are_remarked_on() -> None:
+    """The behavior never takes an action that the judged policy takes half the time, so that weights are too small."""
+    episodes = episodes_of_behavior()
+    episodes.actions[:] = 0
+    found = evaluated(
+        TabularPolicy(np.full((3, 2), 0.5)), replace(episodes, log_probs=np.log(np.full(episodes.num_rows, 0.9)))
+    )
+    assert found.mean_weight is not None
+    assert found.mean_weight.value < 0.6
+    assert found.remarks[0].startswith("the mean importance weight is not 1: the data lack episodes")
 
 
 def test_a_deterministic_policy_gets_the_direct_method_and_fitted_q_evaluation_only() -> None:
@@ -108,18 +124,12 @@ def test_without_log_probabilities_the_behavior_is_estimated_and_rows_say_so(
     monkeypatch.setattr(estimated_behavior, "SGD_STEPS", 60)
     episodes = episodes_of_behavior(log_probs=False)
     if stored is not None:
-        episodes = RecordedEpisodes(
-            episodes.observations,
-            episodes.actions,
-            episodes.rewards,
-            episodes.terminateds,
-            episodes.valid,
-            np.full(episodes.num_rows, stored),
-        )
+        episodes = replace(episodes, log_probs=np.full(episodes.num_rows, stored))
     found = evaluated(TabularPolicy(JUDGED), episodes)
     assert all("behavior estimated by cloning" in row.remarks for row in found.judgements[:6])
     assert not any("behavior estimated by cloning" in row.remarks for row in found.judgements[6:])
-    assert found.mean_weight == pytest.approx(1.0, abs=0.2)
+    assert found.mean_weight is not None
+    assert found.mean_weight.value == pytest.approx(1.0, abs=0.2)
 
 
 def test_the_estimated_behavior_has_the_recorded_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:

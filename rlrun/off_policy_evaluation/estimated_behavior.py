@@ -15,6 +15,7 @@ from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.off_policy_evaluation.action_value_inputs import ROWS_AT_ONCE, NormalizedInputs
+from rlrun.off_policy_evaluation.annealed_adam import AnnealedAdam
 from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes, Rows
 from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.action_space import Actions
@@ -69,16 +70,11 @@ class EstimatedBehavior:
 
     def _fit(self, draws: np.random.Generator) -> None:
         steps = np.flatnonzero(self._episodes.valid)
-        optimizer = torch.optim.Adam(self._module.parameters(), LEARNING_RATE)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, SGD_STEPS)
+        optimizer = AnnealedAdam(self._module.parameters(), LEARNING_RATE, SGD_STEPS)
         for _ in range(SGD_STEPS):
             rows = steps[draws.integers(len(steps), size=MINIBATCH_SIZE)]
             distribution = self._space.distribution(self._outputs(rows))
-            loss = -distribution.log_prob(torch.as_tensor(self._taken(rows))).mean()
-            optimizer.zero_grad()
-            torch.autograd.backward(loss)
-            optimizer.step()
-            schedule.step()
+            optimizer.descend(-distribution.log_prob(torch.as_tensor(self._taken(rows))).mean())
 
     def _outputs(self, rows: Rows) -> Tensor:
         """Masked parameters of the action distributions, [B, K]."""

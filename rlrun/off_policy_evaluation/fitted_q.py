@@ -19,6 +19,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from rlrun.functional.seeding import child_seed, generator
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.off_policy_evaluation.action_value_inputs import ROWS_AT_ONCE, ActionValueInputs, RunNetworks
+from rlrun.off_policy_evaluation.annealed_adam import AnnealedAdam
 from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes, Rows
 
 TARGET_RATE = 0.1
@@ -105,9 +106,8 @@ class FittedQ:
         """Minimises the squared TD error; afterwards the parameters are those of the target networks."""
         learned = {name: value.detach().clone().requires_grad_() for name, value in self._parameters.items()}
         target = {name: value.detach().clone() for name, value in self._parameters.items()}
-        optimizer = torch.optim.Adam(list(learned.values()), settings.lr)
         sgd_steps = settings.sgd_steps_within(self._targets.horizon)
-        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, sgd_steps)
+        optimizer = AnnealedAdam(learned.values(), settings.lr, sgd_steps)
         steps = np.flatnonzero(self._episodes.valid)
         for step in range(sgd_steps):
             rows = steps[draws.integers(len(steps), size=settings.minibatch_size)]
@@ -115,10 +115,7 @@ class FittedQ:
                 following = self._inputs.v(self._running(target), rows + 1, sample=step)
             errors = self._inputs.q(self._running(learned), rows) - self._targets.of(rows, following)
             counts = self._weights[:, self._episodes.episode_of_row[rows]]
-            optimizer.zero_grad()
-            torch.autograd.backward((counts * errors.square()).mean(-1).sum())
-            optimizer.step()
-            schedule.step()
+            optimizer.descend((counts * errors.square()).mean(-1).sum())
             with torch.no_grad():
                 for name, value in target.items():
                     value.lerp_(learned[name], TARGET_RATE)

@@ -115,6 +115,14 @@ def test_data_that_are_no_set_and_spaces_that_differ_are_refused(saved: Path, tm
     assert "the policy was trained with" in done.output
 
 
+def test_a_world_of_many_agents_is_refused(data: Path, tmp_path: Path) -> None:
+    with Training({"world": "rlrun.toys.board_games:TicTacToe"}, PPO(compile=False)) as training:
+        training.save(tmp_path / "board")
+    done = rlrun("ope", tmp_path / "board", "--data", data)
+    assert done.exit_code == 2
+    assert "is a world of many agents; off-policy evaluation is of one agent" in done.output
+
+
 def test_sets_without_episodes_or_with_several_agents_are_refused(saved: Path, tmp_path: Path) -> None:
     spaces = Box(-np.inf, np.inf, (4,)), Discrete(2)
     with SetWriter(tmp_path / "empty", *spaces):

@@ -80,7 +80,7 @@ def test_per_decision_weights_vary_less_than_those_of_whole_episodes() -> None:
 
 
 def test_nominal_95_percent_intervals_cover_90_to_98_percent() -> None:
-    for name, found in estimates(tuple(ESTIMATORS), sets=400, episodes=250).items():
+    for name, found in estimates(tuple(ESTIMATORS), sets=300, episodes=250).items():
         assert min(estimate.effective_size or 0.0 for estimate in found) >= 100, name
         covered = np.mean([low <= VALUE <= high for low, high in (estimate.ci95 for estimate in found)])
         assert 0.90 <= covered <= 0.98, name

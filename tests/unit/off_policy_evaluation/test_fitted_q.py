@@ -43,7 +43,7 @@ def test_fitted_q_evaluation_equals_the_linear_solve() -> None:
     """Truncated episodes bootstrap, since the process that is solved knows no time limit."""
     episodes = recorded(sampled(small_mdp(), BEHAVIOR, 60, np.random.default_rng(0)))
     exact = empirical_mdp(episodes).q_of(JUDGED, GAMMA)
-    fitted = tabular(episodes, GAMMA, FitSettings(sgd_steps=300, hiddens=(), lr=0.05))
+    fitted = tabular(episodes, GAMMA, FitSettings(sgd_steps=250, hiddens=(), lr=0.05))
     states = episodes.observations(np.arange(episodes.num_rows))
     valid, ended = episodes.valid, np.zeros(episodes.num_rows, np.bool_)
     ended[episodes.final_rows[episodes.terminated]] = True
@@ -58,7 +58,7 @@ def test_without_discount_a_truncated_episode_ends() -> None:
     episodes = RecordedEpisodes(
         lambda rows: states[rows], np.zeros(4, np.int64), np.array([3.0, 0.0, -1.0, 0.0]), np.zeros(4, np.bool_), valid
     )
-    fitted = tabular(episodes, 1.0, FitSettings(sgd_steps=200, hiddens=(), lr=0.1, minibatch_size=16))
+    fitted = tabular(episodes, 1.0, FitSettings(sgd_steps=100, hiddens=(), lr=0.2, minibatch_size=16))
     np.testing.assert_allclose(fitted.q()[0], [3.0, 0.0, -1.0, 0.0], atol=1e-2)
 
 
@@ -84,7 +84,7 @@ def test_continuous_actions_of_the_judged_policy_are_valued_and_not_the_recorded
     episodes = RecordedEpisodes(lambda rows: observations[rows], actions, rewards, valid, valid)
     spaces = Spaces(gymnasium.spaces.Box(-9, 9, (1,)), gymnasium.spaces.Box(-9, 9, (1,)))
     judged = JudgedActions(None, None, (np.full_like(actions, 0.5), np.full_like(actions, 1.5)))
-    settings = FitSettings(sgd_steps=300, hiddens=(), lr=0.05, minibatch_size=40)
+    settings = FitSettings(sgd_steps=150, hiddens=(), lr=0.1, minibatch_size=40)
     inputs = SampledInputs(spaces, LINEAR, episodes, judged)
     fitted = FittedQ(inputs, episodes, np.ones((1, 40)), 0.9, settings, seed=0)
     expected = 2 * 1.0 + observations[valid, 0]

@@ -14,9 +14,8 @@ from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpiso
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
-from rlrun.policy.exploration.sampling import SampleActions, StateDependentNoise, UniformUntil
-from rlrun.policy.log_probs_in_env import log_probs_in_env
+from rlrun.policy.exploration.sampling import SampleInOrder
+from rlrun.policy.log_probs_in_env import behavior_log_probs
 
 ROWS_AT_ONCE = 4096
 """Number of rows of one forward pass of a policy without memory."""
@@ -96,6 +95,8 @@ class JudgedPolicy:
     def _log_probs(self, episodes: RecordedEpisodes) -> Doubles | None:
         """Log-probabilities in the env's units of the recorded action, and of every Discrete action, [N, 1 + A]."""
         space, behavior = self._space, self._behavior
+        if isinstance(behavior.exploration, SampleInOrder):  # its outputs are given the actions that it draws itself
+            return None
         others = range(space.num_outputs) if isinstance(space, DiscreteActions) else ()
         found = np.zeros((episodes.num_rows, 1 + len(others)))
         for rows, observations, keep in self._steps(episodes):
@@ -103,20 +104,11 @@ class JudgedPolicy:
             if behavior.views is not None:
                 behavior.views.act(taken, None)
             for column, actions in enumerate([taken, *(np.full_like(taken, own) for own in others)]):
-                logs = self._log_prob(outputs, actions)
+                logs = behavior_log_probs(behavior, outputs, actions)
                 if logs is None:
                     return None
                 found[rows[keep], column] = logs[keep]
         return found
-
-    def _log_prob(self, outputs: Floats, actions: Actions) -> Floats | None:
-        """Log-probability [B] of the policy's own actions as it draws them, in the env's units; None if unknown."""
-        exploration = self._behavior.exploration
-        if isinstance(exploration, UniformUntil):
-            exploration = exploration.inner
-        if isinstance(exploration, SampleActions | StateDependentNoise):
-            return log_probs_in_env(exploration.actions, outputs, actions)
-        return exploration.log_prob(outputs, actions) if isinstance(exploration, EpsilonGreedy | SoftQ) else None
 
     def _chosen(self, episodes: RecordedEpisodes, draws: np.random.Generator | None) -> Actions:
         """The policy's own actions, [N, *action_shape]: sampled, or the likeliest without a generator."""

@@ -14,6 +14,7 @@ from rlrun.policy.action_spaces.gaussian_box import LOG_2PI, GaussianBoxActions
 from rlrun.policy.action_spaces.product import ProductActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise, UniformUntil
 
 
@@ -28,6 +29,8 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
     exploration = behavior.exploration
     if isinstance(exploration, UniformUntil):
         exploration = exploration.inner
+    if isinstance(exploration, EpsilonGreedy | SoftQ):
+        return exploration.log_prob(outputs, actions)
     if not isinstance(exploration, SampleActions | SampleInOrder | StateDependentNoise):
         return None
     return log_probs_in_env(exploration.actions, outputs, actions)

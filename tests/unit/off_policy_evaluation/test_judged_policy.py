@@ -186,3 +186,14 @@ def test_greedy_discrete_actions_have_probability_one_or_none() -> None:
     assert policy.title == "greedy"
     np.testing.assert_array_equal(judged.log_probs, [0.0, -np.inf, 0.0, 0.0])
     np.testing.assert_array_equal(judged.sampled[0][0], actions[0])
+
+
+def test_an_autoregressive_policy_has_no_log_probabilities_of_recorded_actions() -> None:
+    model = SMALL.replace(autoregressive=True)
+    behavior = acting(plain_policy(ActorCriticPolicy, SEEN, MultiDiscrete([2, 3]), model))
+    observations = drawn_from(SEEN, 4)
+    policy = JudgedPolicy(behavior, is_greedy=False, seed=0)
+    judged = policy.on(episodes_of(observations, np.zeros((4, 2), np.int64), (3,)))
+    assert policy.title == "stochastic"
+    assert judged.log_probs is None
+    assert len(judged.sampled) == SAMPLES

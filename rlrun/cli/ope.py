@@ -39,10 +39,11 @@ def ope(
     runs_dir: Path,
     trust: bool,
 ) -> None:
-    """Estimate the value of a saved policy from recorded episodes (off-policy evaluation).
+    """Estimate a policy's value from recorded episodes.
 
-    The value is the expected return from an episode's start, discounted by the
-    algorithm's gamma. No env is stepped. CHECKPOINT is a directory; a RUN or one
+    This is off-policy evaluation: the episodes may be of another policy, and no
+    env is stepped. The value is the expected return from an episode's start,
+    discounted by the algorithm's gamma. CHECKPOINT is a directory; a RUN or one
     of its trials means its newest whole checkpoint.
 
     Estimators with importance weights need stochastic or Discrete actions, and
@@ -91,7 +92,7 @@ def _evaluated(
     from rlrun.cli.targets import restored
     from rlrun.errors import UsageError
     from rlrun.off_policy_evaluation.fitted_q import FitSettings
-    from rlrun.off_policy_evaluation.saved_policies import check_fits, evaluator, judged_policy
+    from rlrun.off_policy_evaluation.saved_policies import evaluator, judged_policy
 
     found: list[PolicyEvaluation] = []
     evaluates = None
@@ -101,9 +102,9 @@ def _evaluated(
             if found and gamma != found[0].gamma:
                 first = f"{checkpoints[0]} has {found[0].gamma:g}"
                 raise UsageError(f"policies are ranked by one gamma, but {first}, and {checkpoint} has {gamma:g}")
-            check_fits(training, data_set)
+            policy = judged_policy(training, data_set, is_greedy=greedy, seed=seed)
             evaluates = evaluates or evaluator(training, data_set, settings=FitSettings(sgd_steps), seed=seed)
-            found.append(evaluates.evaluate(judged_policy(training, is_greedy=greedy, seed=seed)))
+            found.append(evaluates.evaluate(policy))
     return found
 
 

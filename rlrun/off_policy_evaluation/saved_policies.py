@@ -49,31 +49,28 @@ def recorded_episodes(data_set: DataSet) -> RecordedEpisodes:
 
 
 def evaluator(training: Training, data_set: DataSet, *, settings: FitSettings, seed: int) -> OffPolicyEvaluator:
-    """Creates the evaluator for a saved policy, with its gamma and its encodings of observations.
+    """Creates the evaluator of policies on a data set, with a training's gamma and encodings of observations.
 
     Raises:
-        UsageError: The policy or the data set is of several agents, their spaces differ, or there is only one episode.
+        UsageError: The data set holds several agents, or fewer than two episodes.
     """
-    check_fits(training, data_set)
     config = training.description.algorithm.config
-    spaces = Spaces(data_set.observation_space, data_set.action_space)
     episodes = recorded_episodes(data_set)
-    return OffPolicyEvaluator(episodes, spaces, config.model, config.gamma, settings=settings, seed=seed)
+    return OffPolicyEvaluator(episodes, _spaces(data_set), config.model, config.gamma, settings=settings, seed=seed)
 
 
-def judged_policy(training: Training, *, is_greedy: bool, seed: int) -> JudgedPolicy:
-    """Creates the judged policy of a training."""
-    return JudgedPolicy(training.acting.policy().behavior(), is_greedy=is_greedy, seed=seed)
-
-
-def check_fits(training: Training, data_set: DataSet) -> None:
-    """Validates that a training has one agent with the spaces of a data set.
+def judged_policy(training: Training, data_set: DataSet, *, is_greedy: bool, seed: int) -> JudgedPolicy:
+    """Creates the judged policy of a training.
 
     Raises:
-        UsageError: It has several agents, or other spaces.
+        UsageError: The training has several agents, or other spaces than the data set.
     """
-    env = training.description.env
+    env, policy = training.description.env, training.acting.policy()
     if env.has_many_agents:
         raise UsageError(f"env {env.id} is a world of many agents; off-policy evaluation is of one agent")
-    spaces = Spaces(data_set.observation_space, data_set.action_space)
-    check_same_spaces(f"data set {data_set.folder}", spaces, training.acting.policy().trainee.spaces)
+    check_same_spaces(f"data set {data_set.folder}", _spaces(data_set), policy.trainee.spaces)
+    return JudgedPolicy(policy.behavior(), is_greedy=is_greedy, seed=seed)
+
+
+def _spaces(data_set: DataSet) -> Spaces:
+    return Spaces(data_set.observation_space, data_set.action_space)

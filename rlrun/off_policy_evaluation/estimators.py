@@ -122,8 +122,8 @@ def mean_weight(episodes: WeighedEpisodes) -> ValueEstimate:
 def doubly_robust(episodes: WeighedEpisodes, q: Doubles, v: Doubles, *, weighted: bool) -> ValueEstimate:
     """Doubly robust estimate (DR): a model's value, corrected by importance-weighted temporal differences.
 
-    The sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]), where w[t] is the importance weight of the steps up
-    to t, and w[-1] is 1. It is unbiased for every model that was fitted on other episodes, and exact for an exact model
+    The sum over t of gamma^t (w[t] (r[t] - q[t]) + w[t - 1] v[t]). The importance weight w[t] is of the steps up to t,
+    and w[-1] is 1. It is unbiased for every model that was fitted on other episodes, and exact for an exact model
     of a deterministic env. Weighted DR divides the weights of each step by their mean.
 
     Args:

@@ -42,7 +42,6 @@ REPLICATES = 8
 IS, PER_DECISION, DR = "importance sampling", "per-decision importance sampling", "doubly robust"
 DM, FQE = "direct method", "fitted Q evaluation"
 
-
 LARGEST_WEIGHT_ERROR = 0.1
 """Difference between a mean importance weight and its expectation 1 that is remarked on, if it is no chance."""
 

@@ -176,10 +176,8 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Hint "; did you mean 'x'?" with the most similar choice for a wrong name, "" without a similar one.
 
     Examples:
-        >>> did_you_mean("nmu_workers", ["num_workers", "gamma"])
-        "; did you mean 'num_workers'?"
-        >>> did_you_mean("zzz", ["num_workers", "gamma"])
-        ''
+        >>> did_you_mean("nmu_workers", ["num_workers", "gamma"]), did_you_mean("zzz", ["num_workers", "gamma"])
+        ("; did you mean 'num_workers'?", '')
     """
     near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return f"; did you mean '{near[0]}'?" if near else ""

@@ -21,7 +21,7 @@ from rlrun.errors import Problem, did_you_mean
 Location = tuple[str | int, ...]
 """Type of the location of a value inside a config: keys of mappings and indices of lists, outermost first."""
 
-MANY_NAMES = 16
+MANY_NAMES = 20
 """Maximum number of allowed names that a message lists if none resembles the wrong name."""
 
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

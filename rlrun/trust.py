@@ -141,6 +141,8 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
         demands += _evaluation_demands(evaluation)
     if spec.get("storage"):
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
+    if spec.get("output"):
+        demands.append(f"output {spec['output']!s:.80} is a place to write to")
     if spec.get("loggers"):
         demands.append("loggers are services to send results to")
     return demands

@@ -95,6 +95,11 @@ def partial_name(path: Path) -> Path:
     return path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether a path has the form of `partial_name`, as an interrupted write leaves it."""
+    return _LEFTOVER.fullmatch(path.name) is not None
+
+
 def remove_leftovers(directory: Path) -> list[str]:
     """Removes temporary files of interrupted writes from a directory; only its single writer may call it.
 
@@ -103,7 +108,7 @@ def remove_leftovers(directory: Path) -> list[str]:
     """
     removed = []
     for entry in sorted(directory.iterdir()) if directory.is_dir() else []:
-        if _LEFTOVER.fullmatch(entry.name):
+        if is_leftover(entry):
             removed.append(entry.name)
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)

@@ -39,6 +39,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "mlflow": ("mlflow",),
     "marl": ("pettingzoo", "mpe2", "lbforaging"),
     "popgym": ("popgym",),
+    "minari": ("h5py",),
 }
 
 COMPILATION_TIMEOUT_S = 60.0

@@ -24,8 +24,9 @@ SECTIONS = {
     "Train": ("train", "resume", "regress"),
     "Look at results": (
         "runs", "status", "show", "compare", "evaluate", "play", "league",
-        "oracle", "record", "demonstrate", "plot", "report", "diagnose",
+        "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
+    "Look at data": ("dataset",),
     "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip

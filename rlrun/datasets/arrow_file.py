@@ -22,12 +22,19 @@ def file_bytes(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnFo
     """Serializes columns [N, ...] to the bytes of a file; equal columns give equal bytes."""
     import pyarrow as pa
 
-    batch = pa.record_batch([_to_arrow(columns[name], form) for name, form in forms.items()], schema=_schema(forms))
+    batch = arrow_batch(columns, forms)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def arrow_batch(columns: Mapping[str, NDArray[Any]], forms: Mapping[str, ColumnForm]) -> Any:
+    """Arrow record batch of columns [N, ...]."""
+    import pyarrow as pa
+
+    return pa.record_batch([_to_arrow(columns[name], form) for name, form in forms.items()], schema=_schema(forms))
 
 
 def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from rlrun.datasets.arrow_file import file_bytes
 from rlrun.datasets.layout import ColumnForm, Columns, SetSpaces, column_forms
 from rlrun.datasets.manifest import (
     FILE_NAME,
+    MANIFEST_FILE,
     FileEntry,
     Manifest,
     demand_files,
@@ -38,6 +39,21 @@ ROWS_PER_FILE = 100_000
 
 BYTES_PER_FILE = 64_000_000
 """Bytes that close a file of large rows, such as images, before it has `ROWS_PER_FILE`."""
+
+
+def erase_set(folder: Path) -> None:
+    """Removes the files of a data set from its folder, if there is one; other files stay."""
+    if is_data_set(folder):
+        (folder / MANIFEST_FILE).unlink()
+        remove_leftovers(folder)
+        _remove_files(folder, but=())
+
+
+def _remove_files(folder: Path, but: Iterable[str]) -> None:
+    """Removes files with names of a data set's files, except those with the given names."""
+    for path in [path for path in folder.iterdir() if FILE_NAME.fullmatch(path.name)]:
+        if path.name not in but:
+            path.unlink()
 
 
 class SetWriter:
@@ -83,6 +99,11 @@ class SetWriter:
         self._first_in_file = 0
         self._agents: list[str] = []
         self._begun = False
+
+    @property
+    def further(self) -> Mapping[str, ColumnForm]:
+        """Columns besides those of every data set, by name."""
+        return self._manifest.further
 
     def add(self, slot: str, rows: Mapping[str, Any], *, agent: str = "", begins: bool = False) -> None:
         """Adds the next rows of a slot, in the form of a rollout fragment's column.
@@ -208,10 +229,7 @@ class SetWriter:
         self._manifest = replace(self._manifest, agents=tuple(self._agents), files=kept)
         self._manifest.save(self.folder)
         remove_leftovers(self.folder)
-        names = {entry.name for entry in kept}
-        for path in self.folder.iterdir():
-            if FILE_NAME.fullmatch(path.name) and path.name not in names:
-                path.unlink()
+        _remove_files(self.folder, but={entry.name for entry in kept})
 
     def __enter__(self) -> Self:
         return self

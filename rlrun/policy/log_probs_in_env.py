@@ -14,6 +14,7 @@ from rlrun.policy.action_spaces.gaussian_box import LOG_2PI, GaussianBoxActions
 from rlrun.policy.action_spaces.product import ProductActions
 from rlrun.policy.action_spaces.squashed_box import SquashedBoxActions
 from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.epsilon_greedy import EpsilonGreedy, SoftQ
 from rlrun.policy.exploration.sampling import SampleActions, SampleInOrder, StateDependentNoise, UniformUntil
 
 
@@ -28,6 +29,8 @@ def behavior_log_probs(behavior: BehaviorPolicy, outputs: Floats, actions: Actio
     exploration = behavior.exploration
     if isinstance(exploration, UniformUntil):
         exploration = exploration.inner
+    if isinstance(exploration, EpsilonGreedy | SoftQ):
+        return exploration.log_prob(outputs, actions)
     if not isinstance(exploration, SampleActions | SampleInOrder | StateDependentNoise):
         return None
     return log_probs_in_env(exploration.actions, outputs, actions)
@@ -62,7 +65,8 @@ def _clipped(space: GaussianBoxActions, outputs: Floats, actions: Actions) -> Fl
     """
     scale, size = space.scale, space.size
     half = np.where(scale.half_range > 0, scale.half_range, np.float32(1))
-    low, high = ((bound - scale.middle) / half for bound in (scale.low, scale.high))
+    # In the type of `from_env`, so that a recorded action at a bound is at it in the policy's units, too.
+    low, high = ((bound.astype(np.float32) - scale.middle) / half for bound in (scale.low, scale.high))
     means, precisions = outputs[..., :size], np.exp(-outputs[..., size:])
     noise = (actions - means) * precisions
     parts = -0.5 * (noise * noise + LOG_2PI) + np.log(precisions / half)

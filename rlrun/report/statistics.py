@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlrun.functional.student_t import t_quantile
+
 Floats = NDArray[np.float64]
 Strata = Sequence[Floats]
 
@@ -28,8 +30,6 @@ EXACT_COST = 100_000_000
 
 _SEED = 0
 _RESAMPLED_AT_ONCE = 2_000_000
-_ANGLES = 4001
-"""Grid of angles from 0 to pi / 2 for the numerical integral in `t_quantile`."""
 
 
 @dataclass(frozen=True)
@@ -145,22 +145,6 @@ def mean_difference(ours: Sequence[ArrayLike], theirs: Sequence[ArrayLike]) -> E
     degrees = 1 / float(np.sum(shares**2 / [len(scores) - 1 for scores in sides]))
     half = t_quantile(degrees) * math.sqrt(total) / len(pairs)
     return Estimate(difference, difference - half, difference + half)
-
-
-def t_quantile(degrees: float) -> float:
-    """97.5 % quantile of Student's t, by integrating the density over the angle arctan(t / sqrt(degrees)).
-
-    Args:
-        degrees: Degrees of freedom, at least 1; they need not be whole.
-
-    Examples:
-        >>> [round(t_quantile(degrees), 3) for degrees in (1, 2, 4, 8, 18, 1000)]
-        [12.706, 4.303, 2.776, 2.306, 2.101, 1.962]
-    """
-    angles = np.linspace(0, np.pi / 2, _ANGLES)
-    density = np.cos(angles) ** (degrees - 1)
-    below = np.concatenate([[0], np.cumsum(density[1:] + density[:-1])])
-    return math.sqrt(degrees) * math.tan(np.interp(CONFIDENCE * below[-1], below, angles))
 
 
 def rank_test(ours: ArrayLike, theirs: ArrayLike) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ class RolloutCounts:
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
         endless: Called after each rollout, to warn if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
+        record: Called with each rollout, to record its raw rows; None for no data set.
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class RolloutCounts:
         self.env_slots_restarted = 0
         self.endless: EndlessEpisodes | None = None
         self.measured: list[MeasuredFragment] | None = None
+        self.record: Callable[[Rollout], None] | None = None
         self.agent_steps: Counter[str] = Counter()
         self.missing_finals = self.dropped_rewards = 0
         self._episodes: list[Episode] = []
@@ -60,7 +62,9 @@ class RolloutCounts:
         self._filter_deltas: dict[str, dict[str, Moments]] = {}
 
     def count(self, rollout: Rollout) -> None:
-        """Adds a fragment's steps, episodes and filter statistics to the counters."""
+        """Adds a fragment's steps, episodes and filter statistics to the counters, and records its raw rows."""
+        if self.record is not None:
+            self.record(rollout)
         self.env_steps += rollout.env_steps
         self.sample_s += rollout.sample_s
         self.env_slots_restarted += rollout.env_slots_restarted

@@ -105,7 +105,7 @@ class LockstepRecorder:
         observations = self._observations
         recorded = map_tree(lambda leaf: np.empty((length + 1, *leaf.shape), leaf.dtype), observations)
         record_row(recorded, 0, observations)
-        starts, finals = self._starts, self._just_ended
+        begins, starts, finals = self._starts, self._starts, self._just_ended
         now, env_step_s, inference_s = time.perf_counter, 0.0, 0.0
         for t in range(length):
             asked = now()
@@ -144,6 +144,8 @@ class LockstepRecorder:
             filled={self._policy: self._filled},
             episodes=self._sums.add(np.where(valid, rewards, 0.0), ends & valid, valid, last_infos, columns=columns),
             env_steps=int(np.count_nonzero(valid)),
+            began=began,
+            begins={self._policy: begins},
             env_step_s=env_step_s,
             inference_s=inference_s,
         )

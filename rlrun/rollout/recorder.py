@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import CLOSING_COLUMNS, SampleBatch
 from rlrun.data.tree import leaves
+from rlrun.envs.episode_place import EpisodePlace
+from rlrun.rollout.raw_rows import AgentRows
 from rlrun.rollout.rollout import Episode
 
 
@@ -32,6 +34,10 @@ class Recorded:
             must be copied to the row after its last step.
         missing_finals: Number of agents' episodes truncated without a final observation.
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
+        began: Place of each env or world before the fragment.
+        begins: By policy, mask [B] of slots whose rows do not continue those of the fragment before.
+        agent_rows: By policy, the rows of agents' episodes in worlds; empty unless they are asked for.
+        closes: By policy, mask [B] of slots with an observation in the closing row; empty for single-agent envs.
         env_step_s: Seconds in `step` of the env, or the worlds.
         inference_s: Seconds in calls of behavior policies.
     """
@@ -44,6 +50,10 @@ class Recorded:
     closing: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
     missing_finals: int = 0
     dropped_rewards: int = 0
+    began: Sequence[EpisodePlace] = ()
+    begins: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    agent_rows: Mapping[str, Sequence[AgentRows]] = field(default_factory=dict)
+    closes: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     env_step_s: float = 0.0
     inference_s: float = 0.0
 

@@ -22,6 +22,7 @@ from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
+from rlrun.rollout.raw_rows import RawRows, episode_seeds, raw_columns
 from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
@@ -94,6 +95,7 @@ class RolloutWorker:
         drawn = time.perf_counter()
         with self._watched:
             recorded = self._recorder.record(noise)
+        raw = {policy: self._raw(policy, recorded) for policy in recorded.batches} if self.config.records else {}
         ended_recording = time.perf_counter()
         seen = {policy: self._postprocess(policy, recorded) for policy in recorded.batches}
         agents = recorded.agent_episodes
@@ -117,10 +119,21 @@ class RolloutWorker:
             env_steps=recorded.env_steps,
             weights_versions={policy: behavior.weights_version for policy, behavior in self.behaviors.items()},
             sample_s=ended - began,
+            raw=raw,
             times=FragmentTimes(machine_clock(), began, ended, seconds),
         )
         self._fragment += 1
         return rollout
+
+    def _raw(self, policy: str, recorded: Recorded) -> RawRows:
+        """Returns the raw rows of a recorded batch, before it is postprocessed."""
+        config, batch = self.config, recorded.batches[policy]
+        columns = raw_columns(self.behaviors[policy], batch, config.env.columns)
+        if policy in recorded.agent_rows:
+            return RawRows(columns, recorded.begins[policy], recorded.agent_rows[policy], recorded.closes[policy])
+        seeds = EpisodeSeeds(config.seed, config.worker_index)
+        columns["seed"] = episode_seeds(seeds, recorded.began, batch["valid"])
+        return RawRows(columns, recorded.begins[policy])
 
     def _postprocess(self, policy: str, recorded: Recorded) -> dict[str, Moments]:
         """Postprocesses a recorded batch in place (reward transform, policy columns); returns new filter statistics.
@@ -190,7 +203,13 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
             config.env, config.num_envs, seeds, config.mapping, config.slots, firsts, lessons=lessons
         )
         of_worlds = SlotRecorder(
-            worlds, config.behaviors, seeds=seeds, name=name, length=length, max_replay_s=config.env.max_replay_s
+            worlds,
+            config.behaviors,
+            seeds=seeds,
+            name=name,
+            length=length,
+            max_replay_s=config.env.max_replay_s,
+            names_agents=config.records,
         )
         return of_worlds, Watched(name, worlds.places)
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots

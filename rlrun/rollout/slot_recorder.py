@@ -7,7 +7,7 @@ of a fragment.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +21,7 @@ from rlrun.envs.vector_env import EnvError, first_not_finite
 from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.action_log import ActionLog
 from rlrun.rollout.episode_sums import EpisodeSums
+from rlrun.rollout.raw_rows import AgentRows
 from rlrun.rollout.recorder import Recorded
 from rlrun.rollout.rollout import Episode
 from rlrun.rollout.slot_fragment import CarriedSteps, DecisionFragment, SlotFragment, StepFragment
@@ -43,6 +44,7 @@ class SlotRecorder:
         name: Name of the worlds and their worker in messages.
         length: T, steps of the worlds in a fragment.
         max_replay_s: Timeout of the replay of episodes at a resume.
+        names_agents: Whether fragments name the agent and the seed of each row.
 
     Attributes:
         slots: B, slots in a batch, by policy.
@@ -57,6 +59,7 @@ class SlotRecorder:
         name: str,
         length: int,
         max_replay_s: float,
+        names_agents: bool = False,
     ) -> None:
         self.slots: Mapping[str, int] = dict(worlds.slots)
         self._worlds = worlds
@@ -65,6 +68,8 @@ class SlotRecorder:
         self._length = length
         self._max_replay_s = max_replay_s
         self._policies = {policy: PolicySlots(behaviors[policy], worlds, policy, length) for policy in worlds.slots}
+        self._names_agents = names_agents
+        self._anew = {policy: np.ones(slots, np.bool_) for policy, slots in worlds.slots.items()}
         self._rows: WorldRows | None = None
         self._sums = EpisodeSums(worlds.num_worlds, worlds.columns)
 
@@ -99,12 +104,15 @@ class SlotRecorder:
                     own.owners.note_ends(t, ends, worlds.owners(policy), rows.infos.get(policy, {}))
         self._rows = rows
         lengths = [place.length for place in worlds.places()]
-        batches, filled, closing, agent_episodes = {}, {}, {}, {}
+        batches, filled, closing, agent_episodes, agent_rows = {}, {}, {}, {}, {}
         for policy, own in fragments.items():
             agent_episodes[policy] = own.owners.episodes(own.rewards, own.ends, own.acted, own.columns)
             batches[policy], filled[policy], closing[policy] = own.close(rows.policies[policy], rows.states)
             self._policies[policy].keep(own, lengths)
             self._check(policy, own, batches[policy], filled[policy], stepped, began)
+            if self._names_agents:
+                agent_rows[policy] = [*self._agent_rows(policy, own, batches[policy], filled[policy], stepped, began)]
+        anew, self._anew = self._anew, {policy: np.zeros(slots, np.bool_) for policy, slots in self.slots.items()}
         return Recorded(
             batches=batches,
             filled=filled,
@@ -114,6 +122,10 @@ class SlotRecorder:
             closing=closing,
             missing_finals=missing_finals,
             dropped_rewards=dropped_rewards,
+            began=began,
+            begins=anew,
+            agent_rows=agent_rows,
+            closes={policy: own.closes for policy, own in fragments.items()},
             env_step_s=env_step_s,
             inference_s=sum(own.inference_s for own in fragments.values()),
         )
@@ -134,6 +146,27 @@ class SlotRecorder:
             for name, column in columns.items():
                 column += own.columns[name].reshape(length, num_worlds, -1).sum(axis=2)
         return self._sums.add(rewards, ended, stepped, {}, columns=columns)
+
+    def _agent_rows(
+        self,
+        policy: str,
+        own: SlotFragment,
+        batch: SampleBatch,
+        filled: Flags,
+        stepped: Flags,
+        began: Sequence[EpisodePlace],
+    ) -> Iterator[AgentRows]:
+        """Yields the rows of each agent's episode in each slot; its final observation is the last one."""
+        owners, width = self._worlds.owners(policy), self.slots[policy] // self._worlds.num_worlds
+        for slot in range(self.slots[policy]):
+            rows = filled[:, slot].nonzero()[0]
+            finals = (~batch["valid"][rows, slot]).nonzero()[0]
+            for part in np.split(rows, finals + 1):
+                if len(part):
+                    t, world = own.step_of(int(part[0]), slot), slot // width
+                    agent = own.owners.agent_in(slot, max(t - (not own.acted[t, slot]), 0))
+                    place = self._seeds.place_after(world, began[world], ~stepped[:t, world])
+                    yield AgentRows(slot, part, owners[slot] if agent is None else agent, place.seed)
 
     def _check(
         self,
@@ -234,6 +267,7 @@ class SlotRecorder:
         for policy, own in self._policies.items():
             anew[policy] = np.repeat(~kept, self.slots[policy] // num_worlds)
             own.load_state(state["policies"][policy], ~anew[policy])
+        self._anew = anew
         return anew
 
     def close(self) -> None:

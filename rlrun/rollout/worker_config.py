@@ -34,6 +34,7 @@ class WorkerConfig:
         num_workers: Number of all workers, the local one included.
         first_fragment: Number of the worker's first fragment; above 0 for a restarted worker, so that its noise and
             episodes do not repeat those of the lost worker.
+        records: Whether rollouts include the raw rows for a data set.
     """
 
     env: EnvConfig
@@ -47,3 +48,4 @@ class WorkerConfig:
     worker_index: int = 0
     num_workers: int = 1
     first_fragment: int = 0
+    records: bool = False

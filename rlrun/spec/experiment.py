@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
@@ -20,6 +21,7 @@ from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.learner.update_executor import UpdateExecutor
 from rlrun.metric import Metric, of_policy
 from rlrun.registry import algorithm_class
+from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.spec.expansion import (
     PlannedTrial,
     Spaces,
@@ -273,6 +275,9 @@ class RunSettings(ConfigModel):
     """Settings of the restarts of failed trials."""
     storage: NonEmptyText | None = None
     """Path or URI of a storage, such as s3://bucket/runs, to which the run's directory is copied; null for none."""
+    output: NonEmptyText | None = None
+    """Path of a new data set that receives the collected steps, as the env gave and took them; null for none. Of
+    several trials each has a set of its own in that folder, and of several policies each has one as well."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services (Weights & Biases, MLflow) that also receive the results."""
 
@@ -380,6 +385,8 @@ class TrialSpec(Learning):
     """Seed of the trial's population (pbt, pb2); None outside of populations."""
     max_restarts: NonNegativeInt = 0
     """Maximum number of restarts after failures."""
+    output: NonEmptyText | None = None
+    """Path of the data set that receives the collected steps; null for none."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services that receive the results of the trial."""
     trials_sharing_update: PositiveInt = 1
@@ -430,6 +437,14 @@ class Experiment(RunSettings, Learning):
     search spaces. In the other fields, search spaces are replaced by their first values."""
     origin: str = ""
     """Source of the experiment for messages: a file, or the defaults that were used."""
+
+    @model_validator(mode="after")
+    def _collects_what_it_writes(self) -> Self:
+        for algorithm in self.algorithms if self.output is not None else ():
+            found = algorithm_class(algorithm)
+            if found.worker_factory != ROLLOUT_WORKER or found.clock_unit != "env_steps":
+                raise ValueError(f"output: {algorithm} collects no env steps that could be recorded; leave it out")
+        return self
 
     @property
     def num_configurations(self) -> int:
@@ -551,11 +566,13 @@ class Experiment(RunSettings, Learning):
     def _trial(self, planned: PlannedTrial, varied: Mapping[str, Any], total: int, sharing: int) -> TrialSpec:
         index, member, seed = planned.index, planned.configuration, planned.seed
         is_member = self.population is not None
-        shared = RunSettings.model_fields.keys() & TrialSpec.model_fields.keys()
+        shared = RunSettings.model_fields.keys() & TrialSpec.model_fields.keys() - {"output"}
+        name = (
+            member_name(index, total, seed, member) if is_member else trial_name(index, total, varied["params"], seed)
+        )
         return TrialSpec(
-            name=member_name(index, total, seed, member)
-            if is_member
-            else trial_name(index, total, varied["params"], seed),
+            name=name,
+            output=self.output and str(Path(self.output, name if total > 1 else "").absolute()),
             index=index,
             seed=member_seed(seed, member) if is_member else seed,
             experiment=self.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from rlrun.training.curriculum import Curriculum
 from rlrun.training.joint_learning import learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.run_output import RunOutput
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
@@ -54,6 +56,7 @@ def assemble(
     update_executor: UpdateExecutor,
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
+    output: Path | None = None,
 ) -> RunningTraining:
     """Assembles a training: creates its trainees, rollout workers and dataflow.
 
@@ -65,6 +68,7 @@ def assemble(
         update_executor: Executor of updates.
         copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
         for_plan: Whether the dataflow is only printed: then nothing is started, except a world to read its spaces.
+        output: Folder of the data set of the collected steps; None for none.
 
     Raises:
         UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
@@ -95,6 +99,7 @@ def assemble(
         mapping=mapping,
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
+        records=output is not None,
     )
     workers = _workers(worker, policies, algorithms)
     trainees = {}
@@ -113,6 +118,7 @@ def assemble(
         agents=world.agents,
         curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
+        output=None if output is None else RunOutput(output, env, trainees),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rlrun.algorithm import Algorithm
@@ -44,11 +45,13 @@ class Description:
         env: The environment, or the world of many agents.
         policies: The policies, with their algorithms and settings.
         seed: Root seed.
+        output: Folder of the data set of the collected steps; None for none.
     """
 
     env: EnvConfig
     policies: Policies
     seed: int = 0
+    output: Path | None = None
 
     @classmethod
     def of(cls, env: EnvConfig | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:

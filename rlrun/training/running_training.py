@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rlrun.league.league import League
     from rlrun.rollout.worker_set import WorkerSet
     from rlrun.training.branch import Branch
+    from rlrun.training.run_output import RunOutput
 
 
 class RunningTraining:
@@ -36,6 +37,7 @@ class RunningTraining:
         agents: Possible agents of a multi-agent world; empty for single-agent envs.
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
+        output: Data sets of the collected steps; None for none.
 
     Attributes:
         workers: The rollout workers.
@@ -44,6 +46,7 @@ class RunningTraining:
         env_slots: Number of envs, or worlds, of all workers.
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
+        output: Data sets of the collected steps; None for none.
         results: Aggregator of the results of iterations.
         acting: Inference policies in this process, by name.
         iteration: Number of iterations so far.
@@ -66,6 +69,7 @@ class RunningTraining:
         agents: Sequence[str] = (),
         league: League | None = None,
         curriculum: Curriculum | None = None,
+        output: RunOutput | None = None,
     ) -> None:
         self.workers = workers
         self.branches = dict(branches)
@@ -73,6 +77,8 @@ class RunningTraining:
         self.env_slots = env_slots
         self.league = league
         self.curriculum = curriculum
+        self.output = output
+        workers.counts.record = None if output is None else output.record
         self.results = IterationResults(workers, self.branches, flow, announce=announce, agents=agents, league=league)
         self.acting = {policy: ActingPolicy(branch.trainee) for policy, branch in branches.items()}
         self.iteration = 0
@@ -177,8 +183,10 @@ class RunningTraining:
             raise UsageError("this was restored for acting alone; to train or save it, restore it with for_training")
 
     def close(self) -> None:
-        """Closes the dataflow, the workers and the learners."""
+        """Closes the dataflow, the workers, the learners and the data sets."""
         self.flow.close()
         self.workers.close()
+        if self.output is not None:
+            self.output.close()
         for trainee in reversed(self.trainees):  # the first one may have started Ray, and then ends it
             trainee.learner.close()

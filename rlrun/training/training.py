@@ -109,6 +109,7 @@ class Training:
                     self._announce,
                     update_executor=self.update_executor,
                     copied=self._copied_opponents,
+                    output=described.output,
                 )
                 if for_training:
                     self._running.broadcast()

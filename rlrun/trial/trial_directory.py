@@ -75,6 +75,7 @@ class TrialRecord:
         pid: Id of the process that runs the trial, None if none does.
         host: Machine of that process, "" without a process.
         notes: Messages to the user during the trial, such as why updates are not computed by NumPy.
+        output: Path of the data set that the trial has begun to write, None without one.
     """
 
     name: str
@@ -96,6 +97,7 @@ class TrialRecord:
     pid: int | None = None
     host: str = ""
     notes: list[str] = field(default_factory=list)
+    output: str | None = None
 
 
 _RECORD = TypeAdapter(TrialRecord)

@@ -35,7 +35,7 @@ from rlrun.trial.trial_checkpoints import TrialCheckpoints
 from rlrun.trial.trial_directory import TrialDirectory, TrialRecord, TrialStatus
 from rlrun.trial.trial_evaluation import EVALUATION, evaluated, pictures
 from rlrun.trial.trial_loggers import TrialLoggers
-from rlrun.trial.trial_training import rebuilt, training_of
+from rlrun.trial.trial_training import rebuilt, record_to, training_of
 from rlrun.trial.user_code import exits_as_failures, failure_of_user_code
 
 
@@ -252,7 +252,7 @@ class TrialLoop:
         begin_marks(self.directory)
         if before is not None:
             from_checkpoint = None if before.from_checkpoint is None else Path(before.from_checkpoint)
-            self._record = replace(self._record, exact_resume=before.exact_resume)
+            self._record = replace(self._record, exact_resume=before.exact_resume, output=before.output)
             self.was_paused = before.status == "PAUSED"
         start = None if from_checkpoint is None else str(from_checkpoint.absolute())
         self._record = replace(self._record, from_checkpoint=start)
@@ -262,6 +262,10 @@ class TrialLoop:
         point = StartingPoint.newest(self.checkpoints.store) if resume else None
         trial = self.trial if point is None else point.trial(self.trial, exploit)
         self._training = training_of(trial, self._note, eager=eager)
+        if self.trial.output is not None:
+            record_to(self.training, Path(self.trial.output), begun=self._record.output, from_start=point is None)
+            self._record = replace(self._record, output=self.trial.output)
+            self._files.write_record(self._record)
         if point is not None:
             self._resume(point, before, eager=eager)
         else:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
+from rlrun.training.run_output import begin_output
 from rlrun.training.training import Training
 
 
@@ -51,6 +54,23 @@ def planned_env_steps(trial: TrialSpec) -> int | None:
     return None if bound is None else int(bound) * trial.trials_sharing_update
 
 
+def record_to(training: Training, output: Path, *, begun: str | None, from_start: bool) -> None:
+    """Has a training write its steps to a data set; call before the training starts.
+
+    Args:
+        training: The trial's training.
+        output: Folder of the data set.
+        begun: Folder of the data set that the trial has begun before; it is removed if the trial starts again.
+        from_start: Whether the trial starts without a checkpoint.
+
+    Raises:
+        UsageError: The folder is that of something else.
+    """
+    if from_start:
+        begin_output(output, is_own=begun == str(output))
+    training.description = replace(training.description, output=output)
+
+
 def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None]) -> Training:
     """Replaces a training with one that has other settings and continues the counts of iterations and seconds.
 
@@ -60,8 +80,12 @@ def rebuilt(training: Training, trial: TrialSpec, announce: Callable[[str], None
         announce: Callback with a message before a slow operation.
     """
     before = training.running
+    written = None if before.output is None else before.output.state()
     training.close()
     successor = training_of(trial, announce)
+    successor.description = replace(successor.description, output=training.description.output)
     successor.update_executor = training.update_executor
+    if successor.running.output is not None and written is not None:
+        successor.running.output.load_state(written)
     successor.running.iteration, successor.running.time_total_s = before.iteration, before.time_total_s
     return successor

@@ -55,6 +55,8 @@ def test_command_exists_with_its_options(page: str, words: list[str]) -> None:
         return
     assert words[0] in COMMANDS
     command = cli.get_command(context, words[0])
+    if isinstance(command, click.Group):
+        command = command.get_command(context, words[1])
     assert command is not None
     options = {word.split("=")[0] for word in words[1:] if re.fullmatch(r"--?[a-z-]+(=.*)?", word)}
     assert options <= option_names(command)

@@ -66,7 +66,8 @@ CLEAN = (
     "nn/", "actors/", "rollout/", "toys/", "training/", "trust.py", "flow/", "learner/", "functional/", "runs/",
     "search/", "algorithm.py", "algorithm_config.py",
     "envs/", "worlds/", "data/", "replay/", "league/", "policy/",
-    "spec/", "trial/", "checkpoint/", "algorithms/", "reward_streams/", "__init__.py", "__main__.py",
+    "spec/", "trial/", "checkpoint/", "algorithms/", "reward_streams/",
+    "off_policy_evaluation/", "__init__.py", "__main__.py",
 )  # fmt: skip
 """Rooms and files whose docstrings, comments and messages are in the field's words: a room is added once it is."""
 

@@ -59,6 +59,7 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
         ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
         ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
         ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),
+        ({"output": "/mnt/x"}, "output /mnt/x is a place to write to"),
         ({"loggers": {"mlflow": {}}}, "loggers are services to send results to"),
     ],
 )

@@ -18,6 +18,7 @@ class BoxMeanActions(ActionSpace):
     """
 
     action_dtype = np.float32
+    is_deterministic = True
 
     def __init__(self, scale: BoxScale) -> None:
         self.scale = scale

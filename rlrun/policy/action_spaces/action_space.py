@@ -30,12 +30,14 @@ class ActionSpace(ABC):
         num_log_stds: Number of state-independent log standard deviations, the last of the K outputs.
         action_shape: Shape of one of the policy's own actions.
         action_dtype: NumPy type of the policy's own actions.
+        is_deterministic: Whether outputs are actions instead of parameters of a distribution.
     """
 
     num_outputs: int
     num_log_stds: int = 0
     action_shape: tuple[int, ...]
     action_dtype: type[np.generic]
+    is_deterministic: bool = False
 
     @abstractmethod
     def mode(self, outputs: Floats) -> Actions:

@@ -19,6 +19,7 @@ class DeterministicBoxActions(ActionSpace):
     """
 
     action_dtype = np.float32
+    is_deterministic = True
 
     def __init__(self, scale: BoxScale, *, squashes: bool = True) -> None:
         self.scale = scale

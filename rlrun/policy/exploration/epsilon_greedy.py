@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from rlrun.data.action_masks import FORBIDDEN
 from rlrun.data.uniform_sampler import uniform_choices
 from rlrun.functional.schedules import value_at
+from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.exploration.epsilons import EpsilonSpread
@@ -90,6 +94,18 @@ class EpsilonGreedy(Exploration):
         noise = self.noise(generator, 1, len(outputs))[0]
         return self.chosen(outputs, noise[:, _EXPLORES] < self.epsilon, noise, mask)
 
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-probability [B] with which `sample` draws actions [B], from masked Q values [B, A]."""
+        return self.mixed_log_prob(outputs, actions == outputs.argmax(-1), actions)
+
+    def mixed_log_prob(self, outputs: Floats, preferred: NDArray[Any], actions: Actions) -> Floats:
+        """Log-probability [B] of actions that are uniform with probability epsilon, else drawn with `preferred` [B]."""
+        allowed = outputs > FORBIDDEN
+        uniform = np.take_along_axis(allowed, actions[:, None], -1)[:, 0] / allowed.sum(-1).clip(min=1)
+        with np.errstate(divide="ignore"):
+            found: Floats = np.log(self.epsilon * uniform + (1 - self.epsilon) * preferred).astype(np.float32)
+        return found
+
     def chosen(self, values: Floats, explores: NDArray[np.bool_], noise: Floats, mask: ActionMask | None) -> Actions:
         """Uniform actions where `explores` [B] is set, elsewhere the argmax of the values [B, A]."""
         return np.where(explores, self._any(noise, mask), values.argmax(-1))
@@ -158,6 +174,12 @@ class SoftQ(Exploration):
         noise = self.noise(generator, 1, len(outputs))[0]
         explores = noise[:, _EXPLORES] < self.rest.epsilon
         return self.rest.chosen(self._preferences(outputs, noise), explores, noise, mask)
+
+    def log_prob(self, outputs: Floats, actions: Actions) -> Floats:
+        """Log-probability [B] with which `sample` draws actions [B], from masked Q values [B, A]."""
+        logs = log_softmax(outputs / np.float32(self.temperature))
+        preferred = np.exp(np.take_along_axis(logs, actions[:, None], -1)[:, 0])
+        return self.rest.mixed_log_prob(outputs, preferred, actions)
 
     def _preferences(self, values: Floats, noise: Floats) -> Floats:
         # arg max (logits + Gumbel noise) is a draw from softmax(logits).

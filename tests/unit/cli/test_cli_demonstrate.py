@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from rlrun import PPO, R2D2, Training
+from rlrun import DQN, PPO, R2D2, Training
 from rlrun.cli.main import cli
 from rlrun.data.demonstrations import load_demonstrations
 from rlrun.datasets.as_demonstrations import demonstrations_at
@@ -121,6 +121,17 @@ def test_a_policy_that_samples_tells_log_probabilities_in_the_units_of_the_store
     np.testing.assert_allclose(rows["logp"][inside], expected[inside], rtol=1e-4, atol=1e-5)
     assert 0 < inside.sum() < 200
     assert (rows["logp"][~inside] < 0).all()  # probabilities, no densities
+
+
+def test_an_epsilon_greedy_policy_stores_the_probabilities_of_its_draws(tmp_path: Path) -> None:
+    with Training("CartPole-v1", DQN(num_envs_per_worker=1, epsilon=0.5, model={"hiddens": (4,)})) as training:
+        checkpoint = training.save(tmp_path / "checkpoint")
+        words = (checkpoint, "--episodes", 2, "--stochastic", "-o", tmp_path / "shown")
+        assert demonstrate(*words).exit_code == 0
+        found = DataSet(tmp_path / "shown")
+        rows = found.rows(found.rows_of_steps(np.arange(found.num_steps)))
+        greedy = training.acting.policy().behavior().outputs(rows["obs"]).argmax(-1)
+    np.testing.assert_allclose(np.exp(rows["logp"]), np.where(rows["actions"] == greedy, 0.75, 0.25), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

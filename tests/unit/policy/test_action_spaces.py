@@ -228,3 +228,14 @@ def test_the_density_of_squashed_actions_in_the_env_s_units_adds_up_to_1():
     outputs = np.tile(np.array([0.4, -0.7], np.float32), (len(own), 1))
     log_probs = log_probs_in_env(model, outputs, own).astype(np.float64)
     assert np.exp(log_probs).sum() * (env_actions[1] - env_actions[0]) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_recorded_actions_at_the_bounds_of_a_double_precision_box_have_the_clipped_mass() -> None:
+    draws = np.random.default_rng(0)
+    low = draws.uniform(-3, 0, 200)
+    space = Box(low, low + draws.uniform(0.1, 5, 200), dtype=np.float64)
+    model = make_action_space(space)
+    outputs = np.zeros((1, 400), np.float32)
+    for recorded in (space.low, space.high):
+        found = log_probs_in_env(model, outputs, model.from_env(recorded[None]))
+        assert found[0] == pytest.approx(200 * np.log(0.15865525), rel=1e-4)  # each beyond one standard deviation

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from rlrun.report.statistics import mean_difference, t_quantile
+from rlrun.functional.student_t import t_quantile
+from rlrun.report.statistics import mean_difference
 
 
 @pytest.mark.parametrize(

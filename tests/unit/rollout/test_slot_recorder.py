@@ -9,6 +9,10 @@ from rlrun.data.packing import Packing
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import named_leaves
 from rlrun.data.views import viewed
+from rlrun.datasets.check import check_set
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.layout import LOGP, LOGP_FORM
+from rlrun.datasets.writer import SetWriter
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.envs.make import make_vector_env, spaces_of
@@ -19,6 +23,7 @@ from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
+from rlrun.rollout.raw_rows import RawRows, raw_columns
 from rlrun.rollout.recorder import place_finals
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.loop_worlds import LoopWorlds
@@ -198,7 +203,8 @@ class Lives(World):
         assert actions.keys() == self.shown.keys()
         for agent, action in actions.items():
             seen = float(self.shown[agent][0])
-            self.open[agent] = self.steps[seen] = {"action": int(action), "reward": 0.0, "end": "", "next": None}
+            step = {"action": int(action), "reward": 0.0, "end": "", "next": None, "agent": agent}
+            self.open[agent] = self.steps[seen] = step
             self.waits[agent] = 0 if self.clock == "parallel" else int(self.draws.integers(3))
         draws, shown, flags = self.draws, {}, ({}, {})
         ended = draws.random() < 0.08
@@ -238,7 +244,13 @@ def lives(clock: str, num_worlds: int = 2, seed: int = 3) -> tuple[list[Lives], 
 def slot_recorder(worlds, length: int, model: str = "feed-forward", version: int = 4) -> SlotRecorder:
     behavior = behavior_for(worlds.spaces["default"], MODELS[model], version)
     return SlotRecorder(
-        worlds, {"default": behavior}, seeds=EpisodeSeeds(3, 0), name="world", length=length, max_replay_s=9.0
+        worlds,
+        {"default": behavior},
+        seeds=EpisodeSeeds(3, 0),
+        name="world",
+        length=length,
+        max_replay_s=9.0,
+        names_agents=True,
     )
 
 
@@ -282,6 +294,43 @@ def test_every_step_of_every_agent_is_recorded_once_as_the_world_tells_it(clock,
             assert step["cut"]
         if expected["end"] != "terminated":
             assert step["next"] == (expected["next"] or seen)  # without a final observation the last seen one
+
+
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_a_data_set_of_a_world_holds_every_step_of_every_agent_in_whole_episodes(clock, tmp_path):
+    made, worlds = lives(clock)
+    recorder = slot_recorder(worlds, 9)
+    behavior = recorder_behavior(recorder)
+    spaces = worlds.spaces["default"]
+    with SetWriter(tmp_path / "set", *spaces, further={LOGP: LOGP_FORM}) as writer:
+        for fragment in range(30):
+            noise = behavior.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
+            own = recorder.record({"default": noise})
+            columns = raw_columns(behavior, own.batches["default"], ())
+            raw = RawRows(columns, own.begins["default"], own.agent_rows["default"], own.closes["default"])
+            for slot, rows, agent, begins in raw.streams():
+                writer.add(str(slot), rows, agent=agent, begins=begins)
+    told = {seen: step for world in made for seen, step in world.steps.items()}
+    still_open = {seen for world in made for own in world.open.values() for seen, step in told.items() if step is own}
+    written = DataSet(tmp_path / "set")
+    rows = written.rows(np.arange(written.num_rows))
+    steps = rows["valid"].nonzero()[0]
+    found = {float(rows["obs"][row, 0]): row for row in steps}
+    assert len(found) == len(steps) > 300
+    assert told.keys() - still_open <= found.keys() <= told.keys()
+    for seen, row in found.items():
+        expected = told[seen]
+        assert rows["actions"][row] == expected["action"]
+        assert rows["agent"][row] == written.agents.index(expected["agent"])
+        assert rows["seed"][row] % 16_000 == int(seen) // 1000
+        assert rows["weights_version"][row] == 4
+        assert rows["terminateds"][row] == (expected["end"] == "terminated")
+        assert rows["truncateds"][row] == (expected["end"] == "truncated")
+        if seen not in still_open:
+            assert rows["rewards"][row] == expected["reward"]
+        if expected["end"] != "terminated" and seen not in still_open:
+            assert rows["obs"][row + 1, 0] == (expected["next"] or seen)
+    assert not [finding for finding in check_set(tmp_path / "set") if finding.is_wrong]
 
 
 @pytest.mark.parametrize("model", MODELS)

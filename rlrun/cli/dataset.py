@@ -1,0 +1,201 @@
+"""``rlrun dataset``: looks at data sets of recorded experience, checks, converts and divides them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import json_option
+from rlrun.cli.terminal import echo
+from rlrun.errors import ExitCode
+
+if TYPE_CHECKING:
+    from rlrun.datasets.check import Finding
+    from rlrun.datasets.data_set import DataSet
+
+PATH = click.Path(path_type=Path)
+SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the draw.")
+
+
+@click.group()
+def dataset() -> None:
+    """Look at recorded experience, check, convert and divide it."""
+
+
+@dataset.command()
+@click.argument("target", metavar="SET", type=PATH)
+@json_option("the facts")
+def info(target: Path) -> None:
+    """Show what a data set holds."""
+    from rlrun.data.space_json import space_to_json
+
+    found = _opened(target)
+    manifest, moments = found.manifest, found.moments()
+    facts: dict[str, Any] = {
+        "episodes": found.num_episodes,
+        "steps": found.num_steps,
+        "files": len(manifest.files),
+        "bytes": sum(entry.size for entry in manifest.files),
+        "agents": list(found.agents),
+        "about": dict(manifest.about),
+        "digest": found.digest,
+    }
+    spaces = {name: space_to_json(space) for name, space in manifest.spaces._asdict().items()}
+    columns = {name: {"dtype": form.dtype.name, "shape": list(form.shape)} for name, form in manifest.columns.items()}
+    numbers = {name: {"mean": own.mean.tolist(), "std": (own.variance**0.5).tolist()} for name, own in moments.items()}
+    lines = [f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}" for name, value in facts.items()]
+    lines += [f"{name} space: {space}" for name, space in manifest.spaces._asdict().items()]
+    lines += [f"column {name}: {form.dtype.name} {list(form.shape)}" for name, form in manifest.columns.items()]
+    if "rewards" in numbers:
+        lines.append(f"rewards: mean {numbers['rewards']['mean']:.4g}, std {numbers['rewards']['std']:.4g}")
+    data = {"path": str(target), **facts, "spaces": spaces, "columns": columns, "moments": numbers}
+    print_result(data, "\n".join([str(target), *lines]))
+
+
+@dataset.command()
+@click.argument("target", metavar="SET", type=PATH)
+@json_option("the findings")
+def check(target: Path) -> None:
+    """Check every file and row of a data set.
+
+    Checked are sizes and digests of files, foreign files, the alignment of
+    observations with steps and flags, numbers that are not finite, actions
+    outside their bounds, the scale of rewards, gaps and duplicates. Exit code 5
+    if something is WRONG.
+    """
+    from rlrun.datasets.check import check_set
+
+    findings = check_set(target)
+    text = "\n".join(_lines(findings)) or "ok"
+    print_result({"path": str(target), "findings": list(map(asdict, findings))}, f"{target}\n{text}")
+    _end_with(findings)
+
+
+@dataset.command()
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH)
+@click.option("--spaces", type=PATH, metavar="FILE", help="JSON with the spaces, such as another set's manifest.")
+@click.option("--obs", metavar="NAMES", default="", help="Columns of the observation's numbers: x,y,speed.")
+@click.option("--actions", metavar="NAMES", default="", help="Columns of the action's numbers.")
+@click.option("--next-obs", metavar="NAMES", default="", help="Columns of the next observation's numbers.")
+@click.option("--rewards", metavar="NAME", default="rewards", show_default=True, help="Column of the rewards.")
+@click.option("--terminateds", metavar="NAME", default="terminateds", show_default=True, help="Column of terminations.")
+@click.option("--truncateds", metavar="NAME", default="truncateds", show_default=True, help="Column of truncations.")
+@click.option("--episode", metavar="NAME", default="episode", show_default=True, help="Column that numbers episodes.")
+def convert(
+    source: Path,
+    target: Path,
+    spaces: Path | None,
+    obs: str,
+    actions: str,
+    next_obs: str,
+    rewards: str,
+    terminateds: str,
+    truncateds: str,
+    episode: str,
+) -> None:
+    """Convert a data set to another format, or another format to a data set.
+
+    SOURCE is a data set, and TARGET a .csv, .parquet or .npz file, or a folder for
+    a data set of Minari. Or SOURCE is such a file or folder, or a file or folder
+    of RLlib's JSON, and TARGET is the folder of a new data set.
+    """
+    from rlrun.datasets.check import check_set
+    from rlrun.datasets.conversion import export, imported
+    from rlrun.datasets.data_set import DataSet
+    from rlrun.datasets.manifest import is_data_set
+    from rlrun.datasets.table_files import read_spaces
+    from rlrun.datasets.tables import TableNames
+
+    if is_data_set(source):
+        export(DataSet(source), target)
+        echo(f"{target}: written from {source}")
+        return
+    names = TableNames(_listed(obs), _listed(actions), _listed(next_obs), rewards, terminateds, truncateds, episode)
+    found, notes = imported(source, names, None if spaces is None else read_spaces(spaces))
+    written = found.write(target)
+    for note in notes:
+        echo(note, err=True)
+    _tell(written)
+    findings = check_set(target)
+    for line in _lines(findings):
+        echo(line, err=True)
+    _end_with(findings)
+
+
+@dataset.command()
+@click.argument("sets", metavar="SETS...", type=PATH, nargs=-1, required=True)
+@click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
+def merge(sets: tuple[Path, ...], output: Path) -> None:
+    """Merge data sets with equal spaces and columns, one after the other."""
+    from rlrun.datasets.episodes import copy_of
+
+    found = [_opened(path) for path in sets]
+    _tell(copy_of(found, [None] * len(found)).write(output))
+
+
+@dataset.command()
+@click.argument("target", metavar="SET", type=PATH)
+@click.option(
+    "-o", "--output", "outputs", type=PATH, nargs=2, required=True, help="The folders of the two new data sets."
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1),
+    default=0.9,
+    show_default=True,
+    help="Share of the episodes that the first one gets.",
+)
+@SEED
+def split(target: Path, outputs: tuple[Path, Path], share: float, seed: int) -> None:
+    """Split a data set by episodes, such as for learning and for evaluation."""
+    from rlrun.datasets.episodes import copy_of, drawn
+
+    found = _opened(target)
+    first = drawn(found, round(share * found.num_episodes), seed)
+    for output, mask in zip(outputs, (first, ~first), strict=True):
+        _tell(copy_of([found], [mask]).write(output))
+
+
+@dataset.command()
+@click.argument("target", metavar="SET", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The folder of the new data set.")
+@click.option("--episodes", type=click.IntRange(min=1), required=True, help="Number of episodes to draw.")
+@SEED
+def sample(target: Path, output: Path, episodes: int, seed: int) -> None:
+    """Draw episodes of a data set, without replacement, to a new one."""
+    from rlrun.datasets.episodes import copy_of, drawn
+
+    found = _opened(target)
+    _tell(copy_of([found], [drawn(found, episodes, seed)]).write(output))
+
+
+def _opened(path: Path) -> DataSet:
+    from rlrun.datasets.conversion import opened
+
+    return opened(path)
+
+
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(filter(None, names.split(",")))
+
+
+def _tell(written: DataSet) -> None:
+    echo(f"{written.folder}: {written.num_episodes:,} episodes, {written.num_steps:,} steps")
+
+
+def _lines(findings: list[Finding]) -> list[str]:
+    """Lines of the findings, wrong ones marked."""
+    return [
+        f"{'WRONG' if found.is_wrong else 'note '} {': '.join(filter(None, (found.place, found.text)))}"
+        for found in findings
+    ]
+
+
+def _end_with(findings: list[Finding]) -> None:
+    if any(found.is_wrong for found in findings):
+        raise click.exceptions.Exit(ExitCode.CHECKPOINT_REFUSED)

@@ -1,0 +1,196 @@
+"""``rlrun ope CHECKPOINT|RUN --data SET``: the value of a saved policy, estimated from recorded episodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlrun.cli.json_document import print_result
+from rlrun.cli.options import json_option, runs_dir_option, trust_option
+from rlrun.cli.tables import cell_text, counted, stdout_width, table
+
+if TYPE_CHECKING:
+    from rlrun.datasets.data_set import DataSet
+    from rlrun.off_policy_evaluation.evaluation import Judgement, PolicyEvaluation
+    from rlrun.off_policy_evaluation.ranking import RankedPair, Ranking
+
+
+@click.command()
+@click.argument("targets", metavar="CHECKPOINT|RUN...", nargs=-1, required=True)
+@click.option("--data", metavar="SET", required=True, type=click.Path(path_type=Path), help="Data set of the episodes.")
+@click.option("--rank", is_flag=True, help="Compare several checkpoints, with the differences between them.")
+@click.option("--best", is_flag=True, help="Take the best checkpoint of a run, not its newest.")
+@click.option("--greedy", is_flag=True, help="Judge the policy's likeliest actions instead of those it draws.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the fits.")
+@click.option("--sgd-steps", type=click.IntRange(min=1), help="Minibatches of each fit; default: by the horizon.")
+@runs_dir_option
+@trust_option
+@json_option("the estimates")
+def ope(
+    targets: tuple[str, ...],
+    data: Path,
+    rank: bool,
+    best: bool,
+    greedy: bool,
+    seed: int,
+    sgd_steps: int | None,
+    runs_dir: Path,
+    trust: bool,
+) -> None:
+    """Estimate a policy's value from recorded episodes.
+
+    This is off-policy evaluation: the episodes may be of another policy, and no
+    env is stepped. The value is the expected return from an episode's start,
+    discounted by the algorithm's gamma. CHECKPOINT is a directory; a RUN or one
+    of its trials means its newest whole checkpoint.
+
+    Estimators with importance weights need stochastic or Discrete actions, and
+    log-probabilities in the data set. Where these are missing, the behavior policy
+    is estimated from its actions, and the rows say so.
+    """
+    from rlrun.cli.targets import checkpoint_named
+    from rlrun.datasets.data_set import DataSet
+    from rlrun.errors import UsageError
+
+    if rank != (len(targets) > 1):
+        raise UsageError("--rank compares two checkpoints or more" if rank else "several checkpoints need --rank")
+    checkpoints = [checkpoint_named(target, runs_dir, best=best) for target in targets]
+    data_set = DataSet(data)
+    found = _evaluated(checkpoints, data_set, runs_dir, trust=trust, greedy=greedy, seed=seed, sgd_steps=sgd_steps)
+    shared = {"data": str(data), "digest": data_set.digest, "episodes": data_set.num_episodes, "seed": seed}
+    shared["steps"] = data_set.num_steps
+    titles = [str(checkpoint) for checkpoint in checkpoints]
+    if not rank:
+        text = f"{titles[0]}\n{evaluation_text(found[0], data_set)}"
+        print_result({**_evaluation_document(titles[0], found[0]), **shared}, text)
+        return
+    from rlrun.off_policy_evaluation.ranking import ranked
+
+    ranking = ranked(found)
+    print_result(
+        {**_ranking_document(titles, found, ranking), **shared}, ranking_text(titles, found, ranking, data_set)
+    )
+
+
+def _evaluated(
+    checkpoints: list[Path],
+    data_set: DataSet,
+    runs_dir: Path,
+    *,
+    trust: bool,
+    greedy: bool,
+    seed: int,
+    sgd_steps: int | None,
+) -> list[PolicyEvaluation]:
+    """Evaluates checkpoints one after the other, by the encodings of the first one.
+
+    Raises:
+        UsageError: Their discount factors differ.
+    """
+    from rlrun.cli.targets import restored
+    from rlrun.errors import UsageError
+    from rlrun.off_policy_evaluation.fitted_q import FitSettings
+    from rlrun.off_policy_evaluation.saved_policies import evaluator, judged_policy
+
+    found: list[PolicyEvaluation] = []
+    evaluates = None
+    for checkpoint in checkpoints:
+        with restored(checkpoint, runs_dir, trust=trust) as training:
+            gamma = training.description.algorithm.config.gamma
+            if found and gamma != found[0].gamma:
+                first = f"{checkpoints[0]} has {found[0].gamma:g}"
+                raise UsageError(f"policies are ranked by one gamma, but {first}, and {checkpoint} has {gamma:g}")
+            policy = judged_policy(training, data_set, is_greedy=greedy, seed=seed)
+            evaluates = evaluates or evaluator(training, data_set, settings=FitSettings(sgd_steps), seed=seed)
+            found.append(evaluates.evaluate(policy))
+    return found
+
+
+def evaluation_text(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
+    """Formats the evaluation of a policy as a table of estimators, with remarks."""
+    rows = [
+        [row.estimator, _value(row), *_interval_cells(row), row.effective_size, "; ".join(row.remarks) or None]
+        for row in evaluation.judgements
+    ]
+    headings = ["estimator", "value", "low", "high", "effective size", "remarks"]
+    lines = [_about(evaluation, data_set), table(headings, rows, stdout_width())]
+    if (weight := evaluation.mean_weight) is not None:
+        low, high = map(cell_text, weight.ci95)
+        interval = f"95 % interval {low} to {high}"
+        lines.append(f"mean importance weight {cell_text(weight.value)} ({interval}), 1 in expectation")
+    return "\n".join([*lines, *evaluation.remarks])
+
+
+def ranking_text(titles: list[str], found: list[PolicyEvaluation], ranking: Ranking, data_set: DataSet) -> str:
+    """Formats a ranking as a table of checkpoints, with the pairs whose difference may be chance."""
+    rows = []
+    for place, index in enumerate(ranking.order, 1):
+        judgement = found[index].judged_by(ranking.estimator)
+        assert judgement is not None
+        rows.append([place, titles[index], _value(judgement), *_interval_cells(judgement), judgement.effective_size])
+    headings = ["rank", "checkpoint", "value", "low", "high", "effective size"]
+    differing = f"pairs that differ by more than chance: {ranking.num_resolved} of {len(ranking.pairs)}"
+    unresolved = [_pair_text(pair, ranking.order) for pair in ranking.pairs if not pair.is_resolved]
+    remarks = dict.fromkeys(remark for evaluation in found for remark in evaluation.remarks)
+    lines = [_about(found[0], data_set), f"ranked by {ranking.estimator}", table(headings, rows, stdout_width())]
+    return "\n".join([*lines, differing, *unresolved, *remarks])
+
+
+def _about(evaluation: PolicyEvaluation, data_set: DataSet) -> str:
+    size = f"{counted(data_set.num_episodes, 'episode')}, {counted(data_set.num_steps, 'step')}"
+    return f"{evaluation.policy} policy, gamma {evaluation.gamma:g}, judged on {data_set.folder} ({size})"
+
+
+def _value(row: Judgement) -> float | None:
+    return None if row.estimate is None else row.estimate.value
+
+
+def _interval_cells(row: Judgement) -> tuple[float | None, float | None]:
+    return (None, None) if row.estimate is None else row.estimate.ci95
+
+
+def _pair_text(pair: RankedPair, order: tuple[int, ...]) -> str:
+    better, worse = (order.index(index) + 1 for index in (pair.better, pair.worse))
+    low, high = map(cell_text, pair.ci95)
+    interval = f"95 % interval {low} to {high}"
+    return f"  {better} and {worse} may be equal: difference {cell_text(pair.difference)} ({interval})"
+
+
+def _evaluation_document(checkpoint: str, evaluation: PolicyEvaluation) -> dict[str, Any]:
+    weight = evaluation.mean_weight
+    return {
+        "checkpoint": checkpoint,
+        "policy": evaluation.policy,
+        "gamma": evaluation.gamma,
+        "mean_weight": None if weight is None else {"value": weight.value, "ci95": weight.ci95},
+        "estimates": [
+            {
+                "estimator": row.estimator,
+                "value": _value(row),
+                "ci95": None if row.estimate is None else row.estimate.ci95,
+                "effective_size": row.effective_size,
+                "remarks": row.remarks,
+            }
+            for row in evaluation.judgements
+        ],
+        "remarks": evaluation.remarks,
+    }
+
+
+def _ranking_document(titles: list[str], found: list[PolicyEvaluation], ranking: Ranking) -> dict[str, Any]:
+    return {
+        "ranked_by": ranking.estimator,
+        "checkpoints": [_evaluation_document(titles[index], found[index]) for index in ranking.order],
+        "pairs": [
+            {
+                "better": titles[pair.better],
+                "worse": titles[pair.worse],
+                "difference": pair.difference,
+                "ci95": pair.ci95,
+                "differs": pair.is_resolved,
+            }
+            for pair in ranking.pairs
+        ],
+    }

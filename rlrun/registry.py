@@ -32,6 +32,7 @@ BUILT_IN = {
     "appo": "rlrun.algorithms.impala.appo:APPO",
     "ars": "rlrun.algorithms.evolution.ars:ARS",
     "async_dqn": "rlrun.algorithms.dqn.async_dqn:AsyncDQN",
+    "bc": "rlrun.algorithms.offline.bc:BC",
     "cem": "rlrun.algorithms.evolution.cem:CEM",
     "cmaes": "rlrun.algorithms.evolution.cmaes:CMAES",
     "ddpg": "rlrun.algorithms.actor_q.ddpg:DDPG",

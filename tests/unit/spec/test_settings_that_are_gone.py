@@ -124,6 +124,7 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "ars",
     "cmaes",
     "cem",
+    "bc",
 }
 
 
@@ -137,8 +138,11 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
     ]
 
 
-NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)}
-"""What algorithms without gradients leave as it does nothing."""
+NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)} | {
+    ("num_envs_per_worker", 1),
+    ("num_cpus_per_worker", 1.0),
+}
+"""What algorithms without gradients, or without envs, leave as it does nothing."""
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())

@@ -48,6 +48,7 @@ BUILT_IN = {
     "maddpg": "rlrun.algorithms.multi_agent.maddpg:MADDPG",
     "maml": "rlrun.algorithms.meta.maml:MAML",
     "mappo": "rlrun.algorithms.multi_agent.mappo:MAPPO",
+    "marwil": "rlrun.algorithms.offline.marwil:MARWIL",
     "mbmpo": "rlrun.algorithms.model_based.mbmpo:MBMPO",
     "mbpo": "rlrun.algorithms.model_based.mbpo:MBPO",
     "pg": "rlrun.algorithms.pg.pg:PG",

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
-from rlrun.algorithms.settings.offline import OfflineConfig
-from rlrun.config import NonNegativeInt, PositiveInt, Schedule
+from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.config import NonNegativeInt, PositiveInt, Schedule, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.transitions import DataView, Sequences, Steps
@@ -28,15 +28,28 @@ if TYPE_CHECKING:
     from rlrun.policy.stochastic_actor import StochasticActorOutputs
 
 
+@fixed("there is no value network", shared_value=False)
+class BCModelConfig(DataModelConfig):
+    """Settings of the network of a cloned policy."""
+
+
+@fixed("what was rewarded does not matter", gamma=0.0, clip_rewards=None)
 class BCConfig(OfflineConfig):
     """Settings of behavioral cloning (Pomerleau, "Efficient Training of Artificial Neural Networks", 1991)."""
 
+    model: BCModelConfig = BCModelConfig()
+    """Network architecture."""
     seq_len: PositiveInt = 32
     """Steps in a sequence of a recurrent network; episodes are cut into sequences from their starts."""
     burn_in: NonNegativeInt = 0
     """Steps before a sequence from which only the recurrent state is computed."""
     entropy_coeff: Schedule = 0.0
     """Weight of an entropy bonus."""
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
 
 
 class BC(Algorithm[BCConfig]):

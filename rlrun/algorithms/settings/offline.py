@@ -11,6 +11,12 @@ from typing_extensions import override
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import PositiveInt, fixed
 from rlrun.datasets.input_config import DataSettings, total_share
+from rlrun.nn.model_config import ModelConfig
+
+
+@fixed("data sets hold single observations", views={})
+class DataModelConfig(ModelConfig):
+    """Settings of a network that learns from recorded data."""
 
 
 @fixed(
@@ -30,6 +36,8 @@ class OfflineConfig(DataSettings, AlgorithmConfig):
 
     needed: ClassVar[Mapping[str, str]] = {"input": "must name a data set to learn from"}
 
+    model: DataModelConfig = DataModelConfig()
+    """Network architecture."""
     minibatch_size: PositiveInt = 256
     """Items in a minibatch: steps, or sequences of a recurrent network."""
 
@@ -37,12 +45,6 @@ class OfflineConfig(DataSettings, AlgorithmConfig):
     def _learns_from_data_alone(self) -> OfflineConfig:
         if self.input is not None and total_share(self.input) < 1:
             raise ValueError(f"the shares under input must sum to 1 without an env, not {total_share(self.input):g}")
-        return self
-
-    @model_validator(mode="after")
-    def _data_holds_no_views(self) -> OfflineConfig:
-        if self.model.views.any:
-            raise ValueError("data sets hold no views: leave out model.views")
         return self
 
     @property

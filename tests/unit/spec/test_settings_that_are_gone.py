@@ -134,7 +134,7 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == [
         f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, sac, "
-        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes and cem have recurrent networks"
+        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
     ]
 
 

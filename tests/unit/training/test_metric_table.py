@@ -73,7 +73,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "TD3": ("Pendulum-v1", REPLAY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }
-RUNS_FROM_DATA: dict[str, dict[str, Any]] = {"BC": {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2}}
+FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}
+RUNS_FROM_DATA: dict[str, dict[str, Any]] = {"BC": FROM_DATA, "MARWIL": FROM_DATA}
 """Settings of the algorithms that learn from recorded data of CartPole alone."""
 
 RUNS_IN_A_WORLD = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
+from rlrun.training.policies import clock_unit_of
 from rlrun.training.run_output import begin_output
 from rlrun.training.training import Training
 
@@ -49,8 +50,8 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
-    """Planned env steps of all trials that share a trial's update; None if unknown."""
-    bound = trial.stop.get("env_steps")
+    """Planned steps, in the trial's clock, of all trials that share a trial's update; None if unknown."""
+    bound = trial.stop.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
 
 

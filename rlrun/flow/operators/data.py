@@ -10,7 +10,7 @@ from typing_extensions import override
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.transitions import concatenated_rows
 from rlrun.flow.flow import Operator, StatefulOperator
-from rlrun.flow.operators.training import TrainedMinibatch
+from rlrun.flow.operators.minibatches import TrainedMinibatch
 
 if TYPE_CHECKING:
     from rlrun.flow.sources.items import StatefulSource

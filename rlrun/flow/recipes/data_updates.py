@@ -12,8 +12,8 @@ from rlrun.datasets.transitions import Transitions
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.data import AddData, DropDataPriorities, TrainOnData
+from rlrun.flow.operators.minibatches import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.operators.replay import NormalizeObservations, UpdatePriorities
-from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
 from rlrun.flow.recipes.replay_updates import ReplayUpdateSettings
 from rlrun.flow.sources.data_minibatches import DataMinibatches, data_minibatches
 from rlrun.flow.sources.replay_minibatches import replay_minibatches

@@ -16,7 +16,7 @@ from rlrun.datasets.input_config import DataSettings
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import UsageError
 from rlrun.flow.operators.data import AddData, DropDataPriorities
-from rlrun.flow.operators.training import TrainedMinibatch
+from rlrun.flow.operators.minibatches import TrainedMinibatch
 from rlrun.flow.sources.items import StatefulSource
 from rlrun.training.training import Training
 

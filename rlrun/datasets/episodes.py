@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.checkpoint.durable import partial_name
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.layout import ColumnForm, SetSpaces
 from rlrun.datasets.writer import SetWriter
@@ -42,17 +44,24 @@ class Source:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> DataSet:
-        """Writes the episodes to a new data set.
+        """Writes the episodes to a new data set, which appears once it is whole.
 
         Raises:
-            UsageError: The folder has other contents, or the rows of an episode do not fit the spaces.
+            UsageError: The folder exists, or the rows of an episode do not fit the spaces.
         """
-        with SetWriter(folder, *self.spaces, further=self.further, about=self.about) as writer:
-            for number, episode in enumerate(self.episodes):
-                try:
-                    writer.add_episode(episode.rows, agent=episode.agent)
-                except (TypeError, ValueError) as error:
-                    raise UsageError(f"episode {number} does not fit its spaces: {error}") from error
+        if folder.exists():
+            raise UsageError(f"{folder} exists already: name another folder for the new data set")
+        partial = partial_name(folder)
+        try:
+            with SetWriter(partial, *self.spaces, further=self.further, about=self.about) as writer:
+                for number, episode in enumerate(self.episodes):
+                    try:
+                        writer.add_episode(episode.rows, agent=episode.agent)
+                    except (TypeError, ValueError) as error:
+                        raise UsageError(f"episode {number} does not fit its spaces: {error}") from error
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         return DataSet(folder)
 
 

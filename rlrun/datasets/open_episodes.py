@@ -32,16 +32,13 @@ class OpenEpisode:
         agent: Name of the agent.
         parts: Steps so far, in order; at least one.
         closing: Observation after the last step, leaves [1, ...].
+        num_steps: Number of steps so far.
     """
 
     agent: str
     parts: list[Columns] = field(default_factory=list)
     closing: Columns = field(default_factory=dict)
-
-    @property
-    def num_rows(self) -> int:
-        """Number of steps so far."""
-        return sum(len(part["valid"]) for part in self.parts)
+    num_steps: int = 0
 
     def joined(self) -> Columns:
         """Joins the steps to one part."""
@@ -79,7 +76,7 @@ class OpenEpisodes:
         self._extend(slot, columns, slice(start, len(columns["valid"])), agent)
         if slot in self._slots:
             self._slots[slot].closing = closing
-            if self._slots[slot].num_rows >= self._most_rows:
+            if self._slots[slot].num_steps >= self._most_rows:
                 yield from self.cut(slot)
 
     def cut(self, slot: str) -> Iterator[WholeEpisode]:
@@ -94,8 +91,9 @@ class OpenEpisodes:
 
     def _extend(self, slot: str, columns: Columns, rows: slice, agent: str) -> None:
         if rows.stop > rows.start:
-            part = {name: np.array(column[rows]) for name, column in columns.items()}
-            self._slots.setdefault(slot, OpenEpisode(agent)).parts.append(part)
+            episode = self._slots.setdefault(slot, OpenEpisode(agent))
+            episode.parts.append({name: np.array(column[rows]) for name, column in columns.items()})
+            episode.num_steps += rows.stop - rows.start
 
     def _ended(self, slot: str, final: Columns) -> WholeEpisode:
         episode = self._slots.pop(slot)
@@ -142,12 +140,10 @@ class OpenEpisodes:
             ValueError: The state does not fit the columns.
         """
         observed = {name: self._forms[name] for name in self._observed}
-        self._slots = {
-            str(slot): OpenEpisode(
-                str(own["agent"]), [checked(own["rows"], self._forms)], checked(own["closing"], observed)
-            )
-            for slot, own in state.items()
-        }
+        self._slots = {}
+        for slot, own in state.items():
+            steps, closing = checked(own["rows"], self._forms), checked(own["closing"], observed)
+            self._slots[str(slot)] = OpenEpisode(str(own["agent"]), [steps], closing, len(steps["valid"]))
 
 
 def joined(parts: list[Columns]) -> Columns:

@@ -182,6 +182,21 @@ def test_numbers_that_are_not_finite_are_told_at_once(tmp_path: Path) -> None:
     assert "episode 0, row 1: 'obs' holds NaN" in done.output
 
 
+def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    own = write(tmp_path / "set")
+    assert convert(own.folder, tmp_path / "boat-v0").exit_code == 0
+    with h5py.File(tmp_path / "boat-v0" / "data" / "main_data.hdf5", "a") as file:
+        del file["episode_3"]["rewards"]
+        file["episode_3"]["rewards"] = np.ones(7)
+    done = convert(tmp_path / "boat-v0", tmp_path / "again")
+    assert done.exit_code == 2
+    assert "episode 3 does not fit its spaces: the column 'obs/place' has shape (3, 2), not (8, 2)" in done.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["boat-v0", "set"]
+    done = convert(tmp_path / "boat-v0", own.folder)
+    assert done.exit_code == 2
+    assert "set exists already: name another folder" in done.output
+
+
 def rllib_line(**columns: Any) -> str:
     batch = {
         "type": "SampleBatch",

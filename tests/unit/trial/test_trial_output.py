@@ -15,6 +15,7 @@ from rlrun.datasets.data_set import DataSet
 from rlrun.errors import DataSetError, SpecError, UsageError
 from rlrun.spec.experiment import TrialSpec
 from rlrun.spec.load import parse_experiments
+from rlrun.trial.exploit import Exploit
 from rlrun.trial.trial_loop import TrialLoop
 
 MakeTrial = Callable[..., TrialSpec]
@@ -104,6 +105,22 @@ def test_a_resume_on_a_set_that_lacks_a_file_names_it(tmp_path: Path, small_tria
     (tmp_path / "set" / "manifest.json").unlink()
     with pytest.raises(DataSetError, match=r"set is no data set: its manifest\.json cannot be read"):
         TrialLoop(trial, tmp_path / "t", resume=True)
+
+
+def test_a_member_of_a_population_goes_on_writing_its_set_with_other_settings(
+    tmp_path: Path, small_trial: MakeTrial
+) -> None:
+    trial = small_trial(stop={"iteration": 4}, output=str(tmp_path / "set"))
+    with TrialLoop(trial, tmp_path / "t") as loop:
+        run(loop, until=2)
+        counts = loop.training.running.workers.counts
+        other = trial.replace(config=trial.config.replace(num_epochs=2))
+        loop.take_exploit(Exploit(1, other, loop.save()))
+        after = loop.training.running.workers.counts
+        assert after is not counts  # it was built again
+        run(loop)
+        steps = after.env_steps  # those of the copied checkpoint, which are its own, and the new ones
+    assert DataSet(tmp_path / "set").num_steps == steps
 
 
 def test_policies_of_a_world_have_a_set_each(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Episodes from tables with a row for each step, as simulators log them and other libraries store them.
 
-A table says more or less of its episodes. With a column `valid` it has rows of final observations, as data sets do.
+Tables differ in what they hold of an episode's end. With a column `valid` there are rows of final observations.
 Otherwise a final observation is taken from the columns of next observations. Without those an episode that terminated
 needs none. Of any other episode the last observation becomes the final one, and the step from there is dropped: no
 value could be bootstrapped from it.
@@ -87,7 +87,7 @@ def table_source(
     used = {*names.obs, *names.actions, *names.next_obs, *obs, *actions, names.rewards, names.terminateds}
     further, left_out = _further({name: column for name, column in table.items() if name not in used}, names)
     if left_out:
-        notes.append(f"columns without numbers are left out: {', '.join(left_out)}")
+        notes.append(f"columns without numbers, or with a name that is taken, are left out: {', '.join(left_out)}")
     rows |= {name: table[name].astype(form.dtype) for name, form in further.items()}
     rows |= {name: table[name].astype(np.int64) for name in ("seed", "weights_version") if name in table}
     finals = _leaves(table, "obs", names.next_obs, spaces.observation) if names.next_obs else None
@@ -209,9 +209,10 @@ def _further(table: Columns, names: TableNames) -> tuple[dict[str, ColumnForm], 
     for name, column in table.items():
         if name in own:
             continue
+        is_taken = name.partition("/")[0] in ("obs", "actions")
         if name == LOGP:
             forms[name] = LOGP_FORM
-        elif column.dtype.kind in "biuf" and column.ndim == 1:
+        elif not is_taken and column.dtype.kind in "biuf" and column.ndim == 1:
             forms[name] = ColumnForm(column.dtype)
         else:
             left_out.append(name)

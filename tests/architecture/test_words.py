@@ -65,7 +65,7 @@ CLEAN = (
     "waiting_parent.py", "renamed_settings.py", "commented_yaml.py", "foreign_names.py",
     "nn/", "actors/", "rollout/", "toys/", "training/", "trust.py", "flow/", "learner/", "functional/", "runs/",
     "search/", "algorithm.py", "algorithm_config.py",
-    "envs/", "worlds/", "data/", "replay/", "league/", "policy/",
+    "envs/", "worlds/", "data/", "datasets/", "replay/", "league/", "policy/",
     "spec/", "trial/", "checkpoint/", "algorithms/", "reward_streams/",
     "off_policy_evaluation/", "__init__.py", "__main__.py",
 )  # fmt: skip

@@ -23,7 +23,7 @@ class R2D3Config(R2D2Config):
     """Settings of R2D3 (Paine et al., arXiv:1909.01387)."""
 
     needed: ClassVar[Mapping[str, str]] = {
-        "demonstrations": "must name a file that `rlrun demonstrate` has written: r2d3 learns from it"
+        "demonstrations": "must name what `rlrun demonstrate` has written: r2d3 learns from it"
     }
 
     demonstrations: str | None = None

@@ -19,8 +19,8 @@ from rlrun.policy.exploration.exploration import Exploration, Heads, RunNetwork
 from rlrun.policy.weights import Weights
 
 
-class SampleInOrder(Exploration):
-    """Exploration by sampling inside the network, which uses all the noise; autoregressive networks do so.
+class SampledByNetwork(Exploration):
+    """Exploration by sampling inside the network, which uses all the noise.
 
     Args:
         actions: Action space with the policy's distributions.
@@ -57,7 +57,15 @@ class SampleInOrder(Exploration):
         return heads["actions"]
 
 
-class SampleActions(SampleInOrder):
+class SampleInOrder(SampledByNetwork):
+    """Exploration by an autoregressive network, whose outputs are given the actions that it samples.
+
+    Args:
+        actions: Action space with the policy's distributions.
+    """
+
+
+class SampleActions(SampledByNetwork):
     """Exploration by sampling from the policy's action distribution, with independent noise at each step.
 
     Args:

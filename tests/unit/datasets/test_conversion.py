@@ -101,22 +101,22 @@ def test_a_set_comes_back_from_a_file_of_demonstrations_with_its_spaces(tmp_path
 
 
 def test_the_log_of_a_simulator_becomes_a_set(tmp_path: Path) -> None:
-    names = ["run", "level", "flow", "valve", "cost", "failed", "pump", "operator"]
+    names = ["run", "level", "flow", "valve", "cost", "failed", "pump", "operator", "obs/raw"]
     rows = [
-        ["a", 1.0, 10, 0.1, -1, False, 7, "ada"],
-        ["a", 2.0, 11, 0.2, -2, False, 7, "ada"],
-        ["a", 3.0, 12, 0.3, -3, True, 7, "ada"],  # terminated: no final observation is needed
-        ["b", 4.0, 13, -0.4, -4, False, 8, "bo"],
-        ["b", 5.0, 14, 0.5, -5, False, 8, "bo"],
-        ["b", 6.0, 15, 0.9, -6, False, 8, "bo"],  # not terminated: becomes the final observation
-        ["c", 7.0, 16, 0.1, -7, False, 9, "bo"],  # nothing is left of an episode of one such row
+        ["a", 1.0, 10, 0.1, -1, False, 7, "ada", 0],
+        ["a", 2.0, 11, 0.2, -2, False, 7, "ada", 0],
+        ["a", 3.0, 12, 0.3, -3, True, 7, "ada", 0],  # terminated: no final observation is needed
+        ["b", 4.0, 13, -0.4, -4, False, 8, "bo", 0],
+        ["b", 5.0, 14, 0.5, -5, False, 8, "bo", 0],
+        ["b", 6.0, 15, 0.9, -6, False, 8, "bo", 0],  # not terminated: becomes the final observation
+        ["c", 7.0, 16, 0.1, -7, False, 9, "bo", 0],  # nothing is left of an episode of one such row
     ]
     log = written_csv(tmp_path / "log.csv", names, rows)
     words = ("--obs", "level,flow", "--actions", "valve", "--rewards", "cost", "--terminateds", "failed")
     done = convert(log, tmp_path / "set", *words, "--episode", "run")
     assert done.exit_code == 0, done.output
     assert "there are no final observations" in done.output
-    assert "columns without numbers are left out: operator" in done.output
+    assert "are left out: operator, obs/raw" in done.output
     found = DataSet(tmp_path / "set")
     assert found.observation_space == Box(-np.inf, np.inf, (2,))
     assert found.action_space == Box(-0.4, 0.9, (1,))

@@ -17,7 +17,7 @@ from rlrun.algorithms.actor_q.td3 import TD3Config
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.data.tree import map_tree
 from rlrun.functional.softmax import log_softmax
-from rlrun.nn.model_config import ModelConfig
+from rlrun.nn.model_config import ModelConfig, SoftModelConfig
 from rlrun.off_policy_evaluation.judged_policy import SAMPLES, JudgedPolicy
 from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -27,7 +27,7 @@ from rlrun.policy.weights import Weights
 from tests.policies import plain_policy, policy_from
 
 SEEN = Box(-9, 9, (3,))
-SMALL = ModelConfig(hiddens=(8,))
+SMALL = SoftModelConfig(hiddens=(8,))
 
 
 def acting(policy: Policy) -> BehaviorPolicy:

@@ -46,7 +46,7 @@ def total_share(parts: tuple[InputConfig, ...]) -> float:
 
 
 class DataSettings(ConfigModel):
-    """Mixin for configs of `AlgorithmConfig`: data sets in the place of an env, or beside it.
+    """Mixin for configs of `AlgorithmConfig`: data sets in the place of an env, or next to one.
 
     List it first among the base classes, so that its fields take precedence.
     """

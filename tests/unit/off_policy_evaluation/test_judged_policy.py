@@ -27,7 +27,8 @@ from rlrun.policy.weights import Weights
 from tests.policies import plain_policy, policy_from
 
 SEEN = Box(-9, 9, (3,))
-SMALL = SoftModelConfig(hiddens=(8,))
+SMALL = ModelConfig(hiddens=(8,))
+WITH_CRITICS = SoftModelConfig(hiddens=(8,))
 
 
 def acting(policy: Policy) -> BehaviorPolicy:
@@ -66,7 +67,7 @@ def test_densities_of_box_actions_are_in_the_units_of_the_env(family: str) -> No
     policy: Policy = (
         plain_policy(ActorCriticPolicy, SEEN, space, SMALL)
         if family == "scaled"
-        else policy_from(SoftPolicy, SACConfig, SEEN, space, SMALL)
+        else policy_from(SoftPolicy, SACConfig, SEEN, space, WITH_CRITICS)
     )
     behavior = acting(policy)
     observations = np.tile(drawn_from(SEEN, 1), (rows, 1))
@@ -166,7 +167,7 @@ def test_views_show_the_recorded_actions_and_rewards() -> None:
 
 
 def test_a_deterministic_continuous_policy_has_no_log_probabilities() -> None:
-    behavior = acting(policy_from(DeterministicPolicy, TD3Config, SEEN, Box(-2.0, 2.0, (1,)), SMALL))
+    behavior = acting(policy_from(DeterministicPolicy, TD3Config, SEEN, Box(-2.0, 2.0, (1,)), WITH_CRITICS))
     policy = JudgedPolicy(behavior, is_greedy=False, seed=0)
     observations = drawn_from(SEEN, 5)
     judged = policy.on(episodes_of(observations, np.zeros((5, 1), np.float32), (4,)))

@@ -3,7 +3,7 @@
     python -m tools.offline_sets configs/cartpole/data
 
 - `expert`: 5 episodes of a linear controller, which balances for all 500 steps.
-- `mixed`: 2 episodes of the same controller, of whose actions a fifth are random, and 60 of a policy that sees only on
+- `mixed`: 2 episodes of the same controller, of whose actions a fifth are random, and 80 of a policy that sees only on
   which side the pole is, a tenth of whose actions are random. Most actions are of the second policy, which falls early.
 """
 
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     write(folder / "expert", [(controller, 0.0, 5)])
-    write(folder / "mixed", [(controller, 0.2, 2), (one_sided, 0.1, 60)])
+    write(folder / "mixed", [(controller, 0.2, 2), (one_sided, 0.1, 80)])
 
 
 if __name__ == "__main__":

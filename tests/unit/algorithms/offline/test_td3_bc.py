@@ -1,0 +1,40 @@
+"""TD3+BC: its actor's loss by hand on networks of one layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rlrun import TD3BC
+from tests.rounding import rounding_error
+from tests.unit.algorithms.offline.rows import BOX, ONE_LAYER, critics, layer, made, valid_mean
+
+NEAR = rounding_error(3 + 4 + 6)
+
+
+def test_the_actor_s_loss_is_the_distance_less_the_values_scaled_to_alpha():
+    algorithm = TD3BC(model=ONE_LAYER, value_weight=2.0)
+    _, outputs, named, _, batch, row = made(algorithm, BOX)
+    actions = np.tanh(layer(named, "actor", row["obs"]))
+    values = critics(named, row["obs"], actions)[0, :, 0]
+    distances = ((actions - row["actions"]) ** 2).mean(-1)
+    expected = valid_mean(distances) - 2.0 / valid_mean(np.abs(values)) * valid_mean(values)
+    assert algorithm.actor_loss(outputs, batch, {}).total.item() == pytest.approx(expected, rel=NEAR)
+
+
+def test_the_scale_of_the_values_has_no_gradient():
+    algorithm = TD3BC(model=ONE_LAYER, value_weight=2.0)
+    _, outputs, named, _, batch, row = made(algorithm, BOX)
+    bias = outputs.views["actor.head.bias"].requires_grad_()
+    (found,) = torch.autograd.grad(algorithm.actor_loss(outputs, batch, {}).total, bias)
+    clean = np.tanh(layer(named, "actor", row["obs"]))
+    scale = 2.0 / valid_mean(np.abs(critics(named, row["obs"], clean)[0, :, 0]))
+
+    def loss(shift):
+        actions = np.tanh(layer(named, "actor", row["obs"]).astype(np.float64) + shift)
+        values = critics(named, row["obs"], actions)[0, :, 0]
+        return valid_mean(((actions - row["actions"]) ** 2).mean(-1)) - scale * valid_mean(values)
+
+    slopes = [(loss(1e-4 * unit) - loss(-1e-4 * unit)) / 2e-4 for unit in np.eye(2)]
+    np.testing.assert_allclose(found, slopes, atol=1e-4)

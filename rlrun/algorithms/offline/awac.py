@@ -28,13 +28,14 @@ class AWACConfig(WeightedRegressionConfig):
         return self.num_sampled_actions
 
 
-class AWAC(WeightedRegression[AWACConfig]):
+class AWAC(WeightedRegression):
     """Advantage-weighted actor-critic: Q functions of the actor, whose advantages weigh the recorded actions.
 
     Actions are a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.09359).
     """
 
     Config: ClassVar[type[AWACConfig]] = AWACConfig
+    config: AWACConfig
 
     @override
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:

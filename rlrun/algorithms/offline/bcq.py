@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Gt, Le
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
+from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 @fixed("no actor learns from the critics", actor_objective="first", policy_delay=1)
 @defaults(num_critics=1)
 @actor_critic_defaults
-class BCQConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
+class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
 
     model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
@@ -61,13 +57,14 @@ class BCQConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
         return path in SHAPING or super().shapes_parameters(path)
 
 
-class BCQ(Algorithm[BCQConfig]):
+class BCQ(ReplayOrData):
     """Batch-constrained Q-learning: Q-learning among the actions that a behaviour policy, learned too, finds likely.
 
     Actions are Discrete (arXiv:1910.01708).
     """
 
     Config = BCQConfig
+    config: BCQConfig
     policy_family = "rlrun.algorithms.offline.greedy_policy:batch_constrained_policy"
     has_target_network = True
     learner_metrics = (
@@ -106,16 +103,3 @@ class BCQ(Algorithm[BCQConfig]):
         loss = masked_mean(huber(errors).sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)
         return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))
-
-    @override
-    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
-        config = self.config
-        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
-        return (
-            fragments.zip_with_worker()
-            .for_each(StoreToReplay(replay))
-            .followed_by(replay_updates(replay, trainee, config))
-            .for_each(MergeFilters(trainee))
-            .for_each(BroadcastWeights(trainee))
-        )

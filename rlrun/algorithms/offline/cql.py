@@ -9,9 +9,11 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import ConservativeModelConfig
 from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
@@ -28,7 +30,7 @@ GAP = Metric("gap", "", "Mean soft maximum of the values, less the value of the 
 
 
 @defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4)
-class CQLConfig(SACConfig):
+class CQLConfig(DataSettings, SACConfig):
     """Settings of CQL (Kumar et al., arXiv:2006.04779)."""
 
     model: ConservativeModelConfig = ConservativeModelConfig(
@@ -43,7 +45,7 @@ class CQLConfig(SACConfig):
     """Number N of actions from each of three distributions that the regulariser samples; Discrete actions need none."""
 
 
-class CQL(SAC):
+class CQL(ReplayOrData, SAC):
     """Conservative Q-learning: values of actions that the data does not show are pushed down.
 
     In a bounded Box it is SAC with the regulariser. Over Discrete actions it is Q-learning with the regulariser and no

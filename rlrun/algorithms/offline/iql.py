@@ -34,13 +34,14 @@ class IQLConfig(WeightedRegressionConfig):
     maximum."""
 
 
-class IQL(WeightedRegression[IQLConfig]):
+class IQL(WeightedRegression):
     """Implicit Q-learning: state values are upper expectiles of recorded actions' values, so no other action is valued.
 
     Actions are a bounded Box or Discrete (arXiv:2110.06169).
     """
 
     Config: ClassVar[type[IQLConfig]] = IQLConfig
+    config: IQLConfig
     learner_metrics = (
         *WeightedRegression.learner_metrics,
         Metric("value/loss", "", "Expectile loss of the state values"),

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.td3 import TD3, TD3Config
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.config import NonNegativeInt, PositiveFloat, defaults
 from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @defaults(lr=3e-4, critic_lr=3e-4)
-class TD3BCConfig(TD3Config):
+class TD3BCConfig(DataSettings, TD3Config):
     """Settings of TD3+BC (Fujimoto and Gu, arXiv:2106.06860).
 
     ReBRAC (Tarasov et al., arXiv:2305.09836) is `critic_penalty` above 0, `model.critic_normalization: layer`, three
@@ -35,7 +37,7 @@ class TD3BCConfig(TD3Config):
     more."""
 
 
-class TD3BC(TD3):
+class TD3BC(ReplayOrData, TD3):
     """TD3 whose actor stays close to the recorded actions, by their squared distance (arXiv:2106.06860)."""
 
     Config = TD3BCConfig

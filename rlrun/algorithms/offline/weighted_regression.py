@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from typing_extensions import override
 
-from rlrun.algorithm import Algorithm
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import RegressedModelConfig
 from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.flow.flow import Flow
-from rlrun.flow.operators.replay import StoreToReplay
-from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
-from rlrun.flow.recipes.replay_updates import replay_updates
-from rlrun.flow.trainee import Trainee
+from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @actor_critic_defaults
-class WeightedRegressionConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
+class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of an actor that imitates recorded actions, weighted by their advantages."""
 
     learns_values: ClassVar[bool] = False
@@ -65,12 +61,10 @@ class WeightedRegressionConfig(CriticEnsembleSettings, ActorCriticSettings, OffP
         return path in SHAPING or super().shapes_parameters(path)
 
 
-C = TypeVar("C", bound=WeightedRegressionConfig)
-
-
-class WeightedRegression(Algorithm[C]):
+class WeightedRegression(ReplayOrData):
     """Actor-critic whose actor imitates recorded actions, weighted by the exponential of their advantages."""
 
+    config: WeightedRegressionConfig
     policy_family = "rlrun.algorithms.offline.regressed_policy:RegressedPolicy"
     has_target_network = True
     learner_metrics = (
@@ -117,16 +111,3 @@ class WeightedRegression(Algorithm[C]):
         weights = self.weights_of(self.advantages(outputs, batch)).detach()
         loss = -masked_mean(weights * outputs.log_probs(batch), valid)
         return Loss(loss, {"loss": loss, "weight": masked_mean(weights, valid)})
-
-    @override
-    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
-        """Dataflow: stores fragments, trains on `training_intensity` minibatches per env step, sends weights."""
-        config = self.config
-        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma)
-        return (
-            fragments.zip_with_worker()
-            .for_each(StoreToReplay(replay))
-            .followed_by(replay_updates(replay, trainee, config))
-            .for_each(MergeFilters(trainee))
-            .for_each(BroadcastWeights(trainee))
-        )

@@ -52,10 +52,10 @@ class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
 
     A step costs 1, and the goal G is worth 10. The best return from the start A is 2, in 8 steps. Recorded episodes go
     from A to the dead end X, from next to X down to the dead end Y, and from C to G. So none that passes A, or the
-    crossing below which the maze goes on, ever reaches the goal. Imitation follows the most frequent route, to X. A
+    crossing above the rest of the maze, ever reaches the goal. Imitation follows the most frequent route, to X. A
     policy that asks for a return has seen only low ones there. Values learned by bootstrapping join the parts.
 
-    The observation is the number of the cell. The env tells its model, so `rlrun oracle` computes exact values.
+    The observation is the number of the cell. `P` is the model of the maze, by which `rlrun oracle` computes exact values.
     """
 
     def __init__(self) -> None:

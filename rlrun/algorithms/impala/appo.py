@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from rlrun.algorithms.impala.impala import Impala, ImpalaConfig
+from rlrun.algorithms.impala.target_outputs import AddTargetOutputs
 from rlrun.algorithms.loss_metrics import CLIP_FRACTION, KL, MEAN_RATIO, POLICY_GRADIENT_METRICS, value_statistics
 from rlrun.config import Fraction, PositiveInt, Schedule, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Flow
-from rlrun.flow.operators.training import AddTargetOutputs, UpdateTargetNetwork
+from rlrun.flow.operators.training import UpdateTargetNetwork
 from rlrun.flow.operators.value_estimates import VALUE_METRICS
 from rlrun.flow.operators.weights import MergeFilters
 from rlrun.flow.trainee import Trainee

@@ -12,7 +12,7 @@ from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
-from rlrun.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults, fixed
+from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @fixed("no actor learns from the critics", actor_objective="first", policy_delay=1)
-@defaults(num_critics=1)
+@defaults(num_critics=1, critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
 class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
@@ -38,12 +38,8 @@ class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPo
     """Network architecture of each critic and of the behaviour policy."""
     lr: Schedule = 3e-4
     """Learning rate of the behaviour policy."""
-    critic_lr: Schedule = 3e-4
-    """Learning rate of the critics."""
     minibatch_size: PositiveInt = 256
     """Transitions per minibatch."""
-    learning_starts: NonNegativeInt = 0
-    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
     exploration: Literal["sampled"] | ImportPath = "sampled"
     """Exploration in training: `sampled` samples from a softmax of the likely actions' values; `package.module:Class`
     is a custom exploration."""

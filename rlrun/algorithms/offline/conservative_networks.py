@@ -17,6 +17,10 @@ UNIFORM, SAMPLES = "uniform_actions", "sample_noise"
 and the next observations, [S, 1, 2 N, D]."""
 
 
+RETURNS = "returns"
+"""Minibatch column of the recorded episodes' returns from each step, for calibrated values, [S, 1]."""
+
+
 class ConservativeNetworks(SquashedNetworks):
     """Tanh-Gaussian actor and critics, with values that ignore the entropy."""
 
@@ -28,7 +32,8 @@ class ConservativeNetworks(SquashedNetworks):
         """Log of the integral of exp(Q(s, .)) over all actions, estimated by importance sampling, [C, S, 1].
 
         Actions come in equal numbers from a uniform distribution, the actor in s and the actor in the next observation.
-        Each value has the logarithm of its action's density subtracted (arXiv:2006.04779, appendix F).
+        Each value has the logarithm of its action's density subtracted (arXiv:2006.04779, appendix F). If the minibatch
+        has returns, they bound the values of the actor's actions from below (Cal-QL, arXiv:2303.05479, eq. 5.1).
         """
         networks, uniform = self.networks, batch[UNIFORM].squeeze(1)
         number, size = uniform.shape[1:]
@@ -39,4 +44,6 @@ class ConservativeNetworks(SquashedNetworks):
             densities = torch.cat([torch.full_like(log_probs, -size * math.log(2)), log_probs, next_log_probs], 1)
             actions = torch.cat([uniform, present, following], 1)
         values = networks.values(repeated(networks.present(batch), 3 * number), actions)
+        if RETURNS in batch:
+            values = torch.cat([values[..., :number], values[..., number:].maximum(batch[RETURNS])], -1)
         return log_sum_exp(values - densities).unsqueeze(-1) - math.log(3 * number)

@@ -13,6 +13,7 @@ from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.offline.conservative_networks import SAMPLES, UNIFORM, ConservativeNetworks
 from rlrun.algorithms.offline.greedy_policy import GreedyPolicy
 from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
 
 if TYPE_CHECKING:
     from rlrun.algorithms.offline.cql import CQLConfig
@@ -46,7 +47,14 @@ class ConservativePolicy(SoftPolicy):
 
 
 def conservative_policy(spaces: Spaces, config: CQLConfig, seed: int) -> ConservativePolicy | GreedyPolicy:
-    """Creates a policy of conservative Q-learning: of critics alone for Discrete actions, else one with an actor."""
+    """Creates a policy of conservative Q-learning: of critics alone for Discrete actions, else one with an actor.
+
+    Raises:
+        UsageError: If actions are neither a Box with finite bounds nor Discrete, or values of Discrete ones are to be
+            calibrated.
+    """
     if isinstance(spaces.action, gymnasium.spaces.Discrete):
+        if config.calibrated:
+            raise UsageError("config.calibrated: values of an actor's actions are calibrated; Discrete ones have none")
         return GreedyPolicy(spaces, config, seed)
     return ConservativePolicy(spaces, config, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -11,7 +12,7 @@ from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import ConservativeModelConfig
-from rlrun.config import NonNegativeFloat, NonNegativeInt, PositiveInt, defaults
+from rlrun.config import NonNegativeFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
     from rlrun.policy.policy import Policy
 
-GAP = Metric("gap", "", "Mean soft maximum of the values, less the value of the recorded action")
 
-
-@defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4)
+@defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4, learning_starts=0)
 class CQLConfig(DataSettings, SACConfig):
     """Settings of CQL (Kumar et al., arXiv:2006.04779)."""
 
@@ -37,12 +36,18 @@ class CQLConfig(DataSettings, SACConfig):
         hiddens=(256, 256), activation="relu", orthogonal_init=False
     )
     """Network architecture of the actor and of each critic."""
-    learning_starts: NonNegativeInt = 0
-    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
     conservative_weight: NonNegativeFloat = 5.0
     """Weight alpha of the conservative regulariser; 0 for none."""
     num_sampled_actions: PositiveInt = 10
     """Number N of actions from each of three distributions that the regulariser samples; Discrete actions need none."""
+    calibrated: bool = False
+    """Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regulariser, values of the actor's actions
+    are at least the return of the recorded episode from there. For data alone, of episodes that end, in a Box."""
+
+    @property
+    @override
+    def further_columns(self) -> tuple[str, ...]:
+        return ("returns",) if self.calibrated else ()
 
 
 class CQL(ReplayOrData, SAC):
@@ -55,14 +60,18 @@ class CQL(ReplayOrData, SAC):
     Config = CQLConfig
     config: CQLConfig
     policy_family = "rlrun.algorithms.offline.conservative_policy:conservative_policy"
-    learner_metrics = (*SAC.learner_metrics, GAP.below("critics/"), *TD_METRICS, GAP)
+    learner_metrics = (
+        *TD_METRICS,
+        Metric("gap", "", "Mean soft maximum of the values, less the value of the recorded action"),
+        *(metric for metric in SAC.learner_metrics if not metric.name.startswith("critics/")),
+    )
 
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner: critics, actor and temperature; over Discrete actions the critics alone."""
-        objectives = super().objectives(policy)
+        critics, *others = super().objectives(policy)
         has_actor = any(slot.name.startswith("actor.") for slot in policy.parameters.slots)
-        return objectives if has_actor else objectives[:1]
+        return [replace(critics, is_main=True), *(others if has_actor else ())]
 
     @override
     def critics_loss(

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.td3 import TD3, TD3Config
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
-from rlrun.config import NonNegativeInt, PositiveFloat, defaults
+from rlrun.config import NonNegativeFloat, PositiveFloat, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlrun.algorithms.actor_q.networks import DeterministicNetworks
 
 
-@defaults(lr=3e-4, critic_lr=3e-4)
+@defaults(lr=3e-4, critic_lr=3e-4, learning_starts=0)
 class TD3BCConfig(DataSettings, TD3Config):
     """Settings of TD3+BC (Fujimoto and Gu, arXiv:2106.06860).
 
@@ -30,11 +30,17 @@ class TD3BCConfig(DataSettings, TD3Config):
     hidden layers and large minibatches; its `beta_1` is 1 / (`value_weight` times the number of action coordinates).
     """
 
-    learning_starts: NonNegativeInt = 0
-    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
     value_weight: PositiveFloat = 2.5
     """Weight alpha of the normalised values against the squared distance to recorded actions; a smaller one imitates
     more."""
+    critic_penalty: NonNegativeFloat = 0.0
+    """Weight of the squared distance between the target actor's next action and the recorded one, subtracted from the
+    next value (ReBRAC's beta_2); for data alone, since a replay buffer holds no next actions."""
+
+    @property
+    @override
+    def further_columns(self) -> tuple[str, ...]:
+        return ("next_actions",) if self.critic_penalty else ()
 
 
 class TD3BC(ReplayOrData, TD3):
@@ -46,6 +52,16 @@ class TD3BC(ReplayOrData, TD3):
         *TD3.learner_metrics,
         Metric("actor/distance", "", "Mean squared distance of the actor's actions to the recorded ones"),
     )
+
+    @override
+    def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
+        """Target critics' values [S, L], less the penalty on the distance of actions (arXiv:2305.09836, eq. 5)."""
+        if not self.config.critic_penalty:
+            return super().next_values(outputs, batch)
+        actions = self.next_actions(outputs, batch)
+        values = outputs.least(outputs.target_values(outputs.following(batch), actions), batch)
+        distances: Tensor = (actions - batch["next_actions"]).square().sum(-1) * batch["next_valid"].float()
+        return values - self.config.critic_penalty * distances
 
     @override
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

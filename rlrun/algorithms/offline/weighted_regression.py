@@ -13,7 +13,7 @@ from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import RegressedModelConfig
 from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
-from rlrun.config import ImportPath, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Schedule
+from rlrun.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlrun.policy.policy import Policy
 
 
+@defaults(critic_lr=3e-4, learning_starts=0)
 @actor_critic_defaults
 class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of an actor that imitates recorded actions, weighted by their advantages."""
@@ -36,12 +37,8 @@ class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCritic
     """Whether the policy has a state-value network, `value`."""
     model: RegressedModelConfig = RegressedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
-    critic_lr: Schedule = 3e-4
-    """Learning rate of the critics."""
     minibatch_size: PositiveInt = 256
     """Transitions per minibatch."""
-    learning_starts: NonNegativeInt = 0
-    """Env steps that are stored before the first minibatch is sampled; their actions are drawn uniformly."""
     exploration: Literal["sampled"] | ImportPath = "sampled"
     """Exploration in training: `sampled` samples actions from the actor's distribution; `package.module:Class` is a
     custom exploration."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.learning_rows import has_empty_rows, learning_rows, target_rows, without_empty_rows
+from rlrun.data.learning_rows import has_empty_rows, learning_rows, without_empty_rows
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.metric import Metric
@@ -142,20 +142,6 @@ class TrainOnMinibatch(Operator):
         """Returns the minibatches since the last call per env step of the iteration."""
         minibatches, self._minibatches = self._minibatches, 0
         return {"minibatches_per_env_step": minibatches / max(self.trainee.clock.env_steps_this_iteration, 1)}
-
-
-class AddTargetOutputs(Operator):
-    """Adds the target network's outputs for each observation, `target_outputs` [T, B, K]."""
-
-    def __init__(self, trainee: Trainee) -> None:
-        self.trainee = trainee
-
-    @override
-    def __call__(self, item: SampleBatch) -> SampleBatch:
-        """Returns the batch with `target_outputs`."""
-        rows, packing = target_rows(item)
-        outputs = np.moveaxis(self.trainee.learner.target_outputs(rows), 1, 0)
-        return SampleBatch(item, target_outputs=packing.unpack(outputs[: len(item["valid"])]))
 
 
 class UpdateTargetNetwork(StatefulOperator):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rlrun.algorithm import Algorithm, AlgorithmConfig
+from rlrun.algorithms.impala.target_outputs import AddTargetOutputs
 from rlrun.checkpoint.state_codec import decode, encode
 from rlrun.data.learning_rows import sequence_rows, whole_fragment_rows
 from rlrun.data.sample_batch import SampleBatch
@@ -12,11 +13,7 @@ from rlrun.flow.clock import Clock
 from rlrun.flow.flow import WorkerOperator
 from rlrun.flow.operators.advantages import ComputeAdvantages, Standardize
 from rlrun.flow.operators.batches import ConcatBatches
-from rlrun.flow.operators.training import (
-    AddTargetOutputs,
-    TrainOnBatch,
-    UpdateTargetNetwork,
-)
+from rlrun.flow.operators.training import TrainOnBatch, UpdateTargetNetwork
 from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters, SendWeights
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.sources.items import from_items

@@ -51,6 +51,16 @@ def test_the_estimate_of_the_integral_is_that_of_the_samples_by_hand():
     np.testing.assert_allclose(outputs.soft_maximum(batch)[..., 0].detach(), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_calibrated_values_of_the_actor_s_actions_are_at_least_the_recorded_return():
+    algorithm = CQL(model=ONE_LAYER, num_sampled_actions=2, calibrated=True, input="data")
+    _, outputs, _, _, batch, _ = made(algorithm, BOX)
+    plain = outputs.soft_maximum(batch)
+    for returns, is_bound in ((-1e6, False), (50.0, True)):
+        found = outputs.soft_maximum({**batch, "returns": torch.full((6, 1), returns)})
+        assert bool((found > plain).all()) == is_bound
+        assert is_bound or torch.equal(found, plain)
+
+
 def test_targets_over_continuous_actions_have_no_entropy():
     algorithm = CQL(model=ONE_LAYER, conservative_weight=0.0)
     _, outputs, named, target, batch, row = made(algorithm, BOX)

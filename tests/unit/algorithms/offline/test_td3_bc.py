@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rlrun import TD3BC
+from rlrun.errors import SpecError
 from tests.rounding import rounding_error
 from tests.unit.algorithms.offline.rows import BOX, ONE_LAYER, critics, layer, made, valid_mean
 
@@ -38,3 +39,22 @@ def test_the_scale_of_the_values_has_no_gradient():
 
     slopes = [(loss(1e-4 * unit) - loss(-1e-4 * unit)) / 2e-4 for unit in np.eye(2)]
     np.testing.assert_allclose(found, slopes, atol=1e-4)
+
+
+def test_rebrac_s_penalty_is_on_the_distance_to_the_next_recorded_action():
+    algorithm = TD3BC(model=ONE_LAYER, critic_penalty=0.5, input="data")
+    _, outputs, named, target, batch, row = made(algorithm, BOX)
+    recorded, is_step = np.full((6, 2), 0.25, np.float32), np.arange(6) != 3
+    further = {"next_actions": torch.as_tensor(recorded)[:, None], "next_valid": torch.as_tensor(is_step)[:, None]}
+    clean = np.tanh(layer(target, "actor", row["next_obs"]))
+    following = np.clip(clean + np.clip(0.2 * row["next_noise"], -0.5, 0.5), -1, 1)
+    penalties = 0.5 * ((following - recorded) ** 2).sum(-1) * is_step
+    ahead = critics(target, row["next_obs"], following)[..., 0].min(0) - penalties
+    errors = critics(named, row["obs"], row["actions"])[..., 0] - (row["rewards"] + row["discounts"] * ahead)
+    loss = algorithm.critics_loss(outputs, {**batch, **further}, {})
+    assert loss.total.item() == pytest.approx(valid_mean((errors**2).sum(0)), rel=NEAR)
+
+
+def test_the_penalty_is_refused_where_next_actions_are_not_recorded():
+    with pytest.raises(SpecError, match="these settings read next_actions, which only data has"):
+        TD3BC(critic_penalty=0.5)

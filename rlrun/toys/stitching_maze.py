@@ -55,7 +55,8 @@ class StitchingMaze(gymnasium.Env[int, int]):  # type: ignore[misc]  # gymnasium
     crossing above the rest of the maze, ever reaches the goal. Imitation follows the most frequent route, to X. A
     policy that asks for a return has seen only low ones there. Values learned by bootstrapping join the parts.
 
-    The observation is the number of the cell. `P` is the model of the maze, by which `rlrun oracle` computes exact values.
+    The observation is the number of the cell. `P` is the model of the maze, from which `rlrun oracle` computes exact
+    values.
     """
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.algorithms.offline.settings import DataValueModelConfig
 from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
@@ -19,7 +20,6 @@ from rlrun.functional.masked import masked_mean
 from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
-from rlrun.nn.model_config import ActionValueModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
 
-    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    model: DataValueModelConfig = DataValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of each critic and of the behaviour policy."""
     lr: Schedule = 3e-4
     """Learning rate of the behaviour policy."""

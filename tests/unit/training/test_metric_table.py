@@ -80,7 +80,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "ValueIteration": ("FrozenLake-v1", {}),
 }
 FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}
-RUNS_FROM_DATA: dict[str, dict[str, Any]] = {"BC": FROM_DATA, "MARWIL": FROM_DATA}
+RUNS_FROM_DATA: dict[str, dict[str, Any]] = {
+    "BC": FROM_DATA,
+    "MARWIL": FROM_DATA,
+    "RLPD": {**FROM_DATA, "policy_delay": 1},
+}
 """Settings of the algorithms that learn from recorded data of CartPole alone."""
 
 RUNS_IN_A_WORLD = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from annotated_types import Gt, Le
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveInt
 
@@ -67,3 +67,17 @@ class DataSettings(ConfigModel):
     def data_alone(self) -> bool:
         """Whether the data sets give the whole of each minibatch."""
         return self.input is not None and total_share(self.input) == 1
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """Further columns of transitions that losses read from data; see `rlrun.datasets.transitions.Transitions`."""
+        return ()
+
+    @model_validator(mode="after")
+    def _further_columns_are_recorded(self) -> Self:
+        if self.further_columns and not self.data_alone:
+            raise ValueError(
+                f"these settings read {' and '.join(self.further_columns)}, which only data has and no replay buffer: "
+                "set input to data whose shares sum to 1"
+            )
+        return self

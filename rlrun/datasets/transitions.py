@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -54,16 +55,24 @@ class Transitions:
         gamma: Discount factor.
         n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
         clip_rewards: Bound to which each reward is clipped; None for none.
+        further: Further columns to read: `next_actions`, those in `next_obs`, with `next_valid`, false where an episode
+            ends before one; `returns`, the discounted rewards to the episode's end, without a bootstrap.
     """
 
     def __init__(
-        self, data: DataSet, *, gamma: float, n_step: int | None = 1, clip_rewards: float | None = None
+        self,
+        data: DataSet,
+        *,
+        gamma: float,
+        n_step: int | None = 1,
+        clip_rewards: float | None = None,
+        further: Sequence[str] = (),
     ) -> None:
         self.data = data
+        self.further = further
         self.gamma = gamma
         self.n_step = n_step
         self.clip_rewards = clip_rewards
-        self._returns: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return self.data.num_steps
@@ -81,7 +90,16 @@ class Transitions:
             next_obs=data.rows(following, ("obs",))["obs"],
             weights=np.ones(len(rows), np.float32),
         )
+        if "returns" in self.further:
+            batch["returns"] = self._returns[rows].astype(np.float32)
+        if "next_actions" in self.further:
+            after = data.rows(following, ("actions", "valid"))
+            batch = SampleBatch(batch, next_actions=after["actions"], next_valid=after["valid"])
         return SampleBatch(batch.map(lambda leaf: leaf[:, None]), indices=rows)
+
+    @cached_property
+    def _returns(self) -> NDArray[np.float64]:
+        return returns_to_go(self.data, self.gamma, self.clip_rewards)
 
     def _following(self, items: Indices, rows: Indices) -> Indices:
         ends = self.data.ends_of_steps(items)
@@ -90,8 +108,6 @@ class Transitions:
     def _rewards(self, rows: Indices, following: Indices) -> NDArray[np.float64]:
         """Discounted sums of the rewards from `rows` to before `following`, [S]."""
         if self.n_step is None:
-            if self._returns is None:
-                self._returns = returns_to_go(self.data, self.gamma, self.clip_rewards)
             return self._returns[rows]
         reached = rows[:, None] + np.arange(self.n_step)
         rewards = rewards_at(self.data, np.minimum(reached, following[:, None] - 1).ravel(), self.clip_rewards)

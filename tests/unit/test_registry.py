@@ -168,9 +168,7 @@ def test_what_is_said_of_algorithms_of_others_is_true() -> None:
     [
         ("TRPO", "it is not here yet"),
         ("her", "it is not here yet"),
-        ("BC", "it is not here yet"),
-        ("cql", "it is not here yet"),
-        ("IQL", "it is not here yet"),
+        ("Cal-QL", "here it is 'cql' with config: {calibrated: true}"),
         ("ppo_lstm", "here it is 'ppo' with config: {model: {core: lstm}}"),
         ("RecurrentPPO", "here it is 'ppo' with config: {model: {core: lstm}}"),
         ("MaskablePPO", "here it is 'ppo', which masks actions"),

@@ -80,6 +80,11 @@ class DDPG(Algorithm[DDPGConfig]):
         """Actions of the target actor in the next observations, [S, L, D]."""
         return outputs.target_actions(outputs.following(batch))
 
+    def next_values(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
+        """Values of the next actions by target critics, [S, L]."""
+        actions = self.next_actions(outputs, batch)
+        return outputs.target_minimum(outputs.target_values(outputs.following(batch), actions), batch)
+
     def critics_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Mean squared TD error (arXiv:1509.02971, eq. 5) over rows [S, L], summed over the critics.
 
@@ -88,9 +93,7 @@ class DDPG(Algorithm[DDPGConfig]):
         """
         valid = batch["valid"].float()
         values = outputs.values(outputs.present(batch), batch["actions"])
-        following = outputs.following(batch)
-        next_values = outputs.target_minimum(outputs.target_values(following, self.next_actions(outputs, batch)), batch)
-        targets = (batch["rewards"] + batch["discounts"] * next_values).detach()
+        targets = (batch["rewards"] + batch["discounts"] * self.next_values(outputs, batch)).detach()
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
         distance = errors.detach().abs().mean(0)

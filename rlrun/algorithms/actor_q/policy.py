@@ -10,6 +10,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets
+from rlrun.algorithms.actor_q.bounded_gaussian import BoundedGaussianActions
 from rlrun.algorithms.actor_q.networks import ACTOR, CRITICS, ActorQNetworks, torch_networks
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.nn.acting import ActingNetwork
@@ -75,7 +76,7 @@ class ActorQPolicy(Policy):
         self,
         config: ActorQConfig,
         leaves: ObservationTree,
-        action_space: DeterministicBoxActions | DiscreteActions | SquashedBoxActions,
+        action_space: BoundedGaussianActions | DeterministicBoxActions | DiscreteActions | SquashedBoxActions,
         module: ActorQNets,
         *,
         acting: str = ACTOR,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
@@ -70,7 +70,7 @@ class SAC(Algorithm[SACConfig]):
     exact sums in the same losses.
     """
 
-    Config = SACConfig
+    Config: ClassVar[type[SACConfig]] = SACConfig
     policy_family = "rlrun.algorithms.actor_q.soft_policy:SoftPolicy"
     has_target_network = True
     learner_metrics = (

@@ -31,7 +31,7 @@ class TD3Config(DDPGConfig):
 class TD3(DDPG):
     """DDPG with clipped double Q-learning, delayed policy updates and target policy smoothing (arXiv:1802.09477)."""
 
-    Config = TD3Config
+    Config: ClassVar[type[TD3Config]] = TD3Config
     config: TD3Config
 
     @override

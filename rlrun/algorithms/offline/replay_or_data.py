@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import gymnasium
+import numpy as np
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
+from rlrun.datasets.input_config import InputConfig
+from rlrun.datasets.input_sets import opened
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -14,6 +19,10 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.data_updates import data_transitions, updates_from_data, updates_with_data
 from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.trainee import Trainee
+
+if TYPE_CHECKING:
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
 
 
 class ReplayOrData(Algorithm[Any]):
@@ -24,6 +33,11 @@ class ReplayOrData(Algorithm[Any]):
     """
 
     learns_in_worlds = False
+
+    @override
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Creates the policy; coordinates of a Box action without finite bounds have the range of the data."""
+        return super().policy(spaces._replace(action=within_data(spaces.action, self.config.input or ())), seed)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
@@ -51,3 +65,23 @@ class ReplayOrData(Algorithm[Any]):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
+
+
+def within_data(space: gymnasium.Space[Any], parts: Sequence[InputConfig]) -> gymnasium.Space[Any]:
+    """Action space whose infinite bounds are replaced by the range of recorded actions.
+
+    Args:
+        space: Action space of the env.
+        parts: The data sets; without any, the space is returned as it is.
+
+    Raises:
+        UsageError: There is no such data set, or it holds no steps.
+        DataSetError: A data set cannot be read.
+    """
+    if not parts or not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
+        return space
+    files = [columns for part in parts for columns in opened(part).files()]
+    ends = [reduce(columns["actions"][columns["valid"]], axis=0) for columns in files for reduce in (np.min, np.max)]
+    low = np.where(np.isfinite(space.low), space.low, np.min(ends, axis=0))
+    high = np.where(np.isfinite(space.high), space.high, np.max(ends, axis=0))
+    return gymnasium.spaces.Box(low, high, dtype=space.dtype.type)

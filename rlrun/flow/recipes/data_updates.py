@@ -42,6 +42,10 @@ class DataUpdateSettings(ReplayUpdateSettings, Protocol):
     def clip_rewards(self) -> float | None:
         """Bound to which each reward is clipped; None for none."""
 
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """Further columns of transitions that losses read from data."""
+
 
 def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[SampleBatch]:
     """Flow of minibatches of transitions from data sets, with the columns of a replay's minibatches.
@@ -61,7 +65,13 @@ def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[Sampl
 
 def transitions(config: DataUpdateSettings) -> Any:
     """View of data sets as the n-step transitions of an algorithm's settings."""
-    return partial(Transitions, gamma=config.gamma, n_step=config.n_step, clip_rewards=config.clip_rewards)
+    return partial(
+        Transitions,
+        gamma=config.gamma,
+        n_step=config.n_step,
+        clip_rewards=config.clip_rewards,
+        further=config.further_columns,
+    )
 
 
 def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:

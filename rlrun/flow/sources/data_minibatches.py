@@ -105,7 +105,9 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         batch = concatenated_rows(
             [view.gather(self._generator.integers(len(view), size=number)) for view, number in drawn if number]
         )
-        return SampleBatch(batch, actions=self._own_actions(batch["actions"], batch["valid"].shape))
+        acted = {name: batch[name] for name in ("actions", "next_actions") if name in batch}
+        own = {name: self._own_actions(actions, batch["valid"].shape) for name, actions in acted.items()}
+        return SampleBatch(batch, **own)
 
     def _numbers(self) -> list[int]:
         """Numbers of items from each data set: expected in the ratio of the shares."""

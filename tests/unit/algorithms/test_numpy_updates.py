@@ -69,6 +69,9 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "dqn": ("dqn", "CartPole-v1", OFF_POLICY),
     "sac": ("sac", "Pendulum-v1", OFF_POLICY),
     "sac with an ensemble": ("sac", "CartPole-v1", {**OFF_POLICY, **ENSEMBLE}),
+    "cql": ("cql", "Pendulum-v1", {**OFF_POLICY, "num_sampled_actions": 2, "model": {"hiddens": [16]}}),
+    "crr": ("crr", "Pendulum-v1", {**OFF_POLICY, "model": {"hiddens": [16]}}),
+    "bcq": ("bcq", "CartPole-v1", {**OFF_POLICY, "model": {"hiddens": [16]}}),
     "td3": ("td3", "Pendulum-v1", OFF_POLICY),
     "mbpo": ("mbpo", "Pendulum-v1", {**OFF_POLICY, **MODEL_BASED, "model": {"hiddens": [32]}}),
     "ppo with an lstm": ("ppo", "CartPole-v1", {**RECURRENT, "model": {**SMALL, "core": "lstm"}}),
@@ -104,6 +107,9 @@ def learned(kind: str, update_executor: UpdateExecutor) -> tuple[NDArray[np.floa
         "sac": rlrun.SAC,
         "td3": rlrun.TD3,
         "mbpo": rlrun.MBPO,
+        "bcq": rlrun.BCQ,
+        "cql": rlrun.CQL,
+        "crr": rlrun.CRR,
         "r2d2": rlrun.R2D2,
     }[name]
     with rlrun.Training(env, family(**config), seed=1, announce=pytest.fail) as training:  # nothing is without a kernel

@@ -45,6 +45,14 @@ def test_a_steps_next_observation_is_of_its_own_episode(tmp_path: Path) -> None:
     assert found["actions"][:, 0].tolist() == [0, 1, 0, 0, 1, 2]
 
 
+def test_next_actions_are_those_of_the_next_observations_and_none_follows_an_episode(tmp_path: Path) -> None:
+    data = written(tmp_path / "set", [(3, "terminated"), (2, "truncated")])
+    found = Transitions(data, gamma=0.5, further=("next_actions", "returns")).gather(np.arange(5))
+    assert found["next_valid"][:, 0].tolist() == [True, True, False, True, False]
+    assert found["next_actions"][:, 0][found["next_valid"][:, 0]].tolist() == [1, 2, 1]
+    assert found["returns"][:, 0].tolist() == [1.0, 2.0, 2.0, 10 + 5.5, 11.0]
+
+
 def test_truncated_and_cut_tails_bootstrap_and_terminated_ones_do_not_even_with_both_flags(tmp_path: Path) -> None:
     data = written(tmp_path / "set", [(1, "terminated"), (1, "truncated"), (1, "both"), (1, "cut")])
     assert Transitions(data, gamma=0.5).gather(np.arange(4))["discounts"][:, 0].tolist() == [0, 0.5, 0, 0.5]

@@ -10,10 +10,10 @@ import pytest
 from gymnasium.spaces import Box
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
-from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData, within_data
 from rlrun.algorithms.offline.rlpd import RLPD
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_config import DataSettings
+from rlrun.datasets.input_config import DataSettings, InputConfig
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import UsageError
 from rlrun.flow.operators.data import AddData, DropDataPriorities
@@ -106,3 +106,21 @@ def test_rows_of_data_come_last_and_change_no_priorities_of_the_replay() -> None
     trained = DropDataPriorities()(TrainedMinibatch(both["indices"], np.arange(5, dtype=np.float32)))
     assert (trained.indices.tolist(), trained.priorities.tolist()) == ([5, 6, 7], [0, 1, 2])
     assert not len(DropDataPriorities()(TrainedMinibatch(both["indices"], np.zeros(0, np.float32))).priorities)
+
+
+def test_infinite_bounds_of_actions_are_the_range_of_the_data(tmp_path: Path) -> None:
+    space = Box(np.float32([-np.inf, -1]), np.float32([np.inf, np.inf]))
+    paths = [str(tmp_path / name) for name in ("a", "b")]
+    for path, scale in zip(paths, (1, 3), strict=True):
+        with SetWriter(Path(path), Box(-1, 1, (1,)), space) as writer:
+            actions = scale * np.array([[-2.0, 0.5], [1.0, 0.25]], np.float32)
+            flags = {"terminateds": np.zeros(2, np.bool_), "truncateds": np.zeros(2, np.bool_)}
+            writer.add_episode({"obs": np.zeros((3, 1)), "actions": actions, "rewards": np.zeros(2), **flags})
+    found = within_data(space, [InputConfig(path=path, share=0.5) for path in paths])
+    assert isinstance(found, Box)
+    assert (found.low.tolist(), found.high.tolist()) == ([-6, -1], [3, 1.5])
+    learns = DataSAC(input=paths[1], model={"hiddens": [4]}, minibatch_size=4, sgd_steps_per_iteration=1, compile=False)
+    with Training(None, learns) as training:
+        training.step()
+        policy = training.running.trainee.policy
+    assert policy.action_space.to_env(np.float32([[-1, 1]])).tolist() == [[-6, 1.5]]

@@ -1,0 +1,101 @@
+"""BCQ: batch-constrained Q-learning of Discrete actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Gt, Le
+from typing_extensions import override
+
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.algorithms.offline.settings import DataValueModelConfig
+from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import DataSettings
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.sequence_rows import row_priorities
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
+    from rlrun.policy.policy import Policy
+
+
+@fixed("no actor learns from the critics", actor_objective="first", policy_delay=1)
+@defaults(num_critics=1, critic_lr=3e-4, learning_starts=0)
+@actor_critic_defaults
+class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
+    """Settings of BCQ for Discrete actions (Fujimoto et al., arXiv:1910.01708)."""
+
+    model: DataValueModelConfig = DataValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """Network architecture of each critic and of the behaviour policy."""
+    lr: Schedule = 3e-4
+    """Learning rate of the behaviour policy."""
+    minibatch_size: PositiveInt = 256
+    """Transitions per minibatch."""
+    exploration: Literal["sampled"] | ImportPath = "sampled"
+    """Exploration in training: `sampled` samples from a softmax of the likely actions' values; `package.module:Class`
+    is a custom exploration."""
+    threshold: Annotated[float, Gt(0), Le(1)] = 0.3
+    """Threshold tau: actions are chosen among those whose probability by the behaviour policy is at least this fraction
+    of the largest one; 1 imitates."""
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path in SHAPING or super().shapes_parameters(path)
+
+
+class BCQ(ReplayOrData):
+    """Batch-constrained Q-learning: Q-learning among the actions that a behaviour policy, learned too, finds likely.
+
+    Actions are Discrete (arXiv:1910.01708).
+    """
+
+    Config = BCQConfig
+    config: BCQConfig
+    policy_family = "rlrun.algorithms.offline.greedy_policy:batch_constrained_policy"
+    has_target_network = True
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("behavior/loss", "nats", "Negative log-likelihood of the recorded actions by the behaviour policy"),
+        GRAD_NORM.below("behavior/"),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives of the learner, in this order: behaviour policy and critics."""
+        bound = self.config.max_grad_norm
+        return [
+            Objective("behavior", self.behavior_loss, parameters="behavior.", max_grad_norm=bound),
+            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
+        ]
+
+    def behavior_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-likelihood of the recorded actions by the behaviour policy over rows [S, L]."""
+        from rlrun.algorithms.offline.regressed_networks import taken
+
+        log_probs = taken(outputs.behavior_log_probs(outputs.present(batch)), batch["actions"])
+        loss = -masked_mean(log_probs, batch["valid"].float())
+        return Loss(loss, {"loss": loss})
+
+    def critics_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Huber loss of the TD error, summed over the critics, over rows [S, L] (arXiv:1910.01708, eqs. 17 and 18).
+
+        The next action is the first critic's best one among those that the behaviour policy finds likely.
+        """
+        from rlrun.algorithms.dqn.return_distributions import huber
+
+        valid = batch["valid"].float()
+        values = outputs.values_of(batch)
+        errors = values - (batch["rewards"] + batch["discounts"] * outputs.next_values(batch))
+        loss = masked_mean(huber(errors).sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))

@@ -1,0 +1,96 @@
+"""CQL: conservative Q-learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.algorithms.offline.settings import ConservativeModelConfig
+from rlrun.config import NonNegativeFloat, PositiveInt, defaults
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import DataSettings
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.sequence_rows import row_priorities
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.offline.conservative_networks import ConservativeNetworks
+    from rlrun.algorithms.offline.greedy_networks import GreedyNetworks
+    from rlrun.policy.policy import Policy
+
+
+@defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4, learning_starts=0)
+class CQLConfig(DataSettings, SACConfig):
+    """Settings of CQL (Kumar et al., arXiv:2006.04779)."""
+
+    model: ConservativeModelConfig = ConservativeModelConfig(
+        hiddens=(256, 256), activation="relu", orthogonal_init=False
+    )
+    """Network architecture of the actor and of each critic."""
+    conservative_weight: NonNegativeFloat = 5.0
+    """Weight alpha of the conservative regulariser; 0 for none."""
+    num_sampled_actions: PositiveInt = 10
+    """Number N of actions from each of three distributions that the regulariser samples; Discrete actions need none."""
+    calibrated: bool = False
+    """Calibrated values (Cal-QL, Nakamoto et al., arXiv:2303.05479): in the regulariser, values of the actor's actions
+    are at least the return of the recorded episode from there. For data alone, of episodes that end, in a Box."""
+
+    @property
+    @override
+    def further_columns(self) -> tuple[str, ...]:
+        return ("returns",) if self.calibrated else ()
+
+
+class CQL(ReplayOrData, SAC):
+    """Conservative Q-learning: values of actions that the data does not show are pushed down.
+
+    In a bounded Box it is SAC with the regulariser. Over Discrete actions it is Q-learning with the regulariser and no
+    actor: exploration samples from a softmax of the values (arXiv:2006.04779).
+    """
+
+    Config = CQLConfig
+    config: CQLConfig
+    policy_family = "rlrun.algorithms.offline.conservative_policy:conservative_policy"
+    learner_metrics = (
+        *TD_METRICS,
+        Metric("gap", "", "Mean soft maximum of the values, less the value of the recorded action"),
+        *(metric for metric in SAC.learner_metrics if not metric.name.startswith("critics/")),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives of the learner: critics, actor and temperature; over Discrete actions the critics alone."""
+        critics, *others = super().objectives(policy)
+        has_actor = any(slot.name.startswith("actor.") for slot in policy.parameters.slots)
+        return [replace(critics, is_main=True), *(others if has_actor else ())]
+
+    @override
+    def critics_loss(
+        self,
+        outputs: ConservativeNetworks | GreedyNetworks,  # type: ignore[override]  # not SAC's networks
+        batch: SampleBatch,
+        scheduled: Mapping[str, Tensor],
+    ) -> Loss:
+        """Half the squared TD error, and the gap of the soft maximum to the recorded action (arXiv:2006.04779, eq. 4).
+
+        Targets have no entropy. Rows are [S, L].
+        """
+        valid = batch["valid"].float()
+        values = outputs.values_of(batch)
+        errors = values - (batch["rewards"] + batch["discounts"] * outputs.next_values(batch))
+        gaps = outputs.soft_maximum(batch) - values
+        losses = 0.5 * errors.square() + self.config.conservative_weight * gaps
+        loss = masked_mean(losses.sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        statistics = td_statistics(loss, values[0], distance, valid)
+        gap = masked_mean(gaps.detach().mean(0), valid)
+        return Loss(loss, {**statistics, "gap": gap}, priorities=row_priorities(distance, valid))

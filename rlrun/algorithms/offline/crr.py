@@ -1,0 +1,54 @@
+"""CRR: critic-regularised regression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from typing_extensions import override
+
+from rlrun.algorithms.offline.awac import AWAC, AWACConfig
+from rlrun.config import defaults
+from rlrun.data.sample_batch import SampleBatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.offline.regressed_networks import RegressedNetworks
+
+
+@defaults(max_weight=20.0, num_sampled_actions=4, tau=1.0, target_update_interval=100)
+class CRRConfig(AWACConfig):
+    """Settings of CRR (Wang et al., arXiv:2006.15134). The paper's beta divides advantages, here it multiplies them."""
+
+    weighting: Literal["exp", "binary"] = "exp"
+    """Weights of recorded actions: `exp(beta * advantage)`, or `binary`, 1 where the advantage is positive and else 0
+    (arXiv:2006.15134, eqs. 3 and 4)."""
+    baseline: Literal["mean", "max"] = "mean"
+    """State value in an advantage: the mean of the sampled actions' values, or their maximum; for Discrete actions the
+    exact ones."""
+
+
+class CRR(AWAC):
+    """Critic-regularised regression: imitates the recorded actions that the critics find better than the actor's own.
+
+    Actions are a bounded Box, or Discrete, with exact sums over the actions (arXiv:2006.15134).
+    """
+
+    Config = CRRConfig
+    config: CRRConfig
+
+    @override
+    def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
+        """Expected values of the target actor's actions by target critics, [S, L] (arXiv:2006.15134, algorithm 1)."""
+        return outputs.next_values(batch, by_target_actor=True)
+
+    @override
+    def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
+        """Advantages over the actor's actions, [S, L] (arXiv:2006.15134, section 3)."""
+        return outputs.advantages(batch, self.config.actor_objective, self.config.baseline)
+
+    @override
+    def weights_of(self, advantages: Tensor) -> Tensor:
+        if self.config.weighting == "binary":
+            return (advantages > 0).float()
+        return super().weights_of(advantages)

@@ -1,0 +1,68 @@
+"""Critics with a value for each Discrete action, and greedy choices among allowed actions, for losses (torch)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, run
+from rlrun.algorithms.offline.regressed_networks import taken
+from rlrun.data.action_masks import FORBIDDEN
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.policy.action_masks import masked_tensor
+
+BEHAVIOR = "behavior"
+"""Name of the network of the behaviour policy, an estimate of which actions the data takes."""
+
+
+@dataclass(frozen=True)
+class GreedyNetworks(ActorQNetworks):
+    """Critics Q(s, .) over Discrete actions, of which the first chooses actions, and perhaps a behaviour policy.
+
+    Attributes:
+        threshold: Smallest probability of an action by the behaviour policy, as a fraction of the largest one.
+    """
+
+    threshold: float = 0.0
+
+    def values_of(self, batch: SampleBatch) -> Tensor:
+        """Q values [C, S, L] of the recorded actions by the C critics."""
+        return taken(self.critic_outputs(self.present(batch)), batch["actions"])
+
+    def next_values(self, batch: SampleBatch) -> Tensor:
+        """Target critics' values [S, L] of the first critic's greedy actions in the next observations; no gradients.
+
+        Source:
+            Double Q-learning, van Hasselt et al., arXiv:1509.06461.
+        """
+        with torch.no_grad():
+            observations = self.following(batch)
+            values = masked_tensor(run(self.critics[0], self.views, observations), observations)
+            if BEHAVIOR in self.others:
+                unlikely = is_unlikely(self.behavior_log_probs(observations), self.threshold)
+                values = values.masked_fill(unlikely, FORBIDDEN)
+            best = values.argmax(-1)
+            return self.target_minimum(taken(self.target_critic_outputs(observations), best), batch)
+
+    def soft_maximum(self, batch: SampleBatch) -> Tensor:
+        """Log of the sum of exponentials of the allowed actions' values, [C, S, L]."""
+        observations = self.present(batch)
+        return log_sum_exp(masked_tensor(self.critic_outputs(observations), observations))
+
+    def behavior_log_probs(self, observations: object) -> Tensor:
+        """Log-probabilities [S, L, A] of the behaviour policy under action masks."""
+        return masked_tensor(self.outputs_of(BEHAVIOR, observations), observations).log_softmax(-1)
+
+
+def is_unlikely(log_probs: Tensor, threshold: float) -> Tensor:
+    """Mask [..., A] of the actions below `threshold` times the largest probability (arXiv:1910.01708, eq. 17)."""
+    return log_probs - log_probs.amax(-1, keepdim=True) < math.log(threshold)
+
+
+def log_sum_exp(x: Tensor) -> Tensor:
+    """Logarithm of the sum of exponentials over the last axis, [...]."""
+    largest = x.detach().amax(-1, keepdim=True)
+    return (x - largest).exp().sum(-1).log() + largest.squeeze(-1)

@@ -1,0 +1,83 @@
+"""Policies of Discrete actions that are greedy by critics, perhaps among likely actions only (torch)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
+from rlrun.algorithms.actor_q.networks import CRITICS, drawn_critics
+from rlrun.algorithms.actor_q.policy import ActorQPolicy
+from rlrun.algorithms.offline.greedy_networks import BEHAVIOR, GreedyNetworks
+from rlrun.algorithms.offline.likely_actions import LikelyActions
+from rlrun.envs.spaces import Spaces
+from rlrun.nn.acting import ActingNetwork
+from rlrun.policy.action_masks import policy_leaves
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.make import discrete_actions
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.sampling import SampleActions
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.offline.bcq import BCQConfig
+    from rlrun.algorithms.offline.cql import CQLConfig
+
+
+class GreedyPolicy(ActorQPolicy):
+    """Policy that takes the action of greatest value by its first critic; it explores by a softmax of the values.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the first parameters.
+        threshold: Smallest probability of an action by a behaviour policy, as a fraction of the largest one; None for
+            no behaviour policy.
+
+    Raises:
+        UsageError: If actions are not Discrete.
+    """
+
+    config: BCQConfig | CQLConfig
+    action_space: DiscreteActions
+
+    def __init__(
+        self, spaces: Spaces, config: BCQConfig | CQLConfig, seed: int, threshold: float | None = None
+    ) -> None:
+        model = config.model
+        leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        actions = discrete_actions(spaces.action)
+        critics = [critic_spec(leaves, model, actions.num_outputs)] * config.num_critics
+        others = {} if threshold is None else {BEHAVIOR: actor_spec(leaves, model, actions.num_outputs)}
+        super().__init__(
+            config,
+            leaves,
+            actions,
+            ActorQNets(critics, others, model, seed=seed),
+            acting=f"{CRITICS}0." if threshold is None else "",
+            networks=partial(GreedyNetworks, threshold=threshold or 0.0),
+        )
+        self.threshold = threshold
+
+    @override
+    def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
+        return drawn_critics(generator, self.config, rows, length)
+
+    @override
+    def built_in_exploration(self) -> Exploration:
+        return SampleActions(self.action_space)
+
+    @override
+    def acting_network(self) -> ActingNetwork:
+        values = self.acting_side(self.critics[0])
+        if self.threshold is None:
+            return values
+        return LikelyActions(values, self.acting_side(self.others[BEHAVIOR]), self.threshold)
+
+
+def batch_constrained_policy(spaces: Spaces, config: BCQConfig, seed: int) -> GreedyPolicy:
+    """Creates the policy of BCQ, which learns a behaviour policy; see `GreedyPolicy`."""
+    return GreedyPolicy(spaces, config, seed, threshold=config.threshold)

@@ -1,0 +1,43 @@
+"""Acting by Q values among the actions that a behaviour policy finds likely (NumPy)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from rlrun.data.action_masks import FORBIDDEN
+from rlrun.nn.acting import ActingNetwork, TransformedOutputs
+from rlrun.policy.action_masks import masked
+from rlrun.policy.action_spaces.action_space import Floats
+
+
+class LikelyActions(TransformedOutputs):
+    """Acting network of Q values, in which unlikely actions are forbidden.
+
+    Args:
+        values: Acting network of Q values.
+        behavior: Acting network of the behaviour policy's logits.
+        threshold: Smallest probability of an action, as a fraction of the largest one.
+    """
+
+    def __init__(self, values: ActingNetwork, behavior: ActingNetwork, threshold: float) -> None:
+        super().__init__(values)
+        self._behavior = behavior
+        self._least = math.log(threshold)
+
+    @override
+    def load(self, flat: Floats) -> None:
+        super().load(flat)
+        self._behavior.load(flat)
+
+    @override
+    def transformed(self, outputs: Floats, inputs: Mapping[str, Any]) -> Floats:
+        """Q values [B, A], and -1e9 for unlikely actions."""
+        heads, _ = self._behavior(inputs)
+        logits = masked(heads["outputs"], inputs["obs"])
+        is_likely = logits - logits.max(-1, keepdims=True) >= self._least
+        return np.where(is_likely, outputs, np.float32(FORBIDDEN))

@@ -1,0 +1,157 @@
+"""Stochastic actor that is fitted to recorded actions, with its critics, for losses (torch)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks
+from rlrun.algorithms.settings.critic_ensemble import ActorObjective
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.policy.action_masks import masked_tensor
+from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
+
+Baseline = Literal["mean", "max"]
+"""State value in an advantage: the mean of the actor's actions' values, or their maximum."""
+
+NOISE, NEXT_NOISE = "noise", "next_noise"
+"""Minibatch columns of the noise of sampled actions, [S, 1, m, D] and [S, 1, D]."""
+
+
+@dataclass(frozen=True)
+class RegressedNetworks(ABC):
+    """Stochastic actor, critics and target networks; expectations over the actor are exact sums or sampled.
+
+    Attributes:
+        networks: The networks. IQL has a further one, `value`.
+    """
+
+    networks: ActorQNetworks
+
+    @abstractmethod
+    def log_probs(self, batch: SampleBatch) -> Tensor:
+        """Log-probabilities [S, L] of the recorded actions by the actor."""
+
+    @abstractmethod
+    def values_of(self, batch: SampleBatch) -> Tensor:
+        """Q values [C, S, L] of the recorded actions by the C critics."""
+
+    @abstractmethod
+    def target_values_of(self, batch: SampleBatch) -> Tensor:
+        """Q values [C, S, L] of the recorded actions by the C target critics; no gradients."""
+
+    @abstractmethod
+    def advantages(self, batch: SampleBatch, objective: ActorObjective, baseline: Baseline) -> Tensor:
+        """Advantages [S, L] of the recorded actions over the actor's own; no gradients.
+
+        Args:
+            batch: The minibatch.
+            objective: Value over the critics.
+            baseline: State value by the actor's actions.
+        """
+
+    @abstractmethod
+    def next_values(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
+        """Expected values [S, L] of the actor's actions in the next observations by target critics; no gradients."""
+
+    def next_outputs(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
+        """Outputs [S, L, K] of the actor, or of the target actor, for the next observations."""
+        outputs = self.networks.target_actor_outputs if by_target_actor else self.networks.actor_outputs
+        return outputs(self.networks.following(batch))
+
+
+class RegressedBoxNetworks(RegressedNetworks):
+    """Actor of bounded Gaussian actions: expectations are means over sampled actions."""
+
+    @override
+    def log_probs(self, batch: SampleBatch) -> Tensor:
+        outputs = self.networks.actor_outputs(self.networks.present(batch))
+        return DiagonalGaussian(outputs).log_prob(batch["actions"])
+
+    @override
+    def values_of(self, batch: SampleBatch) -> Tensor:
+        return self.networks.values(self.networks.present(batch), batch["actions"])
+
+    @override
+    def target_values_of(self, batch: SampleBatch) -> Tensor:
+        with torch.no_grad():
+            return self.networks.target_values(self.networks.present(batch), batch["actions"])
+
+    @override
+    def advantages(self, batch: SampleBatch, objective: ActorObjective, baseline: Baseline) -> Tensor:
+        with torch.no_grad():
+            observations = self.networks.present(batch)
+            actions = bounded_sample(self.networks.actor_outputs(observations), batch[NOISE].squeeze(1))
+            several = repeated(observations, actions.shape[1])
+            own = self.networks.actor_values(objective, several, actions).squeeze(-1)
+            values = own.mean(-1, keepdim=True) if baseline == "mean" else own.amax(-1, keepdim=True)
+            return self.networks.actor_values(objective, observations, batch["actions"]).squeeze(-1) - values
+
+    @override
+    def next_values(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
+        with torch.no_grad():
+            actions = bounded_sample(self.next_outputs(batch, by_target_actor=by_target_actor), batch[NEXT_NOISE])
+            return self.networks.target_minimum(
+                self.networks.target_values(self.networks.following(batch), actions), batch
+            )
+
+
+class RegressedChoiceNetworks(RegressedNetworks):
+    """Categorical actor: expectations are exact sums over the allowed actions."""
+
+    @override
+    def log_probs(self, batch: SampleBatch) -> Tensor:
+        logits = self.networks.actor_outputs(self.networks.present(batch))
+        return taken(logits.log_softmax(-1), batch["actions"])
+
+    @override
+    def values_of(self, batch: SampleBatch) -> Tensor:
+        return taken(self.networks.critic_outputs(self.networks.present(batch)), batch["actions"])
+
+    @override
+    def target_values_of(self, batch: SampleBatch) -> Tensor:
+        with torch.no_grad():
+            return taken(self.networks.target_critic_outputs(self.networks.present(batch)), batch["actions"])
+
+    @override
+    def advantages(self, batch: SampleBatch, objective: ActorObjective, baseline: Baseline) -> Tensor:
+        with torch.no_grad():
+            observations = self.networks.present(batch)
+            values = self.networks.actor_values(objective, observations)
+            if baseline == "mean":
+                own = (self.networks.actor_outputs(observations).softmax(-1) * values).sum(-1)
+            else:
+                own = masked_tensor(values, action_masks(observations)).amax(-1)
+            return taken(values, batch["actions"]) - own
+
+    @override
+    def next_values(self, batch: SampleBatch, *, by_target_actor: bool) -> Tensor:
+        with torch.no_grad():
+            probs = self.next_outputs(batch, by_target_actor=by_target_actor).softmax(-1)
+            values = self.networks.target_minimum(
+                self.networks.target_critic_outputs(self.networks.following(batch)), batch
+            )
+            return (probs * values).sum(-1)
+
+
+def bounded_sample(outputs: Tensor, noise: Tensor) -> Tensor:
+    """Actions [..., D] of the Gaussians with given outputs and standard normal noise [..., D], clipped to [-1, 1]."""
+    own = DiagonalGaussian(outputs)
+    return (own.means + own.log_stds.exp() * noise).clamp(-1.0, 1.0)
+
+
+def repeated(observations: Any, times: int) -> Any:
+    """Tree of observations [S, 1, ...] with each row repeated, [S, times, ...]."""
+    return map_tree(lambda leaf: leaf.expand(-1, times, *leaf.shape[2:]), observations)
+
+
+def taken(outputs: Tensor, actions: Tensor) -> Tensor:
+    """Outputs [..., S, L] of the Discrete actions [S, L], of those of all actions, [..., S, L, A]."""
+    index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
+    return outputs.gather(-1, index).squeeze(-1)

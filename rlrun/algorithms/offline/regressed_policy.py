@@ -1,0 +1,96 @@
+"""Policies of a stochastic actor that is fitted to recorded actions, with Q functions (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from typing_extensions import override
+
+from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
+from rlrun.algorithms.actor_q.bounded_gaussian import BoundedGaussianActions
+from rlrun.algorithms.actor_q.networks import drawn_critics
+from rlrun.algorithms.actor_q.policy import ActorQPolicy
+from rlrun.algorithms.offline.regressed_networks import (
+    NEXT_NOISE,
+    NOISE,
+    RegressedBoxNetworks,
+    RegressedChoiceNetworks,
+    RegressedNetworks,
+)
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
+from rlrun.nn.network_spec import LogStds, NetworkSpec
+from rlrun.policy.action_masks import policy_leaves
+from rlrun.policy.action_spaces.box_scale import bounded_box
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.exploration.sampling import SampleActions
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.offline.weighted_regression import WeightedRegressionConfig
+
+
+class RegressedPolicy(ActorQPolicy):
+    """Policy of a stochastic actor over a bounded Box or Discrete actions, with Q functions.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the first parameters.
+
+    Raises:
+        UsageError: If actions are neither a Box with finite bounds nor Discrete.
+    """
+
+    config: WeightedRegressionConfig
+    action_space: BoundedGaussianActions | DiscreteActions
+
+    def __init__(self, spaces: Spaces, config: WeightedRegressionConfig, seed: int) -> None:
+        model = config.model
+        leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
+        actions: BoundedGaussianActions | DiscreteActions
+        log_stds = None
+        match spaces.action:
+            case gymnasium.spaces.Discrete():
+                actions = DiscreteActions(spaces.action)
+                self._regressed: type[RegressedNetworks] = RegressedChoiceNetworks
+                self.num_normal, num_values = 0, actions.num_outputs
+            case gymnasium.spaces.Box():
+                bounded_box(spaces.action, "a policy with Q functions")
+                actions = BoundedGaussianActions(spaces.action)
+                self._regressed, self.num_normal, num_values = RegressedBoxNetworks, actions.size, 1
+                log_stds = LogStds(actions.size, model.log_std_init)
+            case _:
+                raise UsageError(
+                    f"a policy with Q functions acts in a bounded Box or in Discrete, not in {spaces.action}"
+                )
+        critics = [critic_spec(leaves, model, num_values, self.num_normal)] * config.num_critics
+        others: dict[str, NetworkSpec] = {"actor": actor_spec(leaves, model, actions.num_outputs, log_stds)}
+        if config.learns_values:
+            others["value"] = critic_spec(leaves, model)
+        super().__init__(config, leaves, actions, ActorQNets(critics, others, model, seed=seed))
+
+    @override
+    def outputs(
+        self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
+    ) -> RegressedNetworks:
+        return self._regressed(super().outputs(views, batch, target_views))
+
+    @override
+    def draws(self, generator: np.random.Generator, rows: int, length: int) -> dict[str, NDArray[np.float32]]:
+        """Samples normal noise of Box actions in current and next observations, and target critics."""
+        columns = {}
+        if self.num_normal and (number := self.config.num_noises):
+            noise = generator.standard_normal((rows, length, number + 1, self.num_normal), np.float32)
+            columns = {NOISE: noise[:, :, :number], NEXT_NOISE: noise[:, :, number]}
+        return columns | drawn_critics(generator, self.config, rows, length)
+
+    @override
+    def built_in_exploration(self) -> Exploration:
+        return SampleActions(self.action_space)

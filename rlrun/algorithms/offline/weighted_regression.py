@@ -1,0 +1,110 @@
+"""Advantage-weighted regression: actors that imitate the recorded actions, the better ones more."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from typing_extensions import override
+
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.algorithms.offline.settings import RegressedModelConfig
+from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
+from rlrun.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import DataSettings
+from rlrun.functional.masked import masked_mean
+from rlrun.functional.sequence_rows import row_priorities
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.offline.regressed_networks import RegressedNetworks
+    from rlrun.policy.policy import Policy
+
+
+@defaults(critic_lr=3e-4, learning_starts=0)
+@actor_critic_defaults
+class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
+    """Settings of an actor that imitates recorded actions, weighted by their advantages."""
+
+    learns_values: ClassVar[bool] = False
+    """Whether the policy has a state-value network, `value`."""
+    model: RegressedModelConfig = RegressedModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """Network architecture of the actor and of each critic."""
+    minibatch_size: PositiveInt = 256
+    """Transitions per minibatch."""
+    exploration: Literal["sampled"] | ImportPath = "sampled"
+    """Exploration in training: `sampled` samples actions from the actor's distribution; `package.module:Class` is a
+    custom exploration."""
+    beta: NonNegativeFloat = 1.0
+    """Inverse temperature of the weights exp(beta * advantage); 0 imitates all actions alike."""
+    max_weight: PositiveFloat = 100.0
+    """Largest weight of a recorded action."""
+
+    @property
+    def num_noises(self) -> int:
+        """Number of actions that the losses sample in each observation."""
+        return 0
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path in SHAPING or super().shapes_parameters(path)
+
+
+class WeightedRegression(ReplayOrData):
+    """Actor-critic whose actor imitates recorded actions, weighted by the exponential of their advantages."""
+
+    config: WeightedRegressionConfig
+    policy_family = "rlrun.algorithms.offline.regressed_policy:RegressedPolicy"
+    has_target_network = True
+    learner_metrics = (
+        *(metric.below("critics/") for metric in TD_METRICS),
+        Metric("actor/loss", "", "Loss of the actor"),
+        Metric("actor/weight", "", "Mean weight of a recorded action"),
+        GRAD_NORM.below("actor/"),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        """Objectives of the learner, in this order: critics and actor."""
+        every, bound = self.config.policy_delay, self.config.max_grad_norm
+        return [
+            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
+            Objective("actor", self.actor_loss, parameters="actor.", every=every, max_grad_norm=bound),
+        ]
+
+    @abstractmethod
+    def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
+        """State values of the next observations for the critics' targets, [S, L]."""
+
+    @abstractmethod
+    def advantages(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
+        """Advantages of the recorded actions, [S, L], without gradients."""
+
+    def weights_of(self, advantages: Tensor) -> Tensor:
+        """Weights of the recorded actions in the actor's loss, [S, L]: exp(beta * advantage), bounded."""
+        return (advantages * self.config.beta).exp().clamp(max=self.config.max_weight)
+
+    def critics_loss(self, outputs: RegressedNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Mean squared TD error of recorded actions over rows [S, L], summed over the critics."""
+        valid = batch["valid"].float()
+        values = outputs.values_of(batch)
+        targets = batch["rewards"] + batch["discounts"] * self.next_values(outputs, batch).detach()
+        errors = values - targets
+        loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
+        distance = errors.detach().abs().mean(0)
+        return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))
+
+    def actor_loss(self, outputs: RegressedNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Weighted negative log-likelihood of recorded actions (arXiv:2006.09359, eq. 13)."""
+        valid = batch["valid"].float()
+        weights = self.weights_of(self.advantages(outputs, batch)).detach()
+        loss = -masked_mean(weights * outputs.log_probs(batch), valid)
+        return Loss(loss, {"loss": loss, "weight": masked_mean(weights, valid)})

@@ -39,6 +39,7 @@ BUILT_IN = {
     "dqn": "rlrun.algorithms.dqn.dqn:DQN",
     "dreamer": "rlrun.algorithms.dreamer.dreamer:Dreamer",
     "es": "rlrun.algorithms.evolution.es:ES",
+    "gail": "rlrun.algorithms.gail.gail:GAIL",
     "gorila": "rlrun.algorithms.dqn.gorila:Gorila",
     "impala": "rlrun.algorithms.impala.impala:Impala",
     "ippo": "rlrun.algorithms.multi_agent.ippo:IPPO",

@@ -41,6 +41,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
     "ES": ("CartPole-v1", {"num_pairs": 2, "min_env_steps_per_iteration": 0}),
+    "GAIL": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "expert": "configs/cartpole/expert"}),
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),

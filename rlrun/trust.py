@@ -136,7 +136,7 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
     else:
         demands = _algorithm_demands(str(spec["algorithm"]))
     demands += env_demands(EnvConfig.parse(spec["env"]), "env")
-    demands += text_demands(spec["config"], "config")
+    demands += _config_demands(spec["config"], "config")
     if isinstance(evaluation := spec.get("evaluation"), Mapping):
         demands += _evaluation_demands(evaluation)
     if spec.get("storage"):
@@ -153,7 +153,7 @@ def policy_demands(policy: Mapping[str, Any], path: str) -> list[str]:
         policy: The policy's `algorithm` and `config`.
         path: Path of the policy's config in messages.
     """
-    return _algorithm_demands(str(policy["algorithm"])) + text_demands(policy.get("config"), path)
+    return _algorithm_demands(str(policy["algorithm"])) + _config_demands(policy.get("config"), path)
 
 
 def env_demands(env: EnvConfig, path: str) -> list[str]:
@@ -197,6 +197,12 @@ def text_demands(value: Any, path: str) -> list[str]:
     if isinstance(value, list | tuple):
         return [demand for number, item in enumerate(value) for demand in text_demands(item, f"{path}[{number}]")]
     return [f"{path} is {repr(value)[:_SHOWN_CHARACTERS]}, which may name a file or code"]
+
+
+def _config_demands(config: Any, path: str) -> list[str]:
+    """Collects the demands of an algorithm's settings; any data set is a folder to read, whatever its name."""
+    reads = [f"{path}.input is a place to read from"] if isinstance(config, dict) and config.get("input") else []
+    return reads + text_demands(config, path)
 
 
 def is_own_opponent(path: str) -> bool:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import gymnasium
 import numpy as np
 
 from rlrun.data.demonstrations import Demonstrations, load_demonstrations
 from rlrun.data.tree import named_leaves
 from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.manifest import is_data_set
+from rlrun.datasets.input_sets import folder_of
 from rlrun.errors import UsageError
 
 
@@ -25,8 +22,7 @@ def demonstrations_at(path: str) -> Demonstrations:
         UsageError: There are no demonstrations, or they hold nested actions.
         DataSetError: A file of the data set cannot be read.
     """
-    places = [Path(), *map(Path, sys.path)]
-    folder = next((place / path for place in places if is_data_set(place / path)), None)
+    folder = folder_of(path)
     return load_demonstrations(path) if folder is None else _of_set(DataSet(folder))
 
 

@@ -167,6 +167,16 @@ class DataSet:
         rows: Indices = steps + self._steps_before.searchsorted(steps, side="right") - 1
         return rows
 
+    def ends_of_steps(self, steps: Indices) -> Indices:
+        """Numbers of the rows that hold the final observations of the given steps' episodes.
+
+        Args:
+            steps: Numbers of steps, [N].
+        """
+        episodes = self._steps_before.searchsorted(steps, side="right") - 1
+        ends: Indices = self.episodes.starts[episodes] + self.episodes.lengths[episodes]
+        return ends
+
     def moments(self) -> dict[str, Moments]:
         """Moments of the numbers in the set over all files, by column; see `moments_of`."""
         names = [name for name in self.manifest.columns if all(name in entry.moments for entry in self.manifest.files)]

@@ -59,7 +59,8 @@ def _gate(experiment: Experiment, expect: ExpectConfig, seeds: int | None, *, co
     if needed > number:
         raise UsageError(f"{experiment.name} runs {number} seeds and expects {needed} passes: add `seeds` to `expect`")
     stop = dict(experiment.stop)
-    for metric, limit in (("env_steps", expect.within_env_steps), ("time_total_s", expect.within_seconds)):
+    limits: dict[str, float | None] = {**expect.within_steps, "time_total_s": expect.within_seconds}
+    for metric, limit in limits.items():
         if limit is not None:
             stop[metric] = min(stop.get(metric, limit), limit)
     held = experiment.replace(

@@ -28,9 +28,10 @@ class Reached:
         reached: Number of seeds that have reached the targets.
         seeds: Number of seeds.
         needed: Number of seeds that must reach the targets.
-        when: Env steps at which each of these seeds reached the targets, ascending.
-        under_way: Env steps of each seed that has not reached the targets but has budget left, ascending.
-        budget: Env steps within which a seed must reach the targets; None if unknown.
+        when: Steps at which each of these seeds reached the targets, ascending.
+        under_way: Steps of each seed that has not reached the targets but has budget left, ascending.
+        budget: Steps within which a seed must reach the targets; None if unknown.
+        counter: Metric that counts these steps: `env_steps`, or `sgd_steps` in training from data alone.
     """
 
     label: str
@@ -40,6 +41,7 @@ class Reached:
     when: list[float]
     under_way: list[int]
     budget: int | None
+    counter: str
 
     @property
     def passed(self) -> bool:
@@ -66,26 +68,38 @@ def reached_by(run: RunView, groups: Sequence[Group]) -> list[Reached]:
     expect = expectation_of(run.spec)
     if expect is None:
         return []
-    return [_reached(group, expect, _budget(run, expect)) for group in groups]
+    stop = run.spec.get("stop")
+    stop = stop if isinstance(stop, dict) else {}
+    counter = _counter(stop, expect)
+    return [_reached(group, expect, _budget(stop, expect, counter), counter) for group in groups]
 
 
-def _reached(group: Group, expect: ExpectConfig, budget: int | None) -> Reached:
+def _counter(stop: dict[str, Any], expect: ExpectConfig) -> str:
+    return next(
+        (metric for metric in (*expect.within_steps, *stop) if metric in ("env_steps", "sgd_steps")), "env_steps"
+    )
+
+
+def _reached(group: Group, expect: ExpectConfig, budget: int | None, counter: str) -> Reached:
     when, under_way = [], []
     for sample in group.samples:
-        first = min((_first(trial, expect) for trial in sample), default=np.inf)
+        first = min((_first(trial, expect, counter) for trial in sample), default=np.inf)
         if np.isfinite(first):
             when.append(float(first))
         elif any(_is_under_way(trial, expect) for trial in sample):
-            under_way.append(max(trial.env_steps for trial in sample))
+            under_way.append(max(_steps(trial, counter) for trial in sample))
     seeds = len(group.samples)
     needed = expect.needed_passes(seeds)
-    return Reached(group.label, len(when), seeds, needed, sorted(when), sorted(under_way), budget)
+    return Reached(group.label, len(when), seeds, needed, sorted(when), sorted(under_way), budget, counter)
 
 
-def _budget(run: RunView, expect: ExpectConfig) -> int | None:
-    stop = run.spec.get("stop")
-    own = stop.get("env_steps") if isinstance(stop, dict) else None
-    return expect.within_env_steps or (int(own) if isinstance(own, int | float) else None)
+def _budget(stop: dict[str, Any], expect: ExpectConfig, counter: str) -> int | None:
+    own = stop.get(counter)
+    return expect.within_steps.get(counter) or (int(own) if isinstance(own, int | float) else None)
+
+
+def _steps(trial: TrialResult, counter: str) -> int:
+    return trial.env_steps if counter == "env_steps" else int(trial.last_result.get(counter) or 0)
 
 
 def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
@@ -93,31 +107,30 @@ def _is_under_way(trial: TrialResult, expect: ExpectConfig) -> bool:
     seconds = trial.last_result.get("time_total_s")
     if expect.within_seconds is not None and seconds is not None and seconds >= expect.within_seconds:
         return False
-    if expect.within_env_steps is not None:
-        return trial.env_steps < expect.within_env_steps
+    if expect.within_steps:
+        return all(_steps(trial, counter) < limit for counter, limit in expect.within_steps.items())
     return not is_complete(trial.status)
 
 
 def expectation_text(expect: ExpectConfig) -> str:
     """Formats targets as text: "episode_return_mean >= 450 within 150,000 env steps"."""
-    limits = []
-    if expect.within_env_steps is not None:
-        limits.append(f"within {expect.within_env_steps:,} env steps")
+    names = {"env_steps": "env steps", "sgd_steps": "SGD steps"}
+    limits = [f"within {limit:,} {names[counter]}" for counter, limit in expect.within_steps.items()]
     if expect.within_seconds is not None:
         limits.append(f"within {expect.within_seconds:g} s of training")
     wanted = " and ".join(f"{metric} >= {least:g}" for metric, least in expect.metrics.items())
     return " ".join([wanted, *([" and ".join(limits)] if limits else [])])
 
 
-def _first(trial: TrialResult, expect: ExpectConfig) -> float:
-    """Env steps at which a trial first reached all targets at once, infinity if it never did."""
+def _first(trial: TrialResult, expect: ExpectConfig, counter: str) -> float:
+    """Steps at which a trial first reached all targets at once, infinity if it never did."""
     columns = trial.columns.values
-    steps, seconds = columns["env_steps"], columns["time_total_s"]
+    steps, seconds = columns[counter], columns["time_total_s"]
     there = np.isfinite(steps)
     for metric, least in expect.metrics.items():
         there &= columns.get(metric, np.full(len(steps), np.nan)) >= least
-    if expect.within_env_steps is not None:
-        there &= steps <= expect.within_env_steps
+    for limited, limit in expect.within_steps.items():
+        there &= columns[limited] <= limit
     if expect.within_seconds is not None:
         there &= seconds <= expect.within_seconds
     return float(steps[there].min()) if there.any() else float("inf")

@@ -12,6 +12,7 @@ from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
 from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
+from rlrun.envs.without_env import WITHOUT_ENV
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
@@ -85,8 +86,10 @@ def _check(
         mistakes += check_mutations(data, learning.parts)
     elif learning.candidates:
         mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
-    env = _check_env(data)
+    env = _check_env(data, may_be_missing=learning.learns is not None and learning.learns.first.config.data_alone)
     mistakes += env.mistakes
+    if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
+        mistakes += _evaluation_without_env(env.value)
     configs = {part.location: part.value for part in learning.parts if part.value is not None}
     sound = learning.learns is not None and len(configs) == len(learning.parts)
     if settings is not None and sound and not env.mistakes + learning.mistakes:
@@ -140,10 +143,11 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
     return refusals(location, partial(check_world, config))
 
 
-def _check_env(data: Mapping[str, Any]) -> Section[EnvConfig]:
+def _check_env(data: Mapping[str, Any], *, may_be_missing: bool) -> Section[EnvConfig]:
+    """Validates the env; one that may be missing lacks only where the data to learn from is wrong."""
     if "env" not in data:
-        missing = Mistake(("env",), "is missing: add for instance env: CartPole-v1")
-        return Section(("env",), EnvConfig, None, None, {}, [missing])
+        missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
+        return Section(("env",), EnvConfig, None, None, {}, missing)
     return _env_section(data["env"], ("env",))
 
 
@@ -152,6 +156,12 @@ def _env_section(env: Any, where: Location) -> Section[EnvConfig]:
         wrong = f"must be a Gymnasium id, package.module:factory or a mapping with an id, not {shown(env)}"
         return Section(where, EnvConfig, env, None, {}, [Mistake(where, wrong)])
     return check_section(EnvConfig, env, where, env_mistakes)
+
+
+def _evaluation_without_env(env: EnvConfig | None) -> list[Mistake]:
+    if env is None or env.id != WITHOUT_ENV:
+        return []
+    return [Mistake(("evaluation",), "needs an env to evaluate in: add evaluation.env, or env next to config")]
 
 
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:

@@ -214,6 +214,9 @@ class ExpectConfig(ConfigModel):
 
     within_env_steps: PositiveInt | None = None
     """Maximum env steps in which the expected metrics must be reached; null for the length of the run."""
+    within_sgd_steps: PositiveInt | None = None
+    """Maximum SGD steps in which the expected metrics must be reached, for training from data alone; null for the
+    length of the run."""
     within_seconds: PositiveFloat | None = None
     """Maximum seconds of training (`time_total_s`) in which the expected metrics must be reached; null for no limit."""
     seeds: PositiveInt | None = None
@@ -240,6 +243,12 @@ class ExpectConfig(ConfigModel):
     def needed_passes(self, seeds: int) -> int:
         """Minimum number of seeds that must reach the expected metrics."""
         return -(-2 * seeds // 3) if self.passes is None else self.passes
+
+    @property
+    def within_steps(self) -> dict[str, int]:
+        """Maximum of each step counter with a limit, by metric."""
+        limits = {"env_steps": self.within_env_steps, "sgd_steps": self.within_sgd_steps}
+        return {metric: limit for metric, limit in limits.items() if limit is not None}
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -14,8 +14,10 @@ from rlrun.algorithm_config import SAMPLING, AlgorithmConfig, WorldSamplingSetti
 from rlrun.config import ConfigModel, fixed, is_config
 from rlrun.envs.env_config import names_world
 from rlrun.envs.presets import with_preset
-from rlrun.errors import UsageError, did_you_mean
+from rlrun.envs.without_env import without_env
+from rlrun.errors import SpecError, UsageError, did_you_mean
 from rlrun.explain import Location, Mistake, annotation_at, dotted, is_model, shown, unknown_name
+from rlrun.flow.clock import ClockUnit
 from rlrun.foreign_names import ours_for, setting_for, unknown_key
 from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm, meant_algorithm
 from rlrun.spec.experiment import RunSettings
@@ -23,7 +25,8 @@ from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.spec.section import Section, check_section, refusals
-from rlrun.training.policies import Policies
+from rlrun.training.env_of_data import check_input
+from rlrun.training.policies import Policies, clock_unit_of
 from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
 
@@ -165,13 +168,37 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     if not wrong:
         with_env, written = with_preset(entry.get("env"), written, model)
         entry = {**entry, "env": with_env} if "env" in entry else entry
-    written, wrong = with_run_length(written, entry.get("stop"), algorithm.clock_unit)
+    written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
     config = check_section(model, written, ("config",), algorithm=name)
     mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
-    entry = {**entry, "config": written}
+    in_place_of_env, wrong = _check_input(config.value)
+    mistakes += wrong
+    entry = {**in_place_of_env, **entry, "config": written}
     return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
+
+
+def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
+    """Unit of the schedules of settings as written, which may be wrong."""
+    named = written.get("input") if isinstance(written, Mapping) and "input" in algorithm.Config.model_fields else None
+    try:
+        return clock_unit_of(algorithm(input=named)) if named else algorithm.clock_unit
+    except SpecError:
+        return algorithm.clock_unit
+
+
+def _check_input(config: AlgorithmConfig | None) -> tuple[dict[str, Any], list[Mistake]]:
+    """Opens the data sets of settings; returns the config in the place of a missing env, and what is wrong.
+
+    Raises:
+        DataSetError: A data set cannot be read.
+    """
+    try:
+        spaces = check_input(config)
+    except UsageError as error:
+        return {}, [Mistake(("config", "input"), str(error))]
+    return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []
 
 
 def _check_algorithm(data: Mapping[str, Any]) -> tuple[type[Algorithm[Any]] | None, list[Mistake]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.without_env import WITHOUT_ENV
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 
@@ -79,11 +80,13 @@ class Acting:
                 multi-agent worlds only, whose episodes then run one after the other.
 
         Raises:
-            UsageError: The policy does not fit that environment.
+            UsageError: The policy does not fit that environment, or there is none.
         """
         described, policies = self._description, self._description.policies
         with described.hangs_fail():
             world = described.env.in_evaluation() if env is None else env
+            if world.id == WITHOUT_ENV:
+                raise UsageError("this policy was trained on data, without an env: name one to evaluate it in")
             described.check_fits(world, {name: own.trainee.spaces for name, own in self._policies.items()})
             acting: dict[str, ActsInWorld] = {name: own.behavior() for name, own in self._policies.items()}
             if self._league is not None:

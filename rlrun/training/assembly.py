@@ -21,6 +21,7 @@ from rlrun.league.league_settings import SeatSettings
 from rlrun.league.matches import Matches
 from rlrun.league.seat_behavior import SeatBehavior
 from rlrun.replay.local_replay import local_replay
+from rlrun.rollout.no_worker import NO_WORKER
 from rlrun.rollout.rewards import RewardSettings
 from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
@@ -28,7 +29,7 @@ from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.curriculum import Curriculum
 from rlrun.training.joint_learning import learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
-from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.policies import Policies, clock_unit_of, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
@@ -138,7 +139,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
             "for a world of many agents"
         )
     for policy, algorithm in policies.algorithms.items():
-        chooses_episodes = algorithm.worker_factory != ROLLOUT_WORKER
+        chooses_episodes = _worker_factory(algorithm) != ROLLOUT_WORKER
         if chooses_episodes and env.has_many_agents and env.varies:
             raise UsageError(
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
@@ -226,15 +227,20 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
         UsageError: An algorithm with custom workers is combined with other policies.
     """
     for policy, algorithm in algorithms.items():
-        if algorithm.worker_factory == ROLLOUT_WORKER:
+        factory = _worker_factory(algorithm)
+        if factory == ROLLOUT_WORKER:
             continue
         if len(algorithms) > 1 or policies.seats:
             raise UsageError(
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, for all agents of a world; leave "
                 "out other policies and seats"
             )
-        return _worker_set(algorithm.worker_config(worker), policies.sampling, algorithm.worker_factory)
+        return _worker_set(algorithm.worker_config(worker), policies.sampling, factory)
     return _worker_set(worker, policies.sampling, ROLLOUT_WORKER)
+
+
+def _worker_factory(algorithm: Algorithm[Any]) -> str:
+    return NO_WORKER if algorithm.config.data_alone else algorithm.worker_factory
 
 
 def _saved_opponents(
@@ -355,7 +361,7 @@ class _Making:
                 schedules_of(config),
                 workers.counts,
                 start_learner,
-                self.algorithm.clock_unit,
+                clock_unit_of(self.algorithm),
                 config.fixed_schedules(),
             ),
             make_replay=partial(local_replay, workers.indices, seed),

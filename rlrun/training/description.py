@@ -20,6 +20,7 @@ from rlrun.nn.network_spec import chosen_by_observation
 from rlrun.nn.observation_leaves import described_leaves
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.training.assembly import assemble, policies_in_world
+from rlrun.training.env_of_data import check_data_fits, env_of_data
 from rlrun.training.learner_factory import made_policy, silent
 from rlrun.training.metric_table import metric_table
 from rlrun.training.policies import Policies
@@ -51,17 +52,20 @@ class Description:
     seed: int = 0
 
     @classmethod
-    def of(cls, env: EnvConfig | Mapping[str, Any] | str, learns: Algorithm[Any] | Policies, seed: int) -> Self:
+    def of(cls, env: EnvConfig | Mapping[str, Any] | str | None, learns: Algorithm[Any] | Policies, seed: int) -> Self:
         """Creates the description from a user's env and algorithms, with defaults from the env's preset.
 
         Args:
-            env: The environment, or the world of many agents: an id, a mapping or a config.
+            env: The environment, or the world of many agents: an id, a mapping or a config; None for data alone.
             learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
             seed: Root seed.
 
         Raises:
             SpecError: `env` is invalid; the error lists all mistakes.
+            UsageError: There is neither an env nor data.
         """
+        if env is None:
+            env = env_of_data(learns.config if isinstance(learns, Algorithm) else learns.sampling)
         world = env if isinstance(env, EnvConfig) else EnvConfig.parse(env, path="env")
         if isinstance(learns, Policies):
             return cls(world, learns, seed)
@@ -144,6 +148,7 @@ class Description:
             world = policies_in_world(self.env, self.policies.agent_mapping(), self.policies.slots)
             for policy, algorithm in self.policies.algorithms.items():
                 made_policy(algorithm, world.spaces[policy], world.views.get(policy), self.seed)
+                check_data_fits(algorithm.config, world.spaces[policy])
             self.plan()  # refuses algorithms that cannot learn side by side
 
     def check_fits(self, env: EnvConfig, trained: Mapping[str, Spaces]) -> None:

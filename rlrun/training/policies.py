@@ -10,6 +10,7 @@ from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
+from rlrun.flow.clock import ClockUnit
 from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class
 from rlrun.rollout.rollout import DEFAULT_POLICY
@@ -220,3 +221,8 @@ class Policies:
 def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
     """Returns the scheduled settings of an algorithm (such as learning rates) by name."""
     return {name: getattr(config, name) for name in config.scheduled_fields()}
+
+
+def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
+    """Unit of an algorithm's schedules and iterations: SGD steps if it learns from recorded data alone."""
+    return "sgd_steps" if algorithm.config.data_alone else algorithm.clock_unit

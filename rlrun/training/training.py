@@ -20,7 +20,7 @@ from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
 from rlrun.training.learner_factory import PLAIN, common_update_executor, demand_compiler, silent
 from rlrun.training.metric_table import refuse_undeclared
-from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.policies import Policies, clock_unit_of, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 
@@ -36,11 +36,11 @@ class Training:
     context manager, which closes them at the end.
 
     Args:
-        env: The environment or multi-agent world: an id, a mapping or a config.
+        env: The environment or multi-agent world: an id, a mapping or a config; None for recorded data alone.
         learns: The algorithm with its settings; for a multi-agent world, the policies with theirs.
         seed: Root seed, from which the seeds of episodes, workers and minibatch orders are derived.
-        total_env_steps: Planned env steps of all runs that share the compiled update, if known: updates are compiled if
-            that pays over these steps.
+        total_env_steps: Planned env steps, or SGD steps from data alone, of all runs that share the compiled update, if
+            known: updates are compiled if that pays over these steps.
         announce: Callback with a message before a slow operation.
 
     Attributes:
@@ -53,7 +53,7 @@ class Training:
 
     def __init__(
         self,
-        env: EnvConfig | Mapping[str, Any] | str,
+        env: EnvConfig | Mapping[str, Any] | str | None,
         learns: Algorithm[Any] | Policies,
         *,
         seed: int = 0,
@@ -129,7 +129,7 @@ class Training:
         """
         running, described = self.running, self.description
         with described.hangs_fail():
-            result = running.step(described.policies.sampling.min_env_steps_per_iteration, since_last_s)
+            result = running.step(described.policies.sampling.steps_per_iteration, since_last_s)
         if undeclared := result.keys() - self._declared:
             refuse_undeclared(undeclared, described.metrics(), described.policies)
             self._declared |= undeclared
@@ -142,7 +142,7 @@ class Training:
             TrainingFailed: An env, a plugin or a worker failed for good.
             UsageError: The algorithm steps no env.
         """
-        if self.description.algorithm.clock_unit != "env_steps":
+        if clock_unit_of(self.description.algorithm) != "env_steps":
             raise UsageError(f"{self.description.algorithm.name()} takes no env steps: call step() for an iteration")
         counts, results = self.running.workers.counts, []
         while counts.env_steps < env_steps:

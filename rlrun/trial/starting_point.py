@@ -15,7 +15,7 @@ from rlrun.explain import dotted, shown
 from rlrun.functional.saved_numbers import as_count
 from rlrun.spec.experiment import EvaluationConfig, TrialSpec
 from rlrun.training.checkpointing import has_other_kernels, refusing, saved_training, update_executor_of
-from rlrun.training.policies import Policies, schedules_of
+from rlrun.training.policies import Policies, clock_unit_of, schedules_of
 from rlrun.training.training import Training
 from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.exploit import GENERATION, Exploit
@@ -109,7 +109,7 @@ class StartingPoint:
         stop = self.content.spec.get("stop")
         sentences = []
         for policy, algorithm in trial.learns.algorithms.items():
-            unit, place = algorithm.clock_unit, "config" if trial.learns.is_alone else f"policies.{policy}.config"
+            unit, place = clock_unit_of(algorithm), "config" if trial.learns.is_alone else f"policies.{policy}.config"
             length = stop.get(unit) if isinstance(stop, dict) else None
             if length is None or length == trial.stop.get(unit):
                 continue

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rlrun.spec.experiment import TrialSpec
 from rlrun.training.learner_factory import silent
+from rlrun.training.policies import clock_unit_of
 from rlrun.training.training import Training
 
 
@@ -16,7 +17,7 @@ def training_of(trial: TrialSpec, announce: Callable[[str], None] = silent) -> T
         trial: The trial.
         announce: Callback with a message before a slow operation.
     """
-    bound = trial.stop.get("env_steps")
+    bound = trial.stop.get(clock_unit_of(trial.learns.first))
     return Training(
         trial.env,
         trial.learns,

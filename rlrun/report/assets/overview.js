@@ -55,7 +55,7 @@ function expectation(run) {
     const which = rows.length > 1 ? `${row.label}: ` : "";
     const said = `${which}${row.passed ? "reached" : row.missed ? "missed" : "not reached yet"}: ${run.expect.text}`;
     const seeds = `in training by ${row.reached} of ${plural(row.seeds, "seed")} (${row.needed} must)`;
-    const when = row.when.length ? `, after ${listed(row.when.map((at) => number(Math.round(at))))} env steps` : "";
+    const when = row.when.length ? `, after ${listed(row.when.map((at) => number(Math.round(at))))} ${row.counter.replace("_", " ")}` : "";
     const left = row.passed || row.missed ? "" : `; ${underWay(row)}`;
     const look = row.passed ? "good" : row.missed ? "bad" : "";
     return el("p", { class: `verdict ${look}`.trim(), text: `${said}, ${seeds}${when}${left}` });
@@ -77,7 +77,7 @@ function expectation(run) {
 function underWay(row) {
   const ends = [row.under_way[0], row.under_way[row.under_way.length - 1]].map(number);
   const steps = ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`;
-  return `${steps}${row.budget === null ? "" : ` of ${number(row.budget)}`} env steps`;
+  return `${steps}${row.budget === null ? "" : ` of ${number(row.budget)}`} ${row.counter.replace("_", " ")}`;
 }
 
 function learningCurves() {

@@ -211,5 +211,5 @@ def masked_space() -> Space[Any]:
 
 
 def test_ape_x_keeps_single_transitions_and_refuses_memory() -> None:
-    with pytest.raises(SpecError, match="r2d2, r2d3, vdn, qmix, es, ars, cmaes and cem have recurrent networks"):
+    with pytest.raises(SpecError, match="r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"):
         rlrun.Training("Pendulum-v1", rlrun.ApexDDPG(model={"core": "gru"}))

@@ -364,7 +364,8 @@ def test_advice_names_no_setting_that_an_algorithm_does_not_have() -> None:
             told.add(finding.name)
             words = {word for word in re.findall(r"\w+", finding.advice) if "_" in word} & anyones
             named = {*words, *re.findall(r"config\.(\w+)", finding.advice)}
-            is_reported = "lr" in own  # evolution and tables report no such losses as these columns hold
+            # Evolution and tables report no such losses as these columns hold, and data has no lag.
+            is_reported = "lr" in own and not (finding.name == "stale experience" and "input" in own)
             assert finding.advice or not is_reported, (algorithm, finding.name)
             assert named <= own, (algorithm, finding.name, named - own)
     assert told == KNOWN

@@ -473,8 +473,20 @@ ENTRIES = [
         "nothing to learn from",
         algorithm("r2d3"),
         [
-            "spec.yaml:1:1: try.config.demonstrations: must name a file that `rlrun demonstrate` has written: "
-            "r2d3 learns from it"
+            "spec.yaml:1:1: try.config.demonstrations: must name what `rlrun demonstrate` has written: r2d3 learns "
+            "from it"
+        ],
+    ),
+    Case(
+        "no data and no env",
+        "try: {algorithm: bc, stop: {sgd_steps: 10}}",
+        ["spec.yaml:1:1: try.config.input: must name a data set to learn from"],
+    ),
+    Case(
+        "data that is nowhere",
+        "try: {algorithm: bc, config: {input: nowhere, num_workers: 1}, stop: {sgd_steps: 10}}",
+        [
+            "spec.yaml:1:47: try.config.num_workers: 'num_workers' cannot be set in bc: no env is stepped",
         ],
     ),
     Case("config key beside config", entry("lr: 1e-3"), ["spec.yaml:5:3: try.lr: 'lr' belongs under config"]),

@@ -184,6 +184,7 @@ def test_what_is_expected_is_data_as_it_was_written() -> None:
     expect = ExpectConfig.parse({"episode_return_mean": 450, "info/success": 0.9})
     unsaid = {
         "within_env_steps": None,
+        "within_sgd_steps": None,
         "within_seconds": None,
         "seeds": None,
         "passes": None,

@@ -124,6 +124,7 @@ RECURRENT = {"ppo", "a2c", "a3c", "pg", "impala", "appo", "ddppo", "sac", "ddpg"
     "ars",
     "cmaes",
     "cem",
+    "bc",
 }
 
 
@@ -133,12 +134,15 @@ def test_who_wants_memory_is_told_which_algorithms_have_it(algorithm: str, setti
     name = setting.partition(":")[0]
     assert problems(algorithm, f"model: {{{setting}}}") == [
         f"spec.yaml:5:20: try.config.model.{name}: '{name}' cannot be set in {algorithm}: on-policy algorithms, sac, "
-        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes and cem have recurrent networks"
+        "ddpg, td3, r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"
     ]
 
 
-NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)}
-"""What algorithms without gradients leave as it does nothing."""
+NOT_USED = {("gamma", 1.0), ("gamma", 0.0), ("precision", "float32"), ("lr", 1.0)} | {
+    ("num_envs_per_worker", 1),
+    ("num_cpus_per_worker", 1.0),
+}
+"""What algorithms without gradients, or without envs, leave as it does nothing."""
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())

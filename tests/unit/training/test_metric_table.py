@@ -1,11 +1,15 @@
 """Every metric is declared once, and what results hold is what was declared."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 import rlrun
 from rlrun.algorithms.ppo import PPO
+from rlrun.datasets.writer import SetWriter
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Operator
@@ -70,6 +74,10 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "TD3": ("Pendulum-v1", REPLAY),
     "ValueIteration": ("FrozenLake-v1", {}),
 }
+FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}
+RUNS_FROM_DATA: dict[str, dict[str, Any]] = {"BC": FROM_DATA, "MARWIL": FROM_DATA}
+"""Settings of the algorithms that learn from recorded data of CartPole alone."""
+
 RUNS_IN_A_WORLD = {
     "alphazero": {**REPLAY, "simulations": 4, "gate": {"every": 20, "games": 2}},
     "maddpg": REPLAY,
@@ -91,6 +99,19 @@ def test_results_hold_what_is_declared_and_nothing_else(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("name", RUNS_FROM_DATA)
+def test_results_from_data_hold_what_is_declared_and_nothing_else(name: str, tmp_path: Path) -> None:
+    with SetWriter(tmp_path / "data", Box(-1, 1, (4,)), Discrete(2)) as writer:
+        flags = np.zeros(9, np.bool_)
+        columns = {"actions": np.arange(9) % 2, "rewards": np.ones(9), "terminateds": flags, "truncateds": flags}
+        writer.add_episode({"obs": np.ones((10, 4), np.float32), **columns})
+    with Training(None, getattr(rlrun, name)(input=str(tmp_path / "data"), **RUNS_FROM_DATA[name])) as training:
+        declared = training.description.metrics()
+        result = [training.step() for _ in range(2)][-1]
+    assert [key for key in result if not any(metric.matches(key) for metric in declared)] == []
+    assert [metric.name for metric in declared if not metric.is_pattern and metric.name not in result] == []
+
+
 WORLDS = dict.fromkeys(RUNS_IN_A_WORLD, "rlrun.toys.matrix_games:TwoStepGame") | {
     "alphazero": "rlrun.toys.board_games:TicTacToe"
 }
@@ -110,7 +131,7 @@ def test_results_in_a_world_hold_what_is_declared(name: str) -> None:
 
 def test_every_built_in_algorithm_is_run_above_but_the_one_that_needs_a_file() -> None:
     classes = {path.rpartition(":")[2] for name, path in BUILT_IN.items() if name not in RUNS_IN_A_WORLD}
-    assert classes - set(RUNS) == {"R2D3"}
+    assert classes - set(RUNS) - set(RUNS_FROM_DATA) == {"R2D3"}
 
 
 def test_two_parts_that_report_one_name_are_an_error() -> None:

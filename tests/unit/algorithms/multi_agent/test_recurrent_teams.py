@@ -323,7 +323,7 @@ def test_mappo_with_memory_finds_the_log_probs_that_its_workers_recorded_with_bo
 
 
 def test_what_has_no_memory_says_what_has() -> None:
-    with pytest.raises(SpecError, match="r2d2, r2d3, vdn, qmix, es, ars, cmaes and cem have recurrent networks"):
+    with pytest.raises(SpecError, match="r2d2, r2d3, vdn, qmix, es, ars, cmaes, cem and bc have recurrent networks"):
         MADDPGConfig.parse({"model": {"core": "gru"}})
     with pytest.raises(SpecError, match="'core' cannot be set here"):
         IPPOConfig.parse({"model": {"core": "gru"}})

@@ -1,0 +1,1 @@
+"""Offline and imitation learning: policies from recorded data, without stepping an env."""

@@ -1,0 +1,97 @@
+"""Weights of recorded actions by their advantages, for MARWIL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.transitions import concatenated_rows
+from rlrun.flow.flow import StatefulOperator
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.flow.trainee import Trainee
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+LEAST_NORM = 1e-8
+"""Added to the norm of advantages before the division."""
+
+
+def values_of(outputs: ActorCriticOutputs, batch: SampleBatch) -> Tensor:
+    """State values V(s), [S, L]."""
+    return outputs.values
+
+
+class WeighByAdvantage(StatefulOperator):
+    """Adds `weights` exp(beta A / c) and `value_targets` to a minibatch of returns.
+
+    The advantage A = R + d V(s_T) - V(s) is that of the return R to the episode's end; d is 0 after a terminated one.
+    The running mean square c^2 of advantages follows each minibatch: c^2 <- c^2 + rate (mean A^2 - c^2).
+
+    Source:
+        Wang et al., "Exponentially Weighted Imitation Learning for Batched Historical Data" (MARWIL), NeurIPS 2018,
+        section 3 and appendix.
+
+    Args:
+        trainee: The trainee, whose values are compared.
+        beta: Strength of the weights; 0 for equal ones.
+        start: First value of c^2.
+        rate: Rate at which c^2 follows.
+    """
+
+    def __init__(self, trainee: Trainee, *, beta: float, start: float, rate: float) -> None:
+        self.trainee = trainee
+        self.beta = beta
+        self.rate = rate
+        self.mean_square = start
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"beta": self.beta}
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns `obs`, `actions` and `valid` with the weights and targets, [S, 1]."""
+        own = SampleBatch({name: item[name] for name in ("obs", "actions", "valid")})
+        targets: NDArray[np.float32] = item["rewards"]
+        if item["discounts"].any():
+            values, final = np.split(self._values(concatenated_rows([own, SampleBatch(own, obs=item["next_obs"])])), 2)
+            targets = targets + item["discounts"] * final
+        else:
+            values = self._values(own)
+        return SampleBatch(own, weights=self.weights(targets - values), value_targets=targets)
+
+    def _values(self, rows: SampleBatch) -> NDArray[np.float32]:
+        values: NDArray[np.float32] = self.trainee.learner.evaluate(values_of, rows)
+        return values
+
+    def weights(self, advantages: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Updates the running mean square by advantages [S, 1], and returns their weights."""
+        self.mean_square += self.rate * (float(np.square(advantages, dtype=np.float64).mean()) - self.mean_square)
+        weights: NDArray[np.float32] = np.exp(self.beta * advantages / (LEAST_NORM + self.mean_square**0.5))
+        return weights.astype(np.float32, copy=False)
+
+    @property
+    @override
+    def declared_metrics(self) -> Sequence[Metric]:
+        return (Metric("advantage_norm", "", "Running root mean square of the advantages, by which they are divided"),)
+
+    @override
+    def metrics(self) -> dict[str, float]:
+        return {"advantage_norm": self.mean_square**0.5}
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the running mean square."""
+        return {"mean_square": self.mean_square}
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.mean_square = float(state["mean_square"])

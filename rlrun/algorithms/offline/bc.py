@@ -1,0 +1,94 @@
+"""BC: behavioral cloning, maximum likelihood of recorded actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM
+from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.config import NonNegativeInt, PositiveInt, Schedule, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.transitions import DataView, Sequences, Steps
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.data import TrainOnData
+from rlrun.flow.sources.data_minibatches import data_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+
+
+@fixed("there is no value network", shared_value=False)
+class BCModelConfig(DataModelConfig):
+    """Settings of the network of a cloned policy."""
+
+
+@fixed("what was rewarded does not matter", gamma=0.0, clip_rewards=None)
+class BCConfig(OfflineConfig):
+    """Settings of behavioral cloning (Pomerleau, "Efficient Training of Artificial Neural Networks", 1991)."""
+
+    model: BCModelConfig = BCModelConfig()
+    """Network architecture."""
+    seq_len: PositiveInt = 32
+    """Steps in a sequence of a recurrent network; episodes are cut into sequences from their starts."""
+    burn_in: NonNegativeInt = 0
+    """Steps before a sequence from which only the recurrent state is computed."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of an entropy bonus."""
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
+
+
+class BC(Algorithm[BCConfig]):
+    """Behavioral cloning: the policy maximises the likelihood of the recorded actions."""
+
+    Config = BCConfig
+    policy_family = "stochastic_actor"
+    clock_unit = "sgd_steps"
+    learns_in_worlds = False
+    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions"), ENTROPY, GRAD_NORM)
+
+    @override
+    def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-likelihood of the data's actions, less the entropy bonus, over rows [S, L]."""
+        valid = batch["valid"].float()
+        log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        return Loss(-log_prob - scheduled["entropy_coeff"] * entropy, {"log_prob": log_prob, "entropy": entropy})
+
+    def view(self, data: DataSet) -> DataView:
+        """Reads single steps, or sequences for a recurrent network."""
+        config = self.config
+        if config.model.core is None:
+            return Steps(data)
+        return Sequences(data, length=config.seq_len, burn_in=config.burn_in)
+
+    @override
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Stream of minibatches from the data."""
+        config = self.config
+        return data_minibatches(
+            trainee,
+            config.input,
+            self.view,
+            minibatch_size=config.minibatch_size,
+            normalize_observations=config.normalize_observations,
+        )
+
+    @override
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: an SGD step on each minibatch."""
+        return items.for_each(TrainOnData(trainee))

@@ -1,0 +1,93 @@
+"""MARWIL: behavioral cloning in which actions weigh more, the better they have turned out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.loss_metrics import POLICY_GRADIENT_METRICS
+from rlrun.algorithms.offline.advantage_weights import WeighByAdvantage
+from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.config import Fraction, NonNegativeFloat, PositiveFloat, Schedule, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.transitions import Transitions
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.data import TrainOnData
+from rlrun.flow.sources.data_minibatches import data_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.nn.model_config import WHO_IS_RECURRENT
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+class MARWILModelConfig(DataModelConfig):
+    """Settings of the network of policy and value."""
+
+
+class MARWILConfig(OfflineConfig):
+    """Settings of MARWIL (Wang et al., NeurIPS 2018); defaults of the norm as in RLlib."""
+
+    model: MARWILModelConfig = MARWILModelConfig()
+    """Network architecture."""
+    beta: NonNegativeFloat = 1.0
+    """Strength of the weights exp(beta A / c) of actions with advantages A; 0 for behavioral cloning."""
+    advantage_norm_start: PositiveFloat = 100.0
+    """First value of the running mean square c^2 of advantages."""
+    advantage_norm_rate: Fraction = 1e-8
+    """Rate at which c^2 follows the mean square of each minibatch's advantages."""
+    vf_loss_coeff: NonNegativeFloat = 1.0
+    """Weight of the value loss."""
+    entropy_coeff: Schedule = 0.0
+    """Weight of an entropy bonus."""
+
+
+class MARWIL(Algorithm[MARWILConfig]):
+    """Monotonic advantage re-weighted imitation learning: cloning weighted by exponentiated advantages."""
+
+    Config = MARWILConfig
+    clock_unit = "sgd_steps"
+    learns_in_worlds = False
+    learner_metrics = POLICY_GRADIENT_METRICS
+
+    @override
+    def loss(self, outputs: ActorCriticOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Weighted negative log-likelihood, value loss and entropy bonus over rows [S, 1] (NeurIPS 2018, eq. 5)."""
+        valid = batch["valid"].float()
+        policy_loss = -masked_mean(batch["weights"] * outputs.distribution.log_prob(batch["actions"]), valid)
+        value_loss = masked_mean((outputs.values - batch["value_targets"]).square(), valid)
+        entropy = masked_mean(outputs.distribution.entropy(), valid)
+        return Loss(
+            policy_loss + 0.5 * self.config.vf_loss_coeff * value_loss - scheduled["entropy_coeff"] * entropy,
+            {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy},
+        )
+
+    @override
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Stream of minibatches of steps with their returns."""
+        config = self.config
+        return data_minibatches(
+            trainee,
+            config.input,
+            partial(Transitions, gamma=config.gamma, n_step=None, clip_rewards=config.clip_rewards),
+            minibatch_size=config.minibatch_size,
+            normalize_observations=config.normalize_observations,
+        )
+
+    @override
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: weighs each minibatch by advantages, and takes an SGD step on it."""
+        config = self.config
+        weigh = WeighByAdvantage(
+            trainee, beta=config.beta, start=config.advantage_norm_start, rate=config.advantage_norm_rate
+        )
+        return items.for_each(weigh).for_each(TrainOnData(trainee))

@@ -1,0 +1,53 @@
+"""Replay algorithms that learn from data sets: alone, beside an env, or first one and then the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.recipes.data_updates import data_transitions, updates_from_data, updates_with_data
+from rlrun.flow.recipes.replay_updates import replay_updates
+from rlrun.flow.trainee import Trainee
+
+
+class ReplayOrData(Algorithm[Any]):
+    """Mixin of algorithms with configs of `DataSettings` and `OffPolicyConfig`: they learn from data, an env, or both.
+
+    List it first among the base classes. With shares of `input` that sum to 1 the algorithm learns from data alone,
+    with less from data beside an env, and without `input` from an env.
+    """
+
+    learns_in_worlds = False
+
+    @override
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Stream of minibatches from data alone, or of fragments from the env."""
+        return data_transitions(trainee, self.config) if self.config.data_alone else super().collect(trainee)
+
+    @override
+    def learn(self, items: Flow[Any], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: SGD on minibatches of data, or a replay's loop with data as a share of each minibatch.
+
+        Raises:
+            UsageError: A recurrent network is to learn from single transitions of data.
+        """
+        config, is_recurrent = self.config, self.config.model.core is not None
+        if config.input and is_recurrent:
+            raise UsageError(f"config.model.core: {self.name()} learns from single transitions of data; leave it out")
+        if config.data_alone:
+            return updates_from_data(items, trainee, config)
+        replay = trainee.make_replay(config.replay, n_step=config.n_step, gamma=config.gamma, sequences=is_recurrent)
+        updates = updates_with_data if config.input else replay_updates
+        return (
+            items.zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(updates(replay, trainee, config))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )

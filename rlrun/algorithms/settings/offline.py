@@ -1,0 +1,58 @@
+"""Settings of algorithms that learn from recorded data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.config import PositiveInt, fixed
+from rlrun.datasets.input_config import DataSettings, total_share
+from rlrun.nn.model_config import ModelConfig
+
+
+@fixed("data sets hold single observations", views={})
+class DataModelConfig(ModelConfig):
+    """Settings of a network that learns from recorded data."""
+
+
+@fixed(
+    "no env is stepped",
+    num_workers=0,
+    num_envs_per_worker=1,
+    rollout_fragment_length=None,
+    min_env_steps_per_iteration=0,
+    num_cpus_per_worker=1.0,
+    max_worker_restarts=0,
+)
+@fixed("minibatches of data are learned from in one process", num_learners=0, num_parameter_servers=0)
+@fixed("a minibatch of data is learned from as a whole", microbatch_size=None)
+@fixed("rewards of data have one scale from the start; clip_rewards bounds them", normalize_rewards=False)
+class OfflineConfig(DataSettings, AlgorithmConfig):
+    """Settings of an algorithm that learns from recorded data alone, without stepping an env."""
+
+    needed: ClassVar[Mapping[str, str]] = {"input": "must name a data set to learn from"}
+
+    model: DataModelConfig = DataModelConfig()
+    """Network architecture."""
+    minibatch_size: PositiveInt = 256
+    """Items in a minibatch: steps, or sequences of a recurrent network."""
+
+    @model_validator(mode="after")
+    def _learns_from_data_alone(self) -> OfflineConfig:
+        if self.input is not None and total_share(self.input) < 1:
+            raise ValueError(f"the shares under input must sum to 1 without an env, not {total_share(self.input):g}")
+        return self
+
+    @property
+    @override
+    def data_alone(self) -> bool:
+        return True
+
+    @property
+    @override
+    def sgd_steps_per_env_step(self) -> float:
+        return 1.0

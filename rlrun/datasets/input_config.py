@@ -1,0 +1,70 @@
+"""Settings of the data sets that an algorithm learns from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from annotated_types import Gt, Le
+from pydantic import AfterValidator, BeforeValidator
+
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveInt
+
+ROUNDING = 1e-9
+"""Distance from 1 within which a sum of shares counts as 1."""
+
+
+class InputConfig(ConfigModel):
+    """A data set, and its share of each minibatch."""
+
+    path: NonEmptyText
+    """Folder of the data set. A relative path is searched for in the current directory and next to the spec."""
+    share: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Expected share of each minibatch that is drawn from this set."""
+
+
+def _listed(data: Any) -> Any:
+    """Expands a bare path to a list with one data set."""
+    return ({"path": data},) if isinstance(data, str) else data
+
+
+def _within_a_minibatch(parts: tuple[InputConfig, ...]) -> tuple[InputConfig, ...]:
+    if not parts:
+        raise ValueError("name at least one data set")
+    if (total := total_share(parts)) > 1:
+        raise ValueError(f"the shares must not exceed 1 in all, and they are {total:g}")
+    return parts
+
+
+Inputs = Annotated[tuple[InputConfig, ...], BeforeValidator(_listed), AfterValidator(_within_a_minibatch)]
+"""Type of a list of data sets with their shares; a bare path in YAML is one set with the share 1."""
+
+
+def total_share(parts: tuple[InputConfig, ...]) -> float:
+    """Sum of the shares; exactly 1 up to rounding."""
+    total = sum(part.share for part in parts)
+    return 1.0 if abs(total - 1) < ROUNDING else total
+
+
+class DataSettings(ConfigModel):
+    """Mixin for configs of `AlgorithmConfig`: data sets in the place of an env, or beside it.
+
+    List it first among the base classes, so that its fields take precedence.
+    """
+
+    input: Inputs | None = None
+    """Data sets to learn from, each with its `share` of a minibatch; a bare path is a single set. If the shares sum to
+    less than 1, the rest of each minibatch is collected in the env."""
+    sgd_steps_per_iteration: PositiveInt = 1000
+    """SGD steps per iteration in training from data alone, whose clock counts SGD steps."""
+    min_env_steps_per_iteration: NonNegativeInt = 1000
+    """Minimum number of env steps per iteration, which ends with a result; 0 for one update per iteration."""
+
+    @property
+    def data_alone(self) -> bool:
+        """Whether the data sets give the whole of each minibatch."""
+        return self.input is not None and total_share(self.input) == 1
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """Minimum number of the clock's steps per iteration."""
+        return self.sgd_steps_per_iteration if self.data_alone else self.min_env_steps_per_iteration

@@ -1,0 +1,67 @@
+"""Data sets that a run learns from: found by path, and recognised again at a resume."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.input_config import InputConfig
+from rlrun.datasets.manifest import MANIFEST_FILE, is_data_set
+from rlrun.errors import DataSetError, UsageError
+
+
+def folder_of(path: str) -> Path | None:
+    """Folder of a data set; a relative path is searched for like a module. None if there is no data set.
+
+    Args:
+        path: The folder, relative to the current directory, the loaded spec, or the rest of the import path.
+    """
+    places = [Path(), *map(Path, sys.path)]
+    return next((place / path for place in places if is_data_set(place / path)), None)
+
+
+def opened(part: InputConfig) -> DataSet:
+    """Opens a data set.
+
+    Raises:
+        UsageError: There is no such data set, or it holds no steps.
+        DataSetError: It cannot be read.
+    """
+    folder = folder_of(part.path)
+    if folder is None:
+        raise UsageError(
+            f"there is no data set at {part.path}, neither in the current directory nor next to the spec: name a "
+            f"folder with a {MANIFEST_FILE}"
+        )
+    data = DataSet(folder)
+    if not data.num_steps:
+        raise UsageError(f"{folder} holds no steps to learn from")
+    return data
+
+
+def identity(data: DataSet) -> dict[str, Any]:
+    """Digests of a data set as plain data, for checkpoints."""
+    files = {entry.name: entry.sha256 for entry in data.manifest.files}
+    return {"manifest": data.digest, "files": files}
+
+
+def demand_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]) -> None:
+    """Checks that data sets are those of a checkpoint, wherever their folders are now.
+
+    Raises:
+        DataSetError: A data set has been altered since; the message names the file.
+        ValueError: There are more or fewer data sets.
+    """
+    for data, before in zip(sets, identities, strict=True):
+        if data.digest == before["manifest"]:
+            continue
+        files, now = dict(before["files"]), identity(data)["files"]
+        names = [*files, *(name for name in now if name not in files)]
+        altered = next((name for name in names if files.get(name) != now.get(name)), MANIFEST_FILE)
+        raise DataSetError(
+            f"{data.folder / altered} is not as in the data set that the checkpoint's run has learned from: restore "
+            "it, or begin a new run"
+        )

@@ -1,0 +1,182 @@
+"""Transitions of a data set, in the form of a replay's minibatches (NumPy)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import map_tree
+from rlrun.datasets.data_set import DataSet, Indices
+
+
+class DataView(Protocol):
+    """Way to read a data set as items of minibatches, such as transitions or sequences."""
+
+    def __len__(self) -> int:
+        """Number of items, each of which is drawn with equal probability."""
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads items by number, [S], as rows [S, L, ...] with raw observations and the env's actions."""
+
+
+class Steps:
+    """Single steps without their successors: `obs`, `actions` and `valid`, [S, 1].
+
+    Args:
+        data: The data set.
+    """
+
+    def __init__(self, data: DataSet) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return self.data.num_steps
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads steps by number, [S]."""
+        rows = self.data.rows(self.data.rows_of_steps(items), ("obs", "actions", "valid"))
+        return rows.map(lambda leaf: leaf[:, None])
+
+
+class Transitions:
+    """N-step transitions, with the columns of `rlrun.replay.replay_buffer.ReplayBuffer.sample`, [S, 1].
+
+    `rewards` is the discounted sum over n steps, or fewer where the episode ends earlier. `next_obs` is the observation
+    after them, and `discounts` its discount, 0 after a terminated episode. Truncated and cut episodes bootstrap from
+    their final observation. `weights` are 1, and `indices` are the numbers of rows.
+
+    Args:
+        data: The data set.
+        gamma: Discount factor.
+        n_step: Maximum length n of a transition; None for the rest of the episode, whose sum of rewards is the return.
+        clip_rewards: Bound to which each reward is clipped; None for none.
+    """
+
+    def __init__(
+        self, data: DataSet, *, gamma: float, n_step: int | None = 1, clip_rewards: float | None = None
+    ) -> None:
+        self.data = data
+        self.gamma = gamma
+        self.n_step = n_step
+        self.clip_rewards = clip_rewards
+        self._returns: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return self.data.num_steps
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads transitions by number, [S]."""
+        data, rows = self.data, self.data.rows_of_steps(items)
+        following = rows + 1 if self.n_step == 1 else self._following(items, rows)
+        last = data.rows(following - 1, ("terminateds",))["terminateds"]
+        own = data.rows(rows, ("obs", "actions", "valid"))
+        batch = SampleBatch(
+            own,
+            rewards=self._rewards(rows, following).astype(np.float32),
+            discounts=(~last * self.gamma ** (following - rows)).astype(np.float32),
+            next_obs=data.rows(following, ("obs",))["obs"],
+            weights=np.ones(len(rows), np.float32),
+        )
+        return SampleBatch(batch.map(lambda leaf: leaf[:, None]), indices=rows)
+
+    def _following(self, items: Indices, rows: Indices) -> Indices:
+        ends = self.data.ends_of_steps(items)
+        return ends if self.n_step is None else np.minimum(rows + self.n_step, ends)
+
+    def _rewards(self, rows: Indices, following: Indices) -> NDArray[np.float64]:
+        """Discounted sums of the rewards from `rows` to before `following`, [S]."""
+        if self.n_step is None:
+            if self._returns is None:
+                self._returns = returns_to_go(self.data, self.gamma, self.clip_rewards)
+            return self._returns[rows]
+        reached = rows[:, None] + np.arange(self.n_step)
+        rewards = rewards_at(self.data, np.minimum(reached, following[:, None] - 1).ravel(), self.clip_rewards)
+        rewards = rewards.reshape(reached.shape) * (reached < following[:, None])
+        sums: NDArray[np.float64] = rewards @ self.gamma ** np.arange(self.n_step)
+        return sums
+
+
+class Sequences:
+    """Sequences of consecutive steps of one episode, each with earlier steps for burn-in, [S, burn_in + length].
+
+    A sequence begins at every `stride` steps of an episode, the first one at its start. Rows outside of the episode are
+    zero. `valid` marks the steps to learn from, those of burn-in excluded. `episode_starts` marks each episode's first
+    step, at which a recurrent state is reset; before other sequences it is zero. Further columns are `obs`, `actions`,
+    `rewards`, `terminateds`, `truncateds`, and `episode_steps`, the number of each step in its episode.
+
+    Args:
+        data: The data set.
+        length: L, steps to learn from in a sequence.
+        stride: Steps from the start of one sequence to that of the next; None for `length`.
+        burn_in: Number of steps before those to learn from.
+    """
+
+    COLUMNS = ("obs", "actions", "rewards", "terminateds", "truncateds")
+
+    def __init__(self, data: DataSet, *, length: int, stride: int | None = None, burn_in: int = 0) -> None:
+        self.data = data
+        self.length = length
+        self.stride = stride or length
+        self.burn_in = burn_in
+        numbers = -(-data.episodes.lengths // self.stride)
+        self._ends = np.cumsum(numbers)
+        self._begins = self._ends - numbers
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads sequences by number, [S]."""
+        episodes = self._ends.searchsorted(items, side="right")
+        firsts = (items - self._begins[episodes]) * self.stride
+        steps = firsts[:, None] + np.arange(-self.burn_in, self.length)
+        lengths = self.data.episodes.lengths[episodes][:, None]
+        is_step = (steps >= 0) & (steps < lengths)
+        rows = self.data.episodes.starts[episodes][:, None] + steps.clip(0, lengths - 1)
+        read = self.data.rows(rows.ravel(), self.COLUMNS).map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
+        batch = SampleBatch(read, episode_steps=steps, episode_starts=steps == 0, valid=is_step)
+        batch["rewards"] = batch["rewards"].astype(np.float32)
+        batch = batch.zero_invalid()
+        batch["valid"] = is_step & (steps >= firsts[:, None])
+        return batch
+
+
+def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
+    """Rewards of rows, clipped to [-clip_rewards, clip_rewards] unless that is None."""
+    rewards: NDArray[np.float64] = data.rows(rows, ("rewards",))["rewards"]
+    return rewards if clip_rewards is None else rewards.clip(-clip_rewards, clip_rewards)
+
+
+def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None) -> NDArray[np.float64]:
+    """Discounted return from each row to the end of its episode, without bootstrap, [N]; 0 in rows without a step.
+
+    Args:
+        data: The data set.
+        gamma: Discount factor.
+        clip_rewards: Bound to which each reward is clipped; None for none.
+    """
+    returns = rewards_at(data, np.arange(data.num_rows), clip_rewards)
+    bounds = data.episodes
+    order = np.argsort(-bounds.lengths, kind="stable")
+    ends, lengths = (bounds.starts + bounds.lengths)[order], bounds.lengths[order]
+    for steps_left in range(2, int(lengths[0]) + 1 if len(lengths) else 0):
+        rows = ends[: np.searchsorted(-lengths, -steps_left, side="right")] - steps_left
+        returns[rows] += gamma * returns[rows + 1]
+    return returns
+
+
+def concatenated_rows(batches: Sequence[SampleBatch]) -> SampleBatch:
+    """Concatenates rows with equal columns: [S1, ...], [S2, ...] -> [S1 + S2, ...]."""
+    if len(batches) == 1:
+        return batches[0]
+    first, *others = batches
+    return SampleBatch(
+        {
+            name: map_tree(lambda *parts: np.concatenate(parts), column, *(other[name] for other in others))
+            for name, column in first.items()
+        }
+    )

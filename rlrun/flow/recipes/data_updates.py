@@ -1,0 +1,111 @@
+"""Off-policy updates from data sets: alone, or beside experience from an env."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import InputConfig, total_share
+from rlrun.datasets.transitions import Transitions
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.data import AddData, DropDataPriorities, TrainOnData
+from rlrun.flow.operators.replay import NormalizeObservations, UpdatePriorities
+from rlrun.flow.operators.training import TrainOnMinibatch, UpdateTargetNetwork
+from rlrun.flow.recipes.replay_updates import ReplayUpdateSettings
+from rlrun.flow.sources.data_minibatches import DataMinibatches, data_minibatches
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+    from rlrun.replay.replay import Replay
+
+
+class DataUpdateSettings(ReplayUpdateSettings, Protocol):
+    """Protocol of off-policy update settings with data sets, as configs of `DataSettings` and `OffPolicyConfig`."""
+
+    @property
+    def input(self) -> Sequence[InputConfig] | None:
+        """The data sets with their shares."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def n_step(self) -> int:
+        """Maximum length n of a transition."""
+
+    @property
+    def clip_rewards(self) -> float | None:
+        """Bound to which each reward is clipped; None for none."""
+
+
+def data_transitions(trainee: Trainee, config: DataUpdateSettings) -> Flow[SampleBatch]:
+    """Flow of minibatches of transitions from data sets, with the columns of a replay's minibatches.
+
+    Args:
+        trainee: The policy in training.
+        config: Settings: data sets, minibatch size and n-step returns.
+    """
+    return data_minibatches(
+        trainee,
+        config.input,
+        transitions(config),
+        minibatch_size=config.minibatch_size,
+        normalize_observations=config.normalize_observations,
+    )
+
+
+def transitions(config: DataUpdateSettings) -> Any:
+    """View of data sets as the n-step transitions of an algorithm's settings."""
+    return partial(Transitions, gamma=config.gamma, n_step=config.n_step, clip_rewards=config.clip_rewards)
+
+
+def updates_from_data(minibatches: Flow[SampleBatch], trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
+    """Update loop on data alone: takes an SGD step, updates the target network.
+
+    Args:
+        minibatches: Flow of minibatches from data, as of `data_transitions`.
+        trainee: Trainee with the learner and a target network.
+        config: Settings of target network updates.
+    """
+    return minibatches.for_each(TrainOnData(trainee)).for_each(
+        UpdateTargetNetwork(trainee, config.target_update_interval, config.tau)
+    )
+
+
+def updates_with_data(replay: Replay, trainee: Trainee, config: DataUpdateSettings) -> Flow[Any]:
+    """Update loop of `replay_updates` in which data gives the share of each minibatch that the settings name.
+
+    Source:
+        Ball et al., arXiv:2302.02948 (RLPD), section 4.1 (symmetric sampling: a share of 0.5).
+
+    Args:
+        replay: Replay of experience from the env.
+        trainee: Trainee with the learner, target network and clock.
+        config: Settings: data sets with shares, minibatch size, replay ratio, and target network updates.
+
+    Raises:
+        UsageError: The share leaves one of the two without a row.
+    """
+    own = round(config.minibatch_size * total_share(tuple(config.input or ())))
+    if not 0 < own < config.minibatch_size:
+        raise UsageError(f"config.input: its shares are {own} of {config.minibatch_size} rows of a minibatch")
+    minibatches = replay_minibatches(
+        replay,
+        trainee,
+        minibatch_size=config.minibatch_size - own,
+        training_intensity=config.training_intensity,
+        learning_starts=config.learning_starts,
+    ).for_each(AddData(DataMinibatches(trainee, config.input, transitions(config), own, measures=False)))
+    if config.normalize_observations:
+        minibatches = minibatches.for_each(NormalizeObservations(trainee))
+    return (
+        minibatches.for_each(TrainOnMinibatch(trainee))
+        .for_each(DropDataPriorities())
+        .for_each(UpdatePriorities(replay))
+        .for_each(UpdateTargetNetwork(trainee, config.target_update_interval, config.tau))
+    )

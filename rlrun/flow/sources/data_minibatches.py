@@ -1,0 +1,181 @@
+"""Source of minibatches that are drawn from data sets, in the place of experience from an env."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.tree import named_leaves
+from rlrun.data.views import is_viewed
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.input_config import InputConfig
+from rlrun.datasets.input_sets import demand_same, identity, opened
+from rlrun.datasets.transitions import DataView, concatenated_rows
+from rlrun.envs.make import check_same_spaces
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import NormalizeObservations
+from rlrun.flow.sources.items import StatefulSource, from_items
+from rlrun.functional.moments import Moments
+from rlrun.functional.saved_numbers import load_generator
+from rlrun.functional.seeding import child_seed
+from rlrun.policy.action_spaces.action_space import ActionSpace
+from rlrun.policy.observation_filter import ObservationFilter
+
+if TYPE_CHECKING:
+    from rlrun.flow.trainee import Trainee
+
+ViewFactory = Callable[[DataSet], DataView]
+"""Chooses how a data set is read: as steps, transitions or sequences (`rlrun.datasets.transitions`)."""
+
+
+def data_minibatches(
+    trainee: Trainee,
+    parts: Sequence[InputConfig] | None,
+    view: ViewFactory,
+    *,
+    minibatch_size: int,
+    normalize_observations: bool,
+) -> Flow[SampleBatch]:
+    """Creates a flow of minibatches of rows [S, L] from data sets, with the policy's own actions.
+
+    Args:
+        trainee: The policy in training.
+        parts: The data sets with their shares.
+        view: How the data sets are read.
+        minibatch_size: Items in a minibatch, S.
+        normalize_observations: Whether observations are normalised by the moments of the data sets.
+    """
+    drawn = DataMinibatches(trainee, parts, view, minibatch_size, measures=normalize_observations)
+    flow = from_items(drawn)
+    return flow.for_each(NormalizeObservations(trainee)) if normalize_observations else flow
+
+
+class DataMinibatches(StatefulSource[SampleBatch]):
+    """Draws minibatches uniformly with replacement from data sets, in the ratio of their shares.
+
+    A checkpoint holds the position of the draw and the digests of the data sets, not their rows.
+
+    Args:
+        trainee: The policy in training.
+        parts: The data sets with their shares; None raises an error at the first minibatch.
+        view: How the data sets are read.
+        minibatch_size: Items in a minibatch, S.
+        measures: Whether the trainee's observation filter is set to the moments of the data sets, once.
+    """
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        parts: Sequence[InputConfig] | None,
+        view: ViewFactory,
+        minibatch_size: int,
+        *,
+        measures: bool,
+    ) -> None:
+        self.trainee = trainee
+        self.parts = tuple(parts or ())
+        self.view = view
+        self.minibatch_size = minibatch_size
+        self.measures = measures
+        self._views: list[DataView] = []
+        self._sets: list[DataSet] = []
+        self._action_space: ActionSpace
+        self._generator = np.random.Generator(np.random.Philox(child_seed(trainee.seed, "data")))
+
+    @override
+    def settings(self) -> dict[str, Any]:
+        return {"minibatch_size": self.minibatch_size}
+
+    @override
+    def __next__(self) -> SampleBatch:
+        """Returns the next minibatch.
+
+        Raises:
+            UsageError: There is no data set, or it does not fit the policy.
+            DataSetError: A data set cannot be read.
+        """
+        self._open()
+        drawn = zip(self._views, self._numbers(), strict=True)
+        batch = concatenated_rows(
+            [view.gather(self._generator.integers(len(view), size=number)) for view, number in drawn if number]
+        )
+        return SampleBatch(batch, actions=self._own_actions(batch["actions"], batch["valid"].shape))
+
+    def _numbers(self) -> list[int]:
+        """Numbers of items from each data set: expected in the ratio of the shares."""
+        if len(self.parts) == 1:
+            return [self.minibatch_size]
+        shares = np.array([part.share for part in self.parts])
+        numbers: list[int] = self._generator.multinomial(self.minibatch_size, shares / shares.sum()).tolist()
+        return numbers
+
+    def _own_actions(self, actions: Any, shape: tuple[int, ...]) -> Any:
+        """Converts actions of the env [S, L, ...] to those of the policy."""
+        rows = SampleBatch(actions=actions).map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))["actions"]
+        own = self._action_space.from_env(rows)
+        return own.reshape(*shape, *own.shape[1:])
+
+    def _open(self) -> None:
+        """Opens the data sets, and sets the observation filter if it has no moments yet."""
+        if self._sets:
+            return
+        if not self.parts:
+            raise UsageError(f"policy {self.trainee.name} learns from data: set config.input to a data set")
+        sets, spaces = [opened(part) for part in self.parts], self.trainee.spaces
+        for data in sets:
+            check_same_spaces(f"the data set {data.folder}", Spaces(*data.manifest.spaces), spaces)
+        if is_viewed(self.trainee.policy.leaves):
+            raise UsageError("data sets hold no views: leave out model.views")
+        self._action_space = self.trainee.policy.behavior().action_space
+        self._views = [self.view(data) for data in sets]
+        self._sets = sets
+        if self.measures and not self.trainee.filters.moments:
+            for data in sets:
+                self.trainee.filters.merge(observation_moments(data, self.trainee.policy.leaves))
+
+    @override
+    def state(self) -> dict[str, Any]:
+        """Returns the random state of the draw, and the digests of the data sets."""
+        self._open()
+        return {
+            "sets": [identity(data) for data in self._sets],
+            "generator": dict(self._generator.bit_generator.state),
+        }
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores the position of the draw.
+
+        Raises:
+            DataSetError: A data set has been altered since.
+        """
+        self._open()
+        demand_same(self._sets, state["sets"])
+        load_generator(self._generator, state["generator"])
+
+
+def observation_moments(data: DataSet, leaves: Any) -> dict[str, Moments]:
+    """Moments of the observations in a data set, by the names of a policy's observation filter.
+
+    Args:
+        data: The data set.
+        leaves: The policy's tree of `ObservationLeaf`.
+
+    Raises:
+        UsageError: The data set lacks the moments of a part, as those of numbers that overflow.
+    """
+    names = [name for _, name in named_leaves(ObservationFilter(leaves).names) if name]
+    moments, found = data.moments(), {}
+    for name in names:
+        path = name.removeprefix("observations/")
+        column = f"obs/{path}" if path else "obs"
+        if column not in moments:
+            raise UsageError(f"normalize_observations: {data.folder} has no moments of its column '{column}'")
+        found[name] = moments[column]
+    return found

@@ -1,0 +1,56 @@
+"""Spaces of a training from data without an env: those of its data sets."""
+
+from __future__ import annotations
+
+from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.datasets.input_config import DataSettings
+from rlrun.datasets.input_sets import opened
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.make import check_same_spaces
+from rlrun.envs.spaces import Spaces
+from rlrun.envs.without_env import without_env
+from rlrun.errors import UsageError
+
+
+def check_input(config: AlgorithmConfig | None) -> Spaces | None:
+    """Opens the data sets of an algorithm's settings.
+
+    Args:
+        config: The settings; None if they are not valid.
+
+    Returns:
+        Spaces of the first data set if an env may be missing; None if the settings name no data, or an env is stepped.
+
+    Raises:
+        UsageError: A data set does not exist, or holds no steps.
+        DataSetError: A data set cannot be read.
+    """
+    if not isinstance(config, DataSettings) or config.input is None:
+        return None
+    first, *_ = [opened(part) for part in config.input]
+    return Spaces(*first.manifest.spaces) if config.data_alone else None
+
+
+def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:
+    """Checks that an algorithm's data has the spaces of its policy.
+
+    Raises:
+        UsageError: A data set does not exist, or has other spaces.
+        DataSetError: A data set cannot be read.
+    """
+    if isinstance(config, DataSettings):
+        for data in map(opened, config.input or ()):
+            check_same_spaces(f"the data set {data.folder}", Spaces(*data.manifest.spaces), spaces)
+
+
+def env_of_data(config: AlgorithmConfig) -> EnvConfig:
+    """Config in the place of an env, with the spaces of the data that an algorithm learns from.
+
+    Raises:
+        UsageError: The algorithm needs an env, or names no data.
+        DataSetError: A data set cannot be read.
+    """
+    spaces = check_input(config)
+    if spaces is None:
+        raise UsageError("a training needs an env, or data alone to learn from: name an env, or set input")
+    return without_env(spaces)

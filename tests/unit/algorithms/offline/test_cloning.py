@@ -1,0 +1,161 @@
+"""BC and MARWIL maximise the likelihood of the data's actions, with equal weights or by advantage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Space
+
+from rlrun.algorithms.offline.advantage_weights import WeighByAdvantage, values_of
+from rlrun.algorithms.offline.bc import BC
+from rlrun.algorithms.offline.marwil import MARWIL
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.transitions import Transitions
+from rlrun.datasets.writer import SetWriter
+from rlrun.errors import SpecError
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.policy.stochastic_actor import StochasticActorOutputs
+from rlrun.training.training import Training
+
+SMALL: dict[str, Any] = {"model": {"hiddens": [8]}, "sgd_steps_per_iteration": 40, "lr": 0.02, "compile": False}
+NONE = {"entropy_coeff": torch.zeros(())}
+
+
+def write(folder: Path, observation: Space[Any], action: Space[Any], **columns: Any) -> str:
+    """A set of one truncated episode with given `obs` and `actions`."""
+    steps = len(columns["rewards"])
+    ends = np.arange(steps) == steps - 1
+    with SetWriter(folder, observation, action) as writer:
+        writer.add_episode({"terminateds": ends & False, "truncateds": ends, **columns})
+    return str(folder)
+
+
+def cue(rng: np.random.Generator, steps: int) -> tuple[Any, Any]:
+    """Observations whose sign decides about actions."""
+    obs = rng.choice([-1.0, 1.0], (steps + 1, 1)).astype(np.float32)
+    return obs, (obs[:-1, 0] > 0).astype(np.int64)
+
+
+def rows(valid: list[bool]) -> tuple[Any, SampleBatch]:
+    """Distributions of two actions with probabilities 3/4 and 1/4, and rows in which 0, 1 and 0 were taken."""
+    outputs = torch.log(torch.tensor([[[0.75, 0.25]]])).expand(3, 1, 2)
+    batch = SampleBatch(actions=torch.tensor([[0], [1], [0]]), valid=torch.tensor(valid)[:, None])
+    return DiscreteActions(Discrete(2)).distribution(outputs), batch
+
+
+def test_the_loss_is_the_mean_negative_log_likelihood_of_valid_steps() -> None:
+    distribution, batch = rows([True, True, False])
+    loss = BC().loss(StochasticActorOutputs(distribution), batch, NONE)
+    assert float(loss.total) == pytest.approx(-(np.log(0.75) + np.log(0.25)) / 2)
+
+
+def test_marwil_with_beta_0_is_cloning() -> None:
+    distribution, batch = rows([True, True, True])
+    weigh = WeighByAdvantage(None, beta=0.0, start=100.0, rate=1e-8)  # type: ignore[arg-type]
+    batch["weights"] = torch.as_tensor(weigh.weights(np.array([[5.0], [-70.0], [0.0]], np.float32)))
+    batch["value_targets"] = torch.zeros(3, 1)
+    loss = MARWIL().loss(ActorCriticOutputs(distribution, torch.zeros(3, 1)), batch, NONE)
+    assert float(loss.total) == float(BC().loss(StochasticActorOutputs(distribution), batch, NONE).total)
+
+
+def test_the_value_loss_is_half_the_mean_squared_error() -> None:
+    distribution, batch = rows([True, True, False])
+    batch |= {"weights": torch.zeros(3, 1), "value_targets": torch.tensor([[1.0], [3.0], [9.0]])}
+    loss = MARWIL(vf_loss_coeff=2.0).loss(ActorCriticOutputs(distribution, torch.zeros(3, 1)), SampleBatch(batch), NONE)
+    assert float(loss.total) == pytest.approx(5.0)
+
+
+def test_weights_are_exponentials_of_advantages_in_units_of_their_running_norm() -> None:
+    advantages = np.array([[10.0], [-30.0]], np.float32)
+    constant = WeighByAdvantage(None, beta=2.0, start=100.0, rate=0.0)  # type: ignore[arg-type]
+    np.testing.assert_allclose(constant.weights(advantages), np.exp([[2.0], [-6.0]]), rtol=1e-6)
+    half = WeighByAdvantage(None, beta=1.0, start=100.0, rate=0.5)  # type: ignore[arg-type]
+    np.testing.assert_allclose(half.weights(advantages), np.exp(advantages / np.sqrt(300)), rtol=1e-6)
+    assert half.mean_square == 300  # halfway from 100 to the mean of 100 and 900
+
+
+def test_a_truncated_return_bootstraps_from_the_value_of_its_final_observation(tmp_path: Path) -> None:
+    obs, actions = cue(np.random.default_rng(0), 3)
+    data = write(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2), obs=obs, actions=actions, rewards=np.ones(3))
+    with Training(None, MARWIL(input=data, gamma=0.5, **SMALL)) as training:
+        trainee = training.running.trainee
+        batch = Transitions(DataSet(Path(data)), gamma=0.5, n_step=None).gather(np.arange(3))
+        found = WeighByAdvantage(trainee, beta=1.0, start=4.0, rate=0.0)(batch)
+        values = trainee.learner.evaluate(values_of, SampleBatch(obs=obs[:, None], valid=np.ones((4, 1), np.bool_)))
+    targets = np.array([1.75, 1.5, 1.0]) + np.array([0.125, 0.25, 0.5]) * values[3, 0]
+    np.testing.assert_allclose(found["value_targets"][:, 0], targets, rtol=1e-6)
+    np.testing.assert_allclose(found["weights"][:, 0], np.exp((targets - values[:3, 0]) / 2), rtol=1e-5)
+
+
+def test_marwil_prefers_what_turned_out_better(tmp_path: Path) -> None:
+    actions = np.arange(40) % 4 == 0  # a quarter of the actions are rewarded
+    with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
+        for action in actions:
+            own = {"actions": np.array([int(action)]), "rewards": np.array([2.0 * action])}
+            flags = {"terminateds": np.ones(1, np.bool_), "truncateds": np.zeros(1, np.bool_)}
+            writer.add_episode({"obs": np.zeros((2, 1), np.float32), **own, **flags})
+    data, chosen = str(tmp_path / "data"), {}
+    for algorithm in (BC(input=data, **SMALL), MARWIL(input=data, advantage_norm_start=0.25, beta=1.0, **SMALL)):
+        with Training(None, algorithm) as training:
+            training.step()
+            training.step()
+            chosen[algorithm.name()] = training.act(np.zeros(1, np.float32))
+    assert chosen == {"bc": 0, "marwil": 1}
+
+
+@pytest.mark.parametrize("algorithm", [BC, MARWIL])
+def test_mixed_actions_and_masked_choices_are_cloned(tmp_path: Path, algorithm: Any) -> None:
+    rng = np.random.default_rng(0)
+    obs, chosen = cue(rng, 60)
+    mask = np.ones((61, 3), np.int8)
+    mask[:, 2] = 0
+    space = Dict(seen=Box(-1, 1, (1,)), action_mask=MultiBinary(3))
+    action = Dict(key=Discrete(3), force=Box(-3, 3, (1,)))
+    data = write(
+        tmp_path / "data",
+        space,
+        action,
+        obs={"seen": obs, "action_mask": mask},
+        actions={"key": chosen, "force": (3 * obs[:-1]).astype(np.float32)},
+        rewards=np.zeros(60),
+    )
+    with Training(None, algorithm(input=data, **SMALL)) as training:
+        for _ in range(3):
+            training.step()
+        acts = [
+            training.act({"seen": np.array([sign], np.float32), "action_mask": np.array([1, 1, 0], np.int8)})
+            for sign in (-1, 1)
+        ]
+    assert [int(act["key"]) for act in acts] == [0, 1]
+    np.testing.assert_allclose([act["force"][0] for act in acts], [-3, 3], atol=0.3)
+
+
+def test_a_recurrent_policy_clones_what_only_memory_can_know(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Discrete(2)) as writer:
+        for _ in range(20):
+            sign = rng.choice([-1.0, 1.0])
+            obs = np.array([[sign], [0], [0], [0]], np.float32)  # the sign is seen in the first step only
+            flags = {"terminateds": np.array([False, False, True]), "truncateds": np.zeros(3, np.bool_)}
+            writer.add_episode({"obs": obs, "actions": np.full(3, int(sign > 0)), "rewards": np.zeros(3), **flags})
+    settings = {**SMALL, "model": {"core": "gru", "core_width": 8, "hiddens": []}, "minibatch_size": 16}
+    with Training(None, BC(input=str(tmp_path / "data"), seq_len=3, **settings)) as training:
+        training.step()
+        training.step()
+        for sign in (-1, 1):
+            seen = [sign, 0, 0]
+            acts = [training.act(np.array([x], np.float32), episode_start=t == 0) for t, x in enumerate(seen)]
+            assert acts == [int(sign > 0)] * 3
+
+
+def test_marwil_has_no_recurrent_network_and_data_no_views() -> None:
+    with pytest.raises(SpecError, match="cem and bc have recurrent networks"):
+        MARWIL(model={"core": "gru"})
+    with pytest.raises(SpecError, match="data sets hold single observations"):
+        BC(model={"views": {"frames": 2}})

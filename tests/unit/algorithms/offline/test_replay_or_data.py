@@ -1,0 +1,97 @@
+"""A replay algorithm learns from data alone, from data beside an env, and from an env, by one setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.datasets.input_config import DataSettings
+from rlrun.datasets.writer import SetWriter
+from rlrun.errors import UsageError
+from rlrun.flow.operators.data import AddData, DropDataPriorities
+from rlrun.flow.operators.training import TrainedMinibatch
+from rlrun.flow.sources.items import StatefulSource
+from rlrun.training.training import Training
+
+
+class Config(DataSettings, SACConfig):
+    """Settings of SAC with data."""
+
+
+class DataSAC(ReplayOrData, SAC):
+    """SAC with data."""
+
+    Config = Config
+
+
+SETTINGS: dict[str, Any] = {
+    "model": {"hiddens": [4]},
+    "minibatch_size": 8,
+    "learning_starts": 10,
+    "compile": False,
+    "sgd_steps_per_iteration": 5,
+    "min_env_steps_per_iteration": 15,
+    "normalize_observations": True,
+}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    """A set of 30 steps of Pendulum's spaces."""
+    rng, bound = np.random.default_rng(0), np.array([1, 1, 8], np.float32)
+    with SetWriter(tmp_path / "data", Box(-bound, bound), Box(-2, 2, (1,))) as writer:
+        obs, actions = rng.uniform(-1, 1, (31, 3)).astype(np.float32), rng.uniform(-2, 2, (30, 1)).astype(np.float32)
+        ends = np.arange(30) == 29
+        columns = {"rewards": rng.normal(size=30), "terminateds": ends & False, "truncateds": ends}
+        writer.add_episode({"obs": obs, "actions": actions, **columns})
+    return str(tmp_path / "data")
+
+
+@pytest.mark.parametrize(("share", "counts"), [(1.0, (0, 10)), (0.5, (30, 20)), (None, (30, 20))])
+def test_the_share_decides_what_is_learned_from_and_a_resume_is_exact(
+    data: str, tmp_path: Path, share: float | None, counts: tuple[int, int]
+) -> None:
+    named = None if share is None else [{"path": data, "share": share}]
+    with Training("Pendulum-v1", DataSAC(input=named, **SETTINGS), seed=1) as training:
+        training.step()
+        saved = training.save(tmp_path / "saved")
+        result = training.step()
+        expected = training.running.trainee.learner.flat()
+    assert (result["env_steps"], result["sgd_steps"]) == counts
+    with Training.restore(saved, trained_by=DataSAC, trust=True) as resumed:
+        resumed.step()
+        np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
+
+
+def test_single_transitions_of_data_do_not_train_a_recurrent_network(data: str) -> None:
+    with pytest.raises(UsageError, match=r"config\.model\.core: .* learns from single transitions of data"):
+        Training("Pendulum-v1", DataSAC(input=data, **{**SETTINGS, "model": {"core": "gru"}})).step()
+
+
+class Sevens(StatefulSource[SampleBatch]):
+    """Two rows of data."""
+
+    def __next__(self) -> SampleBatch:
+        return SampleBatch(obs=np.full((2, 1, 1), 7.0), indices=np.array([3, 4]))
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        return
+
+
+def test_rows_of_data_come_last_and_change_no_priorities_of_the_replay() -> None:
+    minibatch = SampleBatch(obs=np.zeros((3, 1, 1)), indices=np.array([5, 6, 7]))
+    both = AddData(Sevens())(minibatch)
+    assert both["obs"].ravel().tolist() == [0, 0, 0, 7, 7]
+    trained = DropDataPriorities()(TrainedMinibatch(both["indices"], np.arange(5, dtype=np.float32)))
+    assert (trained.indices.tolist(), trained.priorities.tolist()) == ([5, 6, 7], [0, 1, 2])
+    assert not len(DropDataPriorities()(TrainedMinibatch(both["indices"], np.zeros(0, np.float32))).priorities)

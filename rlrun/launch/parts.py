@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlrun.cluster.gcs_watch import end_processes
 from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_everyone
 from rlrun.envs.vector_env import EnvStartFailed
 from rlrun.errors import EnvironmentUnusable, UsageError
+from rlrun.launch.chain import begin_after
 from rlrun.launch.local_executor import run_locally
 from rlrun.process_end import end_process
 from rlrun.runs.active_run import ActiveRun
@@ -56,14 +56,17 @@ class Part:
         return self.trials or [self.experiment.first_trial()]
 
     @property
+    def has_trials(self) -> bool:
+        """Whether there are trials to run; none is left of a stage whose seeds all failed in the one before."""
+        return bool(self.trials) or self.experiment.searches
+
+    @property
     def uses_ray(self) -> bool:
         """Whether Ray is needed, to run the trials or for remote workers and learners of a local trial."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
-def run_all(
-    parts: Sequence[Part], *, address: str | None, from_checkpoint: Path | None, eager: bool, watch: Watcher
-) -> list[TrialResult]:
+def run_all(parts: Sequence[Part], *, address: str | None, eager: bool, watch: Watcher) -> list[TrialResult]:
     """Runs experiments one after the other, in one Ray session for all of them.
 
     Raises:
@@ -80,9 +83,7 @@ def run_all(
         for part in parts:
             locks.enter_context(part.directory.locked())
         try:
-            _run_parts(
-                parts, actives, interrupts, address=address, from_checkpoint=from_checkpoint, eager=eager, watch=watch
-            )
+            _run_parts(parts, actives, interrupts, address=address, eager=eager, watch=watch)
         except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
             for part in parts:
                 if not part.resumed:
@@ -115,7 +116,6 @@ def _run_parts(
     interrupts: Interrupts,
     *,
     address: str | None,
-    from_checkpoint: Path | None,
     eager: bool,
     watch: Watcher,
 ) -> None:
@@ -127,12 +127,12 @@ def _run_parts(
     )
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
+            begin_after(part)
             active = ActiveRun(
                 part.directory,
                 part.experiment,
                 part.trials,
                 part.resumed,
-                from_checkpoint,
                 eager,
                 interrupts,
                 log,
@@ -236,6 +236,8 @@ def _start_ray(session: RaySession, active: ActiveRun) -> None:
 
 
 def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
+    if not part.has_trials:
+        return
     if part.executor == "ray":
         from rlrun.tune.tune_executor import run_under_tune
 

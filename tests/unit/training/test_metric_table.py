@@ -40,6 +40,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "AsyncDQN": ("CartPole-v1", {**SMALL, "min_env_steps_per_iteration": 60}),
     "CEM": ("CartPole-v1", {"population_size": 4, "num_elites": 2, "min_env_steps_per_iteration": 0}),
     "CMAES": ("CartPole-v1", {"population_size": 4, "min_env_steps_per_iteration": 0}),
+    "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys.scripted_players:balance_pole"}),
     "DDPG": ("Pendulum-v1", REPLAY),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
@@ -75,7 +76,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "ValueIteration": ("FrozenLake-v1", {}),
 }
 FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}
-RUNS_FROM_DATA: dict[str, dict[str, Any]] = {"BC": FROM_DATA, "MARWIL": FROM_DATA}
+RUNS_FROM_DATA: dict[str, dict[str, Any]] = {
+    "BC": FROM_DATA,
+    "DT": {**FROM_DATA, "model": {}, "embedding": 8, "context_length": 3},
+    "MARWIL": FROM_DATA,
+}
 """Settings of the algorithms that learn from recorded data of CartPole alone."""
 
 RUNS_IN_A_WORLD = {

@@ -1,0 +1,129 @@
+"""DAgger: dataset aggregation, imitation of an expert that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
+from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import NonNegativeInt, Schedule, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.training import TrainOnMinibatch
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed("there is no value network", shared_value=False)
+class DAggerModelConfig(ModelConfig):
+    """Settings of the network of an imitating policy."""
+
+
+@defaults(lr=1e-3, num_envs_per_worker=4, rollout_fragment_length=250, training_intensity=1.0)
+@fixed("the expert's actions count, whatever is rewarded", gamma=0.0, n_step=1, clip_rewards=None)
+@fixed("there is no target network", target_update_interval=1, tau=1.0)
+class DAggerConfig(OffPolicyConfig):
+    """Settings of DAgger (Ross, Gordon and Bagnell, arXiv:1011.0686).
+
+    A round is a fragment of all envs, `rollout_fragment_length` * `num_envs_per_worker` env steps for each worker, and
+    `training_intensity` minibatches for each of these steps.
+    """
+
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name an expert to ask: dagger imitates it"}
+
+    model: DAggerModelConfig = DAggerModelConfig()
+    """Network architecture."""
+    expert: str | None = None
+    """The expert: `package.module:function` from an observation to an action, or a checkpoint's path; required for
+    training. It is asked at every step."""
+    beta: Schedule = ((0, 1.0), (1_000, 0.0))
+    """Probability that the expert's action is taken instead of the learner's, at each step. A round has one value: that
+    of its first step."""
+    learning_starts: NonNegativeInt = 0
+    """Env steps that are stored before the first minibatch is sampled."""
+
+    @model_validator(mode="after")
+    def _all_labels_count_alike(self) -> DAggerConfig:
+        if self.replay.prioritized:
+            raise ValueError("replay.prioritized: labels have no TD errors to sample by; leave it out")
+        return self
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
+
+
+class DAgger(Algorithm[DAggerConfig]):
+    """Dataset aggregation: supervised learning of the expert's actions in the states that the learner visits.
+
+    Source:
+        Ross, Gordon and Bagnell, "A reduction of imitation learning and structured prediction to no-regret online
+        learning", arXiv:1011.0686, algorithm 3.1.
+    """
+
+    Config = DAggerConfig
+    policy_family = "stochastic_actor"
+    learns_in_worlds = False
+    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the expert's actions"), GRAD_NORM)
+
+    @override
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Creates the policy, whose behavior asks the expert while it collects."""
+        from rlrun.algorithms.dagger.policy import DAggerPolicy
+
+        return DAggerPolicy(spaces, self.config, seed)
+
+    @override
+    def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-likelihood of the expert's actions over rows [S, 1]."""
+        log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
+        return Loss(-log_prob, {"log_prob": log_prob})
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: stores the labelled fragments of all rounds, trains on minibatches of them, sends weights."""
+        config = self.config
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
+        minibatches = replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+            normalize_observations=config.normalize_observations,
+        )
+        return (
+            fragments.for_each(labelled)
+            .zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(minibatches.for_each(TrainOnMinibatch(trainee)))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+def labelled(fragment: SampleBatch) -> SampleBatch:
+    """Returns a fragment with the expert's actions in place of those taken."""
+    rest = {name: column for name, column in fragment.items() if name != EXPERT_ACTIONS}
+    return SampleBatch(rest, actions=fragment[EXPERT_ACTIONS])

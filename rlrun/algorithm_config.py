@@ -141,16 +141,6 @@ class AlgorithmConfig(ConfigModel):
         return self.fragment_length * self.env_slots
 
     @property
-    def data_alone(self) -> bool:
-        """Whether all minibatches are recorded data: no env is stepped, and the clock counts SGD steps."""
-        return False
-
-    @property
-    def steps_per_iteration(self) -> int:
-        """Minimum number of the clock's steps per iteration."""
-        return self.min_env_steps_per_iteration
-
-    @property
     def needs_ray(self) -> bool:
         """Whether a trial has worker, learner or other processes that Ray runs."""
         return bool(self.num_workers or self.num_learners)

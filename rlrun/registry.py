@@ -62,6 +62,7 @@ BUILT_IN = {
     "r2d2": "rlrun.algorithms.recurrent_q.r2d2:R2D2",
     "r2d3": "rlrun.algorithms.recurrent_q.r2d3:R2D3",
     "random": "rlrun.algorithms.random.random:Random",
+    "rlpd": "rlrun.algorithms.offline.rlpd:RLPD",
     "sac": "rlrun.algorithms.actor_q.sac:SAC",
     "td3": "rlrun.algorithms.actor_q.td3:TD3",
     "value_iteration": "rlrun.algorithms.tabular.value_iteration:ValueIteration",

@@ -35,7 +35,11 @@ def _within_a_minibatch(parts: tuple[InputConfig, ...]) -> tuple[InputConfig, ..
     return parts
 
 
-Inputs = Annotated[tuple[InputConfig, ...], BeforeValidator(_listed), AfterValidator(_within_a_minibatch)]
+Inputs = Annotated[
+    tuple[InputConfig, ...],
+    BeforeValidator(_listed, json_schema_input_type=str | tuple[InputConfig, ...]),
+    AfterValidator(_within_a_minibatch),
+]
 """Type of a list of data sets with their shares; a bare path in YAML is one set with the share 1."""
 
 
@@ -46,7 +50,7 @@ def total_share(parts: tuple[InputConfig, ...]) -> float:
 
 
 class DataSettings(ConfigModel):
-    """Mixin for configs of `AlgorithmConfig`: data sets in the place of an env, or beside it.
+    """Mixin for configs of `AlgorithmConfig`: data sets in the place of an env, or next to it.
 
     List it first among the base classes, so that its fields take precedence.
     """
@@ -63,8 +67,3 @@ class DataSettings(ConfigModel):
     def data_alone(self) -> bool:
         """Whether the data sets give the whole of each minibatch."""
         return self.input is not None and total_share(self.input) == 1
-
-    @property
-    def steps_per_iteration(self) -> int:
-        """Minimum number of the clock's steps per iteration."""
-        return self.sgd_steps_per_iteration if self.data_alone else self.min_env_steps_per_iteration

@@ -213,9 +213,9 @@ def _read_spec(run: RunDirectory, problems: list[str]) -> tuple[dict[str, Any], 
 
 
 def _expected(spec: Mapping[str, Any]) -> list[str]:
-    """Keys of the spec's `expect`: metrics, and other settings, which have no column."""
+    """Keys of the spec's `expect` (metrics, and other settings, which have no column), and the counter of SGD steps."""
     expect = spec.get("expect")
-    return list(expect) if isinstance(expect, dict) else []
+    return [*expect, "sgd_steps"] if isinstance(expect, dict) else []
 
 
 def kind_of(written: Any) -> str:

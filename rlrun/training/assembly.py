@@ -29,7 +29,7 @@ from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.curriculum import Curriculum
 from rlrun.training.joint_learning import learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
-from rlrun.training.policies import Policies, clock_unit_of, schedules_of
+from rlrun.training.policies import Policies, clock_unit_of, from_data_alone, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
 from rlrun.worlds.make import game_of, make_vector_world
@@ -240,7 +240,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
-    return NO_WORKER if algorithm.config.data_alone else algorithm.worker_factory
+    return NO_WORKER if from_data_alone(algorithm.config) else algorithm.worker_factory
 
 
 def _saved_opponents(

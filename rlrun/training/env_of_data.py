@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
 from rlrun.algorithm_config import AlgorithmConfig
+from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import DataSettings
 from rlrun.datasets.input_sets import opened
 from rlrun.envs.env_config import EnvConfig
@@ -19,7 +26,8 @@ def check_input(config: AlgorithmConfig | None) -> Spaces | None:
         config: The settings; None if they are not valid.
 
     Returns:
-        Spaces of the first data set if an env may be missing; None if the settings name no data, or an env is stepped.
+        Spaces of the first data set if an env may be missing, in which actions without bounds have the range of the
+        data; None if the settings name no data, or an env is stepped.
 
     Raises:
         UsageError: A data set does not exist, or holds no steps.
@@ -27,8 +35,24 @@ def check_input(config: AlgorithmConfig | None) -> Spaces | None:
     """
     if not isinstance(config, DataSettings) or config.input is None:
         return None
-    first, *_ = [opened(part) for part in config.input]
-    return Spaces(*first.manifest.spaces) if config.data_alone else None
+    sets = [opened(part) for part in config.input]
+    if not config.data_alone:
+        return None
+    return Spaces(sets[0].observation_space, _bounded(sets[0].action_space, sets))
+
+
+def _bounded(space: gymnasium.Space[Any], sets: Sequence[DataSet]) -> gymnasium.Space[Any]:
+    """Replaces infinite bounds of a Box of actions by the range of the actions in data sets; others are unchanged."""
+    if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
+        return space
+    low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
+    for columns in (columns for data in sets for columns in data.files()):
+        actions = columns["actions"][columns["valid"]]
+        low = np.minimum(low, actions.min(axis=0, initial=np.inf))
+        high = np.maximum(high, actions.max(axis=0, initial=-np.inf))
+    low = np.where(np.isfinite(space.low), space.low, low)
+    high = np.where(np.isfinite(space.high), space.high, high)
+    return gymnasium.spaces.Box(low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype.type)
 
 
 def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:

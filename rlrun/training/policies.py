@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
+from rlrun.datasets.input_config import DataSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.flow.clock import ClockUnit
@@ -223,6 +224,18 @@ def schedules_of(config: AlgorithmConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in config.scheduled_fields()}
 
 
+def from_data_alone(config: AlgorithmConfig) -> bool:
+    """Whether all minibatches of an algorithm are recorded data: no env is stepped, and the clock counts SGD steps."""
+    return isinstance(config, DataSettings) and config.data_alone
+
+
 def clock_unit_of(algorithm: Algorithm[Any]) -> ClockUnit:
     """Unit of an algorithm's schedules and iterations: SGD steps if it learns from recorded data alone."""
-    return "sgd_steps" if algorithm.config.data_alone else algorithm.clock_unit
+    return "sgd_steps" if from_data_alone(algorithm.config) else algorithm.clock_unit
+
+
+def steps_per_iteration(config: AlgorithmConfig) -> int:
+    """Minimum number of the clock's steps per iteration."""
+    if isinstance(config, DataSettings) and config.data_alone:
+        return config.sgd_steps_per_iteration
+    return config.min_env_steps_per_iteration

@@ -22,6 +22,7 @@ from rlrun.spec.yaml_source import parse_document
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OF_DATA = ROOT / "docs" / "offline.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -29,7 +30,10 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 YAML_BLOCKS = [
-    pytest.param(block, id=f"{page.stem}-{index}") for page in PAGES for index, block in enumerate(blocks(page, "yaml"))
+    pytest.param(block, id=f"{page.stem}-{index}")
+    for page in PAGES
+    if page != OF_DATA
+    for index, block in enumerate(blocks(page, "yaml"))
 ]
 
 
@@ -50,6 +54,19 @@ def test_python_of_the_page_about_ones_own_algorithms_is_that_of_the_examples() 
     shown = blocks(ROOT / "docs" / "extending.md", "python")
     assert len(shown) > 5
     assert [block for block in shown if "".join(block.split()) not in examples] == []  # methods are indented there
+
+
+def test_the_page_about_data_leads_from_a_log_to_a_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("expert", "swings"):
+        (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in blocks(OF_DATA, "python"):
+        exec(compile(block, OF_DATA.name, "exec"), namespace)
+    assert namespace["action"] in (0, 1)
+    for index, block in enumerate(blocks(OF_DATA, "yaml")):
+        (tmp_path / f"{index}.yaml").write_text(block)
+        assert all(experiment.trials() for experiment in load_experiments([tmp_path / f"{index}.yaml"]))
 
 
 @pytest.mark.parametrize("block", YAML_BLOCKS)

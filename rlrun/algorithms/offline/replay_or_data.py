@@ -1,4 +1,4 @@
-"""Replay algorithms that learn from data sets: alone, beside an env, or first one and then the other."""
+"""Replay algorithms that learn from data sets: alone, next to an env, or first one and then the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReplayOrData(Algorithm[Any]):
     """Mixin of algorithms with configs of `DataSettings` and `OffPolicyConfig`: they learn from data, an env, or both.
 
     List it first among the base classes. With shares of `input` that sum to 1 the algorithm learns from data alone,
-    with less from data beside an env, and without `input` from an env.
+    with less from data next to an env, and without `input` from an env.
     """
 
     learns_in_worlds = False

@@ -1,4 +1,4 @@
-"""Learning from minibatches of recorded data, alone or beside experience from an env."""
+"""Learning from minibatches of recorded data, alone or next to experience from an env."""
 
 from __future__ import annotations
 

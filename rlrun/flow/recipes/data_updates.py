@@ -1,4 +1,4 @@
-"""Off-policy updates from data sets: alone, or beside experience from an env."""
+"""Off-policy updates from data sets: alone, or next to experience from an env."""
 
 from __future__ import annotations
 

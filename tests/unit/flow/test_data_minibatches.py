@@ -126,6 +126,18 @@ def test_a_policy_acts_without_the_data_that_it_has_learned_from(data: str, tmp_
             restored.evaluate(1)
 
 
+def test_actions_without_bounds_have_the_range_of_the_data(tmp_path: Path) -> None:
+    low = np.array([-1.0, -np.inf], np.float32)
+    with SetWriter(tmp_path / "data", Box(-1, 1, (1,)), Box(low, np.full(2, np.inf, np.float32))) as writer:
+        actions = np.array([[0, -7], [3, 2]], np.float32)
+        flags = {"terminateds": np.zeros(2, np.bool_), "truncateds": np.zeros(2, np.bool_)}
+        writer.add_episode({"obs": np.zeros((3, 1), np.float32), "actions": actions, "rewards": np.zeros(2), **flags})
+    with training(str(tmp_path / "data")) as started:
+        space = started.description.spaces()["default"].action
+        started.step()
+    assert (space.low.tolist(), space.high.tolist()) == ([-1, -7], [3, 2])
+
+
 def test_data_of_other_spaces_is_refused(data: str) -> None:
     with (
         Training("CartPole-v1", BC(input=data, compile=False)) as started,

@@ -62,6 +62,7 @@ def test_seeds_and_passes_are_those_of_the_gate_the_spec_or_the_command(
         ({}, {"env_steps": 50_000}),
         ({"within_env_steps": 20_000}, {"env_steps": 20_000}),
         ({"within_env_steps": 90_000}, {"env_steps": 50_000}),
+        ({"within_sgd_steps": 9_000}, {"env_steps": 50_000, "sgd_steps": 9_000}),
         ({"within_seconds": 30}, {"env_steps": 50_000, "time_total_s": 30}),
         ({"within_env_steps": 20_000, "within_seconds": 0.5}, {"env_steps": 20_000, "time_total_s": 0.5}),
     ],

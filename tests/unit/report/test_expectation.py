@@ -54,6 +54,16 @@ def test_a_run_that_was_stopped_before_its_budget_ended_has_not_missed(
     assert (found.passed, found.missed, found.under_way, found.budget) == (False, missed, under_way, budget)
 
 
+def test_a_run_from_data_is_held_to_its_sgd_steps(make_sweep: MakeRun) -> None:
+    entry = {"stop": {"sgd_steps": 900}, "expect": {"episode_return_mean": 5, "within_sgd_steps": 250}}
+    place = make_sweep({0.1: [[1, 9, 9], [1, 1, 9]]}, spec=entry)
+    for file in place.rglob("result.json"):
+        file.write_text(file.read_text().replace('"env_steps": ', '"env_steps": 0, "sgd_steps": '))
+    run = read_run(place)
+    (found,) = reached_by(run, groups_of(run))
+    assert (found.when, found.budget, found.counter) == ([200], 250, "sgd_steps")
+
+
 def test_enough_seeds_that_missed_are_a_miss_whatever_the_others_do(make_sweep: MakeRun) -> None:
     run = read_run(make_sweep({0.1: [[1], [1], [1]]}, spec={"expect": {"episode_return_mean": 5}}))
     first, *others = run.trials
@@ -72,3 +82,6 @@ def test_an_expectation_is_told_in_words() -> None:
     expect = expectation_of({"expect": {"a": 4.5, "within_env_steps": 150_000, "within_seconds": 60.0}})
     assert expect is not None
     assert expectation_text(expect) == "a >= 4.5 within 150,000 env steps and within 60 s of training"
+    expect = expectation_of({"expect": {"a": 4.5, "within_sgd_steps": 5_000}})
+    assert expect is not None
+    assert expectation_text(expect) == "a >= 4.5 within 5,000 SGD steps"

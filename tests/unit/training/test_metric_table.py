@@ -46,7 +46,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
     "ES": ("CartPole-v1", {"num_pairs": 2, "min_env_steps_per_iteration": 0}),
-    "GAIL": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "expert": "configs/cartpole/expert"}),
+    "GAIL": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "expert": "configs/cartpole/data/expert"}),
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "Impala": ("CartPole-v1", ON_POLICY),
@@ -80,6 +80,7 @@ RUNS_FROM_DATA: dict[str, dict[str, Any]] = {
     "BC": FROM_DATA,
     "DT": {**FROM_DATA, "model": {}, "embedding": 8, "context_length": 3},
     "MARWIL": FROM_DATA,
+    "RLPD": {**FROM_DATA, "policy_delay": 1},
 }
 """Settings of the algorithms that learn from recorded data of CartPole alone."""
 

@@ -149,7 +149,7 @@ def test_a_new_episode_asks_for_the_whole_return_again_and_ask_for_another_one()
 
 
 def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
-    config = {**TINY, "input": "configs/cartpole/expert", "minibatch_size": 4, "sgd_steps_per_iteration": 2}
+    config = {**TINY, "input": "configs/cartpole/data/expert", "minibatch_size": 4, "sgd_steps_per_iteration": 2}
     with Training("CartPole-v1", rlrun.DT(**config, normalize_observations=True, target_return=20), seed=100) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")

@@ -173,7 +173,7 @@ def test_the_discriminators_loss_is_the_cross_entropy_over_valid_steps() -> None
 
 @pytest.mark.parametrize("more", [{}, {"normalize_observations": True, "model": {"hiddens": [8], "views": {"obs": 2}}}])
 def test_a_resumed_run_goes_on_to_the_last_bit(more: dict[str, Any], tmp_path: Path) -> None:
-    expert = "configs/cartpole/expert"
+    expert = "configs/cartpole/data/expert"
     with Training("CartPole-v1", rlrun.GAIL(**{**SMALL, "expert": expert, **more}), seed=100) as one:
         one.step()
         checkpoint = one.save(tmp_path / "checkpoint")

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box
 
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.algorithms.offline.rlpd import RLPD
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.datasets.writer import SetWriter
@@ -68,6 +69,16 @@ def test_the_share_decides_what_is_learned_from_and_a_resume_is_exact(
     with Training.restore(saved, trained_by=DataSAC, trust=True) as resumed:
         resumed.step()
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
+
+
+def test_rlpd_is_sac_with_many_normalised_critics_and_half_of_its_minibatch_from_data(data: str) -> None:
+    settings = {**SETTINGS, "training_intensity": 2.0, "num_critics": 3}
+    with Training("Pendulum-v1", RLPD(input=[{"path": data, "share": 0.5}], **settings)) as training:
+        result = training.step()
+        plan = [info.path for info in training.running.flow.describe()]
+    assert (result["env_steps"], result["sgd_steps"]) == (15, 10)
+    assert plan[-2:] == ["MergeFilters", "BroadcastWeights"]
+    assert (RLPD().config.model.critic_normalization, RLPD().config.model.normalization) == ("layer", None)
 
 
 def test_single_transitions_of_data_do_not_train_a_recurrent_network(data: str) -> None:

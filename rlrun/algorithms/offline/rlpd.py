@@ -1,0 +1,47 @@
+"""RLPD: SAC with recorded data as a part of each minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from rlrun.algorithms.actor_q.sac import SAC, SACConfig
+from rlrun.algorithms.offline.replay_or_data import ReplayOrData
+from rlrun.config import defaults, fixed
+from rlrun.datasets.input_config import DataSettings
+from rlrun.nn.model_config import WHO_IS_RECURRENT, SoftModelConfig
+
+
+@fixed("data sets hold single observations", views={})
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@defaults(critic_normalization="layer")
+class RLPDModelConfig(SoftModelConfig):
+    """Settings of the networks of RLPD, whose critics are normalised."""
+
+
+@defaults(
+    num_critics=10,
+    num_target_critics=2,
+    actor_objective="mean",
+    policy_delay=20,
+    training_intensity=20.0,
+)
+class RLPDConfig(DataSettings, SACConfig):
+    """Settings of RLPD (Ball et al., arXiv:2302.02948); the defaults are those of its table 2, next to SAC's."""
+
+    needed: ClassVar[Mapping[str, str]] = {
+        "input": "must name a data set, for instance [{path: FOLDER, share: 0.5}] next to an env"
+    }
+
+    model: RLPDModelConfig = RLPDModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    """Network architecture of the actor and of each critic."""
+
+
+class RLPD(ReplayOrData, SAC):
+    """Reinforcement learning with prior data: SAC with layer normalisation, many critics and symmetric sampling.
+
+    Half of each minibatch is data with a share of 0.5. With a share of 1 it is SAC from data alone.
+    """
+
+    Config: ClassVar[type[SACConfig]] = RLPDConfig
+    config: RLPDConfig

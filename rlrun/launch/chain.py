@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rlrun.errors import RunDamaged, UsageError
 from rlrun.runs.run_directory import RUN_FILE, RunDirectory
-
-if TYPE_CHECKING:
-    from rlrun.launch.parts import Part
+from rlrun.spec.experiment import TrialSpec
 
 
 def following(run: RunDirectory) -> Iterator[RunDirectory]:
@@ -26,26 +23,27 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
             yield from following(sibling)
 
 
-def begin_after(part: Part) -> None:
+def begin_after(run: RunDirectory, trials: list[TrialSpec]) -> None:
     """Gives each trial of a run that begins after another the final checkpoint of its seed there.
 
-    A trial whose seed failed there fails too, and leaves the part's trials.
+    Args:
+        run: The run.
+        trials: The trials to run. One whose seed failed in the earlier run fails too, and is removed.
 
     Raises:
         UsageError: The earlier run is not there, or has not ended.
     """
-    run = part.directory
     if run.table.after is None:
         return
     earlier = RunDirectory.open(run.path.parent / run.table.after)
     ends = {trial.seed: trial for trial in earlier.results()}
-    for trial in list(part.trials):
+    for trial in list(trials):
         record, end = run.record(trial.name), ends[trial.seed]
         if record.from_checkpoint is not None:  # it has begun before
             continue
         if end.status == "ERROR":
             run.mark(trial.name, "ERROR", f"it begins with the end of {earlier.path / end.name}, which failed")
-            part.trials.remove(trial)
+            trials.remove(trial)
         elif end.status != "TERMINATED" or end.checkpoint is None:
             lacks = f"has not ended: `rlrun resume {earlier.path}`" if end.checkpoint else "has no checkpoint"
             raise UsageError(f"{run.path / trial.name} begins with the end of {earlier.path / end.name}, which {lacks}")

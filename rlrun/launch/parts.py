@@ -127,7 +127,7 @@ def _run_parts(
     )
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
-            begin_after(part)
+            begin_after(part.directory, part.trials)
             active = ActiveRun(
                 part.directory,
                 part.experiment,

@@ -162,7 +162,7 @@ def resume(
 def _left_to_do(
     opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
 ) -> Part | None:
-    """Returns what a resume has to do for a run, checked; None if the run is complete."""
+    """Remaining part of a run for a resume, checked; None if the run is complete."""
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials and not still_to_suggest(experiment, opened):

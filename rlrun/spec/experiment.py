@@ -389,7 +389,7 @@ class TrialSpec(Learning):
     configuration: NonNegativeInt = Field(default_factory=lambda data: data.get("index", 0))
     """Number of the hyperparameter configuration; trials with equal numbers differ only in their seeds."""
     begins: BeginsConfig | None = None
-    """What the trial takes over from its seed's trial of an earlier experiment; None for fresh weights."""
+    """Start from the end of the same seed in an earlier experiment; None for fresh weights."""
     population: NonNegativeInt | None = None
     """Seed of the trial's population (pbt, pb2); None outside of populations."""
     max_restarts: NonNegativeInt = 0

@@ -14,14 +14,14 @@ STAGES = "stages"
 
 
 class BeginsConfig(ConfigModel):
-    """What each seed of an experiment takes over from the same seed of an earlier one, besides weights."""
+    """Start of each seed of an experiment from the end of the same seed in an earlier one."""
 
     after: NonEmptyText
     """Name of the experiment, earlier in the same run, whose final weights and filters each seed begins with."""
     optimizers: bool = False
     """Whether the state of the optimizers is taken over too, between stages of one algorithm."""
     filters: Literal["frozen", "running"] = "frozen"
-    """Whether the moments by which observations are normalised stay as they are, or go on with what is collected."""
+    """Whether the moments by which observations are normalised stay as they are, or continue with what is collected."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rlrun.policy.exploration.sampling import sampled
 from rlrun.policy.stochastic_actor import StochasticActorPolicy
 
 if TYPE_CHECKING:
-    from rlrun.algorithms.dagger.dagger import DAggerConfig
+    from rlrun.algorithms.dagger.settings import DAggerConfig
 
 
 class DAggerPolicy(StochasticActorPolicy):

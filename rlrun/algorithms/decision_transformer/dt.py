@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @fixed("the transformer's layers are set by embedding, num_layers and num_heads", hiddens=(64, 64), module=None)
 @fixed("there is no value network", shared_value=False)
 class DTModelConfig(DataModelConfig):
-    """Settings of how observations enter the transformer."""
+    """Settings of the inputs of a Decision Transformer."""
 
 
 @defaults(lr=1e-4, minibatch_size=64, max_grad_norm=0.25)
@@ -44,7 +44,7 @@ class DTConfig(OfflineConfig):
     """Settings of Decision Transformer; defaults are near the paper's for Gym (arXiv:2106.01345, table 9)."""
 
     model: DTModelConfig = DTModelConfig()
-    """How observations enter the transformer."""
+    """Settings of the observations as inputs of the transformer."""
     target_return: float = 0.0
     """Return that is asked for at the start of each episode; each reward lowers what is still asked for."""
     return_scale: PositiveFloat = 1000.0

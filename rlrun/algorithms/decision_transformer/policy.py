@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from typing_extensions import override
 
-from rlrun.algorithms.decision_transformer.context import COUNT, TO_GO, Context, ContextNetwork
+from rlrun.algorithms.decision_transformer.episode_window import COUNT, TO_GO, Context, ContextNetwork
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer
 from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS
 from rlrun.data.sample_batch import SampleBatch

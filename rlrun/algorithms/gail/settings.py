@@ -40,7 +40,7 @@ class GAILConfig(PPOConfig):
     @classmethod
     def _absorbing_state_has_a_value(cls, gamma: float) -> float:
         if gamma == 1:
-            raise ValueError("it must be below 1: an episode that terminated goes on for ever in an absorbing state")
+            raise ValueError("it must be below 1: an episode that terminated continues for ever in an absorbing state")
         return gamma
 
     @classmethod

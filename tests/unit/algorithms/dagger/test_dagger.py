@@ -14,8 +14,9 @@ import torch
 
 import rlrun
 from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
-from rlrun.algorithms.dagger.dagger import DAggerConfig, labelled
+from rlrun.algorithms.dagger.dagger import labelled
 from rlrun.algorithms.dagger.policy import DAggerPolicy
+from rlrun.algorithms.dagger.settings import DAggerConfig
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, TrainingFailed, UsageError

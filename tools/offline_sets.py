@@ -5,6 +5,7 @@
 - `expert`: 5 episodes of a linear controller, which balances for all 500 steps.
 - `mixed`: 2 episodes of the same controller, of whose actions a fifth are random, and 80 of a policy that sees only on
   which side the pole is, a tenth of whose actions are random. Most actions are of the second policy, which falls early.
+- `graded`: the same with 8 episodes of the controller, for a method that is asked for a return.
 """
 
 from __future__ import annotations
@@ -65,12 +66,13 @@ def write(folder: Path, parts: list[tuple[Script, float, int]]) -> None:
 
 
 def main() -> None:
-    """Writes both data sets."""
+    """Writes the data sets."""
     parser = argparse.ArgumentParser(description="Write the data sets of the shipped offline specs.")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     write(folder / "expert", [(controller, 0.0, 5)])
     write(folder / "mixed", [(controller, 0.2, 2), (one_sided, 0.1, 80)])
+    write(folder / "graded", [(controller, 0.2, 8), (one_sided, 0.1, 60)])
 
 
 if __name__ == "__main__":

@@ -13,14 +13,18 @@ class Filters:
 
     Attributes:
         moments: The moments of all data so far, by name.
+        is_frozen: Whether the moments of observations stay as they are, in a later stage of an experiment.
     """
 
     def __init__(self) -> None:
         self.moments: dict[str, Moments] = {}
+        self.is_frozen = False
 
     def merge(self, deltas: Mapping[str, Moments]) -> None:
         """Merges moments newly collected by workers into the running moments."""
         for name, delta in deltas.items():
+            if self.is_frozen and name.startswith("observations/"):
+                continue
             self.moments[name] = self.moments[name].merged(delta) if name in self.moments else delta
 
     def state(self) -> dict[str, Any]:

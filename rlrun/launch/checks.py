@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from rlrun.checkpoint.manifest import read_manifest
 from rlrun.cluster.ray_session import belongs_to_ray, cluster_capacity, demand_cluster
 from rlrun.cluster.resources import TrialResources, check_fits, machine_capacity
-from rlrun.errors import EnvironmentUnusable, Problem, RlrunError, SpecError, TrainingFailed, UsageError
+from rlrun.errors import (
+    EnvironmentUnusable,
+    Problem,
+    RlrunError,
+    SpecError,
+    TrainingFailed,
+    UsageError,
+    did_you_mean,
+)
 from rlrun.runs.run_directory import Executor, RunDirectory
 from rlrun.search.searchers.make_searcher import check_installed
 from rlrun.spec.experiment import Experiment, TrialSpec
@@ -27,6 +35,28 @@ def check_name(name: str, experiments: Sequence[Experiment]) -> None:
         raise UsageError(f"the name '{name}' is for one run, and there are {len(experiments)} experiments")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+=-]*", name):
         raise UsageError(f"the name '{name}' must be of letters, digits and _.+=- (it becomes a directory)")
+
+
+def check_chains(experiments: Sequence[Experiment]) -> None:
+    """Raises an error for experiments that begin after one which does not run before them, or has not all their seeds.
+
+    Raises:
+        UsageError: There is no such experiment before one that begins after it, or their trials do not correspond.
+    """
+    before: dict[str, Experiment] = {}
+    for experiment in experiments:
+        if experiment.begins is not None:
+            earlier = before.get(experiment.begins.after)
+            if earlier is None:
+                hint = did_you_mean(experiment.begins.after, before)
+                raise UsageError(
+                    f"{experiment.name} begins after {experiment.begins.after}, which does not run before it{hint}"
+                )
+            if earlier.num_configurations > 1 or not set(experiment.seeds) <= set(earlier.seeds):
+                raise UsageError(
+                    f"{experiment.name} begins after {earlier.name}, which must have one trial for each of its seeds"
+                )
+        before[experiment.name] = experiment
 
 
 def choose_executor(

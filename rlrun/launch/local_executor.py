@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
 
 from rlrun.errors import DiskFull
 from rlrun.runs.active_run import ActiveRun
@@ -44,11 +45,12 @@ def _run_with_restarts(run: ActiveRun, trial: TrialSpec) -> None:
 
 
 def _run_trial(run: ActiveRun, trial: TrialSpec, *, resume: bool) -> None:
+    start = run.directory.record(trial.name).from_checkpoint
     loop = TrialLoop(
         trial,
         run.directory.path / trial.name,
         resume=resume,
-        from_checkpoint=run.from_checkpoint,
+        from_checkpoint=None if start is None else Path(start),
         eager=run.eager,
         announce=lambda text: run.note(trial.name, text),
     )

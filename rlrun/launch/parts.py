@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlrun.cluster.gcs_watch import end_processes
 from rlrun.cluster.kernels_on_nodes import why_no_kernels_on_nodes
@@ -17,6 +16,7 @@ from rlrun.cluster.ray_session import RaySession, end_of_ray, warn_if_open_to_ev
 from rlrun.envs.vector_env import EnvStartFailed
 from rlrun.errors import EnvironmentUnusable, UsageError
 from rlrun.kernels.library import why_no_library
+from rlrun.launch.chain import begin_after
 from rlrun.launch.local_executor import run_locally
 from rlrun.process_end import end_process
 from rlrun.runs.active_run import ActiveRun
@@ -60,14 +60,17 @@ class Part:
         return self.trials or [self.experiment.first_trial()]
 
     @property
+    def has_trials(self) -> bool:
+        """Whether there are trials to run; none is left of a stage whose seeds all failed in the one before."""
+        return bool(self.trials) or self.experiment.searches
+
+    @property
     def uses_ray(self) -> bool:
         """Whether Ray is needed, to run the trials or for remote workers and learners of a local trial."""
         return self.executor == "ray" or any(trial.needs_ray for trial in self.trials)
 
 
-def run_all(
-    parts: Sequence[Part], *, address: str | None, from_checkpoint: Path | None, eager: bool, watch: Watcher
-) -> list[TrialResult]:
+def run_all(parts: Sequence[Part], *, address: str | None, eager: bool, watch: Watcher) -> list[TrialResult]:
     """Runs experiments one after the other, in one Ray session for all of them.
 
     Raises:
@@ -84,9 +87,7 @@ def run_all(
         for part in parts:
             locks.enter_context(part.directory.locked())
         try:
-            _run_parts(
-                parts, actives, interrupts, address=address, from_checkpoint=from_checkpoint, eager=eager, watch=watch
-            )
+            _run_parts(parts, actives, interrupts, address=address, eager=eager, watch=watch)
         except UsageError:  # there is no such cluster, or it is too small: nothing has started, so nothing is kept
             for part in parts:
                 if not part.resumed:
@@ -119,7 +120,6 @@ def _run_parts(
     interrupts: Interrupts,
     *,
     address: str | None,
-    from_checkpoint: Path | None,
     eager: bool,
     watch: Watcher,
 ) -> None:
@@ -131,12 +131,12 @@ def _run_parts(
     )
     with DriverLog() as log, interrupts, ray as session:
         for part in parts:
+            begin_after(part.directory, part.trials)
             active = ActiveRun(
                 part.directory,
                 part.experiment,
                 part.trials,
                 part.resumed,
-                from_checkpoint,
                 eager,
                 interrupts,
                 log,
@@ -254,6 +254,8 @@ def _why_no_kernels(part: Part, session: RaySession, active: ActiveRun) -> str:
 
 
 def _run_trials(part: Part, active: ActiveRun, session: RaySession) -> None:
+    if not part.has_trials:
+        return
     active.why_no_kernels = _why_no_kernels(part, session, active)
     active.trials = [with_update_executor(trial, active.why_no_kernels) for trial in active.trials]
     if part.executor == "ray":

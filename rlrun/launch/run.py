@@ -13,7 +13,8 @@ from typing import Any
 
 from rlrun.checkpoint.format import verify_checkpoint
 from rlrun.errors import UsageError
-from rlrun.launch.checks import check_compiler, check_name, check_packages, check_place, choose_executor
+from rlrun.launch.chain import following
+from rlrun.launch.checks import check_chains, check_compiler, check_name, check_packages, check_place, choose_executor
 from rlrun.launch.parts import Part, run_all, still_to_suggest
 from rlrun.runs.events import Watcher
 from rlrun.runs.run_directory import Executor, RunDirectory, default_runs_dir, follow_import_paths
@@ -58,7 +59,7 @@ def run(
             single trial without workers, else "ray".
         address: A Ray cluster to join, to which the user's own modules are shipped. By default a Ray is started on this
             machine if one is needed, unless this process belongs to one already.
-        from_checkpoint: A checkpoint whose weights every trial starts from.
+        from_checkpoint: A checkpoint whose weights every trial starts from, except those of later stages.
         watch: Called with each event of the run (see `rlrun.runs.events`). If it raises, running trials save and stop,
             and its exception is raised.
 
@@ -78,6 +79,7 @@ def run(
         found = [experiment.replace(seeds=(seed,)) for experiment in found]
     if name is not None:
         check_name(name, found)
+    check_chains(found)
     start = None if from_checkpoint is None else Path(from_checkpoint)
     if start is not None:
         verify_checkpoint(start)
@@ -89,11 +91,11 @@ def run(
     check_place([trial for experiment, trials, _ in plans for trial in trials or [experiment.first_trial()]], address)
     check_packages(found)
     folder = default_runs_dir() if runs_dir is None else Path(runs_dir)
-    parts = []
+    parts: list[Part] = []
     for experiment, trials, chosen in plans:
-        directory = _new_directory(folder, name, experiment, trials, chosen, start)
+        directory = _new_directory(folder, name, experiment, trials, chosen, start, parts)
         parts.append(Part(directory, experiment, trials, chosen, resumed=False))
-    return run_all(parts, address=address, from_checkpoint=start, eager=False, watch=watch)
+    return run_all(parts, address=address, eager=False, watch=watch)
 
 
 def resume(
@@ -109,7 +111,8 @@ def resume(
 ) -> list[TrialResult]:
     """Resumes a run that was interrupted or killed, each trial from its newest valid checkpoint.
 
-    Finished trials are left as they are. The directory may have been moved since.
+    Finished trials are left as they are. Stages that follow the run are resumed after it. The directory may have been
+    moved since.
 
     Args:
         directory: The run's directory.
@@ -122,7 +125,8 @@ def resume(
         watch: Called with each event of the run.
 
     Returns:
-        All trials of the run, in order, including those that were finished before.
+        All trials of the run, in order, including those that were finished before; with those of later stages that had
+        not ended.
 
     Raises:
         UsageError: If the directory is not a run, another process runs it, or a trial needs more CPUs or GPUs than
@@ -134,29 +138,44 @@ def resume(
         Interrupted: If the user interrupted again.
     """
     opened = RunDirectory.open(Path(directory))
-    if trust:
-        follow_import_paths([path for path in opened.table.import_paths if Path(path).is_dir()])
-    else:
-        refuse_demands_of_run(opened.path)
-    opened.mend_records()
+    runs = [opened, *following(opened)]
+    for run_directory in runs:
+        if trust:
+            paths = run_directory.table.import_paths
+            follow_import_paths([path for path in paths if Path(path).is_dir()])
+        else:
+            refuse_demands_of_run(run_directory.path)
+        run_directory.mend_records()
     if extend:
         with opened.locked():
             opened.extend(extend)
+    parts = []
+    for run_directory in runs:
+        part = _left_to_do(run_directory, executor, address, retry_failed=retry_failed, eager=eager)
+        if part is not None:
+            parts.append(part)
+    if not parts:
+        return opened.results()
+    return run_all(parts, address=address, eager=eager, watch=watch)
+
+
+def _left_to_do(
+    opened: RunDirectory, executor: Executor | None, address: str | None, *, retry_failed: bool, eager: bool
+) -> Part | None:
+    """Remaining part of a run for a resume, checked; None if the run is complete."""
     experiment = opened.experiment()
     trials = [opened.trial(name) for name in opened.unfinished(retry_failed=retry_failed)]
     if not trials and not still_to_suggest(experiment, opened):
         if opened.table.copy is not None:  # the previous process may have been killed before the copy was complete
             with opened.locked(), copied(opened):
                 pass
-        return opened.results()
+        return None
     demand_loggers(experiment.loggers)
     check_place(trials or [experiment.first_trial()], address)
     check_packages([experiment])
     if address is None and not eager:
         check_compiler(opened, trials)
-    chosen = choose_executor(experiment, trials, executor, address)
-    part = Part(opened, experiment, trials, chosen, resumed=True)
-    return run_all([part], address=address, from_checkpoint=None, eager=eager, watch=watch)
+    return Part(opened, experiment, trials, choose_executor(experiment, trials, executor, address), resumed=True)
 
 
 def _new_directory(
@@ -166,18 +185,25 @@ def _new_directory(
     trials: Sequence[TrialSpec],
     executor: Executor,
     start: Path | None,
+    before: Sequence[Part],
 ) -> RunDirectory:
     """Creates the directory of a new run, under a name that is unused in the run's storage as well.
+
+    One that begins after another of the runs `before` notes its directory's name.
 
     Raises:
         UsageError: If the storage cannot be reached.
     """
     storage, name = experiment.storage, name or experiment.name
+    after = None
+    if experiment.begins is not None:
+        names = {part.experiment.name: part.directory.path.name for part in before}
+        after, start = names[experiment.begins.after], None
     if storage is None:
-        return RunDirectory.create(folder, name, experiment, trials, executor, start)
+        return RunDirectory.create(folder, name, experiment, trials, executor, start, after=after)
     place = partial(place_of_copy, storage)
     directory = RunDirectory.create(
-        folder, name, experiment, trials, executor, start, is_taken=lambda name: is_taken(place(name))
+        folder, name, experiment, trials, executor, start, after=after, is_taken=lambda name: is_taken(place(name))
     )
     directory.note_copy(place(directory.path.name))
     return directory

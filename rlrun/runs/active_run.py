@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rlrun.envs.step_marks import stepped_env
 from rlrun.errors import DiskFull
@@ -37,7 +36,6 @@ class ActiveRun:
         experiment: The experiment.
         trials: The trials to run, in order; a searcher adds more.
         resumed: Whether the trials are resumed.
-        from_checkpoint: The checkpoint whose weights new trials start with, or None.
         eager: Whether compiled updates may continue uncompiled.
         interrupts: Signals by which the user stops the run.
         log: Redirection of stdout and stderr to the run's log.
@@ -61,7 +59,6 @@ class ActiveRun:
     experiment: Experiment
     trials: list[TrialSpec]
     resumed: bool
-    from_checkpoint: Path | None
     eager: bool
     interrupts: Interrupts
     log: DriverLog

@@ -70,6 +70,7 @@ class RunTable:
         trials: Names of the run's trials so far, in order; also the names of their directories.
         copy: Path or URI of a copy of the run's directory, or None.
         from_checkpoint: The checkpoint whose weights new trials start with, or None.
+        after: Name of the run, next to this one, with whose final weights each seed begins, or None.
         commits: Commits that were checked out in the git repositories of the spec and of the current folder.
         machine: The CPU and the GPUs of the machine that started the run.
         format: Version of the format of run.json.
@@ -84,6 +85,7 @@ class RunTable:
     trials: tuple[Annotated[str, AfterValidator(_is_name)], ...]
     copy: str | None = None
     from_checkpoint: str | None = None
+    after: Annotated[str, AfterValidator(_is_name)] | None = None
     commits: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
@@ -114,6 +116,7 @@ class RunDirectory:
         executor: Executor,
         from_checkpoint: Path | None = None,
         *,
+        after: str | None = None,
         is_taken: Callable[[str], bool] = lambda name: False,
     ) -> RunDirectory:
         """Creates the directory of a new run, with all trials PENDING.
@@ -125,6 +128,7 @@ class RunDirectory:
             trials: The experiment's trials.
             executor: Executor of the trials.
             from_checkpoint: Checkpoint with the initial weights of the trials, or None.
+            after: Name of the run, in the same folder, with whose final weights each seed begins, or None.
             is_taken: Whether a name is in use elsewhere, such as in the run's storage.
         """
         path = _new_directory(runs_dir.absolute(), name, is_taken)
@@ -137,6 +141,7 @@ class RunDirectory:
             versions=_versions(),
             trials=(),
             from_checkpoint=None if from_checkpoint is None else str(from_checkpoint.absolute()),
+            after=after,
             commits=commits([Path(experiment.origin).parent, Path.cwd()]),
             machine=machine(),
         )

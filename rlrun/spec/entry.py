@@ -25,6 +25,7 @@ from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.spec.section import Section, check_section, concerns, refusals, validate
+from rlrun.spec.stages import STAGES
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.training.policies import Policies, from_data_alone
 from rlrun.worlds.make import check_world
@@ -96,6 +97,7 @@ def _check(
         spaces = {**env.spaces, **learning.spaces}
         mistakes += _check_number(settings, spaces, max_trials)
         mistakes += check_tuning(settings, configs, spaces)
+        mistakes += _check_chain(settings, spaces)
     mistakes += _check_needed(configs)
     if settings is None or not sound or env.value is None or mistakes:
         return None, mistakes, learning
@@ -167,7 +169,8 @@ def _evaluation_without_env(env: EnvConfig | None) -> list[Mistake]:
 def _unknown_keys(data: Mapping[str, Any], learning: CheckedLearning) -> list[Mistake]:
     """Mistakes for unknown keys of a spec entry; the message names the correct section if the key exists elsewhere."""
     of_policies = () if "policies" in data else ("mapping", "train", *SEAT_KEYS)
-    known = [key for key in ENTRY_KEYS if key not in of_policies]
+    of_stages = () if "begins" in data else ("begins", STAGES)
+    known = [key for key in ENTRY_KEYS if key not in (*of_policies, *of_stages)]
     models: dict[str, Sequence[type[ConfigModel]]] = {
         dotted(location): [model] for location, model in learning.models.items()
     } or {"config": [candidate.Config for candidate in learning.candidates] or [AlgorithmConfig]}
@@ -287,6 +290,14 @@ def _check_number(settings: RunSettings, spaces: Mapping[Location, SearchSpace],
         )
         return [Mistake(("num_samples",), message)]
     return []
+
+
+def _check_chain(settings: RunSettings, spaces: Mapping[Location, SearchSpace]) -> list[Mistake]:
+    """Validates that an experiment which begins after another has one trial per seed."""
+    if settings.begins is None or settings.configurations_in(spaces) == 1:
+        return []
+    message = "each seed begins with its weights of an earlier experiment: leave out search spaces and samples here"
+    return [Mistake(("begins",), message)]
 
 
 def _check_trials(experiment: Experiment, settings: Mapping[Location, type[ConfigModel]]) -> list[Mistake]:

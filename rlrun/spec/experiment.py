@@ -35,6 +35,7 @@ from rlrun.spec.expansion import (
 )
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, find_spaces
+from rlrun.spec.stages import BeginsConfig
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
 from rlrun.training.policies import Policies
@@ -282,6 +283,9 @@ class RunSettings(ConfigModel):
     """Searcher such as optuna, which suggests hyperparameter configurations; null for random search."""
     failure: FailureConfig = FailureConfig()
     """Settings of the restarts of failed trials."""
+    begins: BeginsConfig | None = None
+    """Earlier experiment of the same run, with whose final weights each seed begins; null for fresh weights. In
+    `stages`, `after` is the stage before."""
     storage: NonEmptyText | None = None
     """Path or URI of a storage, such as s3://bucket/runs, to which the run's directory is copied; null for none."""
     output: NonEmptyText | None = None
@@ -390,6 +394,8 @@ class TrialSpec(Learning):
     """Expected results of the trial, which `rlrun regress` checks; null for none."""
     configuration: NonNegativeInt = Field(default_factory=lambda data: data.get("index", 0))
     """Number of the hyperparameter configuration; trials with equal numbers differ only in their seeds."""
+    begins: BeginsConfig | None = None
+    """Start from the end of the same seed in an earlier experiment; None for fresh weights."""
     population: NonNegativeInt | None = None
     """Seed of the trial's population (pbt, pb2); None outside of populations."""
     max_restarts: NonNegativeInt = 0

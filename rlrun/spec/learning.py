@@ -25,6 +25,7 @@ from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.spec.section import Section, check_section, refusals
+from rlrun.spec.stages import STAGES
 from rlrun.training.env_of_data import check_input
 from rlrun.training.policies import Policies, clock_unit_of
 from rlrun.training.policy_spec import PolicySpec
@@ -32,7 +33,7 @@ from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
 """Top-level keys of a spec entry that define algorithms, policies and env."""
-ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields)
+ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, STAGES)
 """All keys of an entry in a spec file."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
 """All keys of a policy in a multi-agent entry."""

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import rlrun
 from rlrun.config import ConfigModel
 from rlrun.errors import EnvironmentUnusable, Problem, SpecError
-from rlrun.explain import dotted, shown
+from rlrun.explain import Mistake, dotted, shown
 from rlrun.registry import known_algorithm
 from rlrun.spec.entry import check_entry
 from rlrun.spec.experiment import MAX_TRIALS, Experiment
@@ -21,6 +22,7 @@ from rlrun.spec.learning import ENTRY_KEYS
 from rlrun.spec.overrides import apply_overrides
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.section import UnusableEnv
+from rlrun.spec.stages import stages_of
 from rlrun.spec.yaml_source import Document, read_document
 
 DEFAULT_ENV_STEPS = 100_000
@@ -226,9 +228,8 @@ def _check(
                 message = f"the experiment '{name}' appears twice, first in {first.file}:{first.line}"
                 problems.append(document.place((name,), at_key=True).problem(name, message))
             seen.setdefault(name, document)
-            experiment, mistakes = check_entry(name, entry, origin or document.file, max_trials)
-            if experiment is not None:
-                experiments[name] = experiment
+            found, mistakes = _check_stages(name, entry, origin or document.file, max_trials)
+            experiments |= found
             for mistake in mistakes:
                 place = document.place((name, *mistake.location), at_key=mistake.at_key)
                 problem = place.problem(dotted(mistake.location, name), mistake.message)
@@ -239,6 +240,18 @@ def _check(
     if unusable:
         raise EnvironmentUnusable("\n".join(str(problem) for problem in unusable))
     return list(experiments.values())
+
+
+def _check_stages(name: str, entry: Any, origin: str, max_trials: int) -> tuple[dict[str, Experiment], list[Mistake]]:
+    """Validates an entry with its stages, if any; returns the experiments by name, and mistakes in the entry."""
+    stages, mistakes = stages_of(name, entry)
+    experiments: dict[str, Experiment] = {}
+    for stage in stages:
+        experiment, wrong = check_entry(stage.name, stage.data, origin, max_trials)
+        mistakes += [replace(mistake, location=stage.location(mistake.location)) for mistake in wrong]
+        if experiment is not None:
+            experiments[stage.name] = experiment
+    return experiments, list(dict.fromkeys(mistakes))  # stages share what is wrong around them
 
 
 def _in_order(problems: Sequence[Problem], documents: Sequence[Document]) -> list[Problem]:

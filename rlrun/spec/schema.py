@@ -18,6 +18,7 @@ from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.one_of import OneOf
 from rlrun.spec.run_length import END
 from rlrun.spec.search_space import KINDS, Kind
+from rlrun.spec.stages import STAGES
 from rlrun.spec.tuning import SchedulerConfig, SearcherConfig
 from rlrun.training.policy_spec import PolicySpec
 
@@ -159,8 +160,11 @@ def _experiment(
     number = {"type": "integer", "minimum": 1, "maximum": MAX_TRIALS, "description": "How many seeds, from 0 on."}
     return {
         "type": "object",
-        "required": ["env", "stop"],
-        "oneOf": [{"required": ["algorithm"]}, {"required": ["policies"]}],
+        "if": {"not": {"required": [STAGES]}},
+        "then": {
+            "required": ["env", "stop"],
+            "oneOf": [{"required": ["algorithm"]}, {"required": ["policies"]}],
+        },
         "dependentRequired": {"seats": ["policies"], "league": ["seats"]},
         "additionalProperties": False,
         "properties": {
@@ -195,6 +199,12 @@ def _experiment(
             "config": {
                 "description": "Settings of the algorithm, or of policies how experience is collected for all of them.",
                 "type": ["object", "null"],
+            },
+            STAGES: {
+                "description": "Experiments by name that begin one after the other, with the keys around them.",
+                "type": "object",
+                "minProperties": 1,
+                "additionalProperties": {"type": "object"},
             },
             **settings["properties"],
             "seeds": _either({**seeds, "anyOf": [number, {key: seeds[key] for key in ("type", "items")}]}),

@@ -1,4 +1,4 @@
-"""Scripted policies of the toy worlds: callables from an observation to an action."""
+"""Scripted policies of the toy worlds and of CartPole: callables from an observation to an action."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK
 
@@ -29,6 +30,12 @@ class RandomLegal:
         if not isinstance(observation, Mapping) or ACTION_MASK not in observation:
             raise ValueError(f"RandomLegal moves by the {ACTION_MASK} of a Dict observation, and there is none")
         return int(self._generator.choice(np.flatnonzero(observation[ACTION_MASK])))
+
+
+def balance_pole(observation: NDArray[np.float32]) -> int:
+    """Balances CartPole for ever: pushes the cart to where the pole falls, by a linear rule of position and speed."""
+    position, velocity, angle, angular_velocity = observation.tolist()
+    return int(angle + 0.4 * angular_velocity + 0.02 * position + 0.08 * velocity > 0)
 
 
 class GreedyForager:

@@ -31,6 +31,7 @@ from rlrun.trust import refuse_demands, spec_demands
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
+    from rlrun.policy.flat_parameters import FlatParameters
 
 TENSOR_KINDS = ("policies", "targets", "optimizers")
 """File stems of a trainee's tensors in checkpoints, by kind."""
@@ -186,6 +187,42 @@ def load_policy(trainee: Trainee, content: Content) -> None:
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
     trainee.learner.load_flat(flat)
+
+
+def load_policy_in_part(trainee: Trainee, content: Content) -> None:
+    """Loads the parameters that a trainee's policy and a checkpoint's have in common, by name.
+
+    So a cloned policy becomes the policy of an actor-critic, whose values keep their initial parameters. A target
+    network without parameters in the checkpoint starts as a copy.
+
+    Raises:
+        CheckpointError: There is no common parameter, one has another shape or is not finite.
+    """
+    learner, parameters = trainee.learner, trainee.policy.parameters
+    try:
+        flat = _in_common(parameters, learner.flat(), finite_tensors(content, f"policies/{trainee.name}"))
+        target = f"targets/{trainee.name}"
+        if learner.target() is not None:
+            found = finite_tensors(content, target) if target in content.tensors else {}
+            learner.load_target(_in_common(parameters, flat, found) if found else flat)
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint does not fit this env and network: {error}") from error
+    learner.load_flat(flat)
+
+
+def _in_common(
+    parameters: FlatParameters, flat: NDArray[np.float32], named: Mapping[str, NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Replaces the parameters [P] that a checkpoint has by name.
+
+    Raises:
+        ValueError: There are none, or one has another shape.
+    """
+    own = parameters.named(flat)
+    common = {name: tensor for name, tensor in named.items() if name in own}
+    if not common:
+        raise ValueError(f"it has no parameter of this policy, such as {next(iter(own))}")
+    return parameters.from_named({**own, **common})
 
 
 def load_optimizer(trainee: Trainee, content: Content) -> None:

@@ -57,14 +57,14 @@ class SavedOpponent:
             "env_steps": self.env_steps,
         }
 
-    def in_world(self, spaces: Spaces, view: WorldView) -> FrozenPolicy:
-        """Creates the frozen policy for a seat of a multi-agent world.
+    def in_world(self, spaces: Spaces, view: WorldView | None) -> FrozenPolicy:
+        """Creates the frozen policy for a seat of a multi-agent world, or for an env of one agent.
 
         Only code of installed algorithms is run: settings that name other code are refused.
 
         Args:
             spaces: Observation and action space of the agents.
-            view: View of the agents' world.
+            view: View of the agents' world; None for an env of one agent.
 
         Raises:
             CheckpointError: The settings contain absurdly large numbers.

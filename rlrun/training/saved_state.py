@@ -224,12 +224,16 @@ def _load_league(league: League, saved: Mapping[str, Any], *, is_new: bool) -> N
         league.load_state(state)
 
 
-def load_weights(running: RunningTraining, content: Content) -> None:
-    """Warm start: loads only policy weights and filters from another run's checkpoint.
+def load_weights(
+    running: RunningTraining, content: Content, *, in_part: bool = False, optimizers: bool = False
+) -> None:
+    """Warm start: loads policy weights and filters from another run's checkpoint, and on request its optimizers.
 
     Args:
         running: The running training.
         content: A checkpoint of the other run.
+        in_part: Whether the other run's policy may lack parameters, such as a value network, or have further ones.
+        optimizers: Whether to load the state of the optimizers.
 
     Raises:
         CheckpointError: The checkpoint does not fit this env or network.
@@ -237,11 +241,20 @@ def load_weights(running: RunningTraining, content: Content) -> None:
     saved = checkpointing.sections_of(content)
     for policy, branch in running.branches.items():
         own = checkpointing.trainee_sections_of(saved, policy)
-        checkpointing.load_policy(branch.trainee, content)
+        load = checkpointing.load_policy_in_part if in_part else checkpointing.load_policy
+        load(branch.trainee, content)
+        if optimizers:
+            checkpointing.load_optimizer(branch.trainee, content)
         _load_filters(running, own, policy)
     if running.league is not None:
         running.league.clear()
     running.broadcast()
+
+
+def freeze_filters(running: RunningTraining) -> None:
+    """Keeps the moments of all policies' observations as they are from now on."""
+    for branch in running.branches.values():
+        branch.trainee.filters.is_frozen = True
 
 
 def adopt(running: RunningTraining, content: Content) -> None:

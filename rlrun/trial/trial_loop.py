@@ -273,7 +273,9 @@ class TrialLoop:
             if cut.rows_cut or (before is not None and before.status != "PENDING"):
                 self.resumption = Resumption(None, rows_cut=cut.rows_cut, damage=cut.damage)
             if from_checkpoint is not None:
-                saved_state.load_weights(self.training.running, read_checkpoint(from_checkpoint))
+                self._load_weights(from_checkpoint)
+        if self.trial.begins is not None and self.trial.begins.filters == "frozen":
+            saved_state.freeze_filters(self.training.running)
         if self.resumption is not None and before is not None and before.status == "RUNNING":
             steps_envs = self.trial.config.num_workers == 0
             crash = ending_in_words("the process before was killed or crashed", stepped, steps_envs=steps_envs)
@@ -290,6 +292,12 @@ class TrialLoop:
         """Writes spec.yaml, with the executor by which updates are computed."""
         self._spec = {**self.trial.to_data(), "update_executor": self.training.update_executor}
         self._files.write_spec(self._spec)
+
+    def _load_weights(self, start: Path) -> None:
+        """Begins with the weights of another run, or with all that the trial takes over from an earlier stage."""
+        begins, content = self.trial.begins, read_checkpoint(start)
+        optimizers = begins is not None and begins.optimizers
+        saved_state.load_weights(self.training.running, content, in_part=begins is not None, optimizers=optimizers)
 
     def _rebuild(self, trial: TrialSpec) -> None:
         """Replaces the training with one that has other settings; the former envs are closed."""

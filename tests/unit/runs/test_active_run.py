@@ -95,7 +95,7 @@ def run_watched(tmp_path: Path, watch: Watcher) -> ActiveRun:
     directory = RunDirectory.create(tmp_path, "pole", experiment, experiment.trials(), "local")
     run: list[ActiveRun] = []
     interrupts = Interrupts(heard=lambda: run[0].stopping())
-    run.append(ActiveRun(directory, experiment, [], False, None, False, interrupts, DriverLog(), watch))
+    run.append(ActiveRun(directory, experiment, [], False, False, interrupts, DriverLog(), watch))
     return run[0]
 
 
@@ -111,7 +111,6 @@ def test_a_trial_whose_process_died_in_an_env_is_told_with_the_episode_that_it_w
             experiment,
             [trial],
             resumed=False,
-            from_checkpoint=None,
             eager=False,
             interrupts=Interrupts(),
             log=DriverLog(),

@@ -44,11 +44,13 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "CMAES": ("CartPole-v1", {"population_size": 4, "min_env_steps_per_iteration": 0}),
     "CQL": ("Pendulum-v1", {**REPLAY, "num_sampled_actions": 2}),
     "CRR": ("Pendulum-v1", REPLAY),
+    "DAgger": ("CartPole-v1", {**REPLAY, "expert": "rlrun.toys.scripted_players:balance_pole"}),
     "DDPG": ("Pendulum-v1", REPLAY),
     "DDPPO": ("CartPole-v1", {**SMALL, "train_batch_size": 64, "min_env_steps_per_iteration": 0, "minibatch_size": 32}),
     "DQN": ("CartPole-v1", REPLAY),
     "Dreamer": ("CartPole-v1", DREAMER),
     "ES": ("CartPole-v1", {"num_pairs": 2, "min_env_steps_per_iteration": 0}),
+    "GAIL": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32, "expert": "configs/cartpole/data/expert"}),
     "Gorila": ("CartPole-v1", REPLAY),
     "IPPO": ("CartPole-v1", {**ON_POLICY, "minibatch_size": 32}),
     "IQL": ("Pendulum-v1", REPLAY),
@@ -82,6 +84,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 FROM_DATA = {"model": {"hiddens": (8,)}, "sgd_steps_per_iteration": 2, "compile": False}
 RUNS_FROM_DATA: dict[str, dict[str, Any]] = {
     "BC": FROM_DATA,
+    "DT": {**FROM_DATA, "model": {}, "embedding": 8, "context_length": 3},
     "MARWIL": FROM_DATA,
     "RLPD": {**FROM_DATA, "policy_delay": 1},
 }

@@ -78,7 +78,6 @@ class OnTune:
             experiment,
             list(trials.values()),
             resumed=reached is not None,
-            from_checkpoint=None,
             eager=False,
             interrupts=Interrupts(),
             log=DriverLog(),

@@ -1,0 +1,1 @@
+"""DAgger: an expert labels the states that the learner visits."""

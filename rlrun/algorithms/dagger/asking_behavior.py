@@ -1,0 +1,117 @@
+"""Acting in DAgger: the learner's actions, or the expert's, while the expert's are recorded (NumPy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
+from rlrun.algorithms.dagger.expert import Expert, expert_at
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import UsageError
+from rlrun.functional.schedules import value_at
+from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.observation_leaves import ObservationTree
+from rlrun.policy.action_spaces.action_space import ActionSpace
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.exploration.exploration import Exploration
+from rlrun.policy.weights import Weights
+
+Floats = NDArray[np.float32]
+
+
+class AskingBehavior(BehaviorPolicy):
+    """Behavior policy that records the expert's action at each step, and takes it with the probability beta.
+
+    The expert is loaded at the first step that is collected: evaluations need none.
+
+    Args:
+        expert: Name of the expert; see `expert_at`. None raises an error at the first step.
+        spaces: Observation and action space.
+        network: The learner's acting network.
+        action_space: Conversion between env actions and the policy's own actions.
+        exploration: The learner's exploration while collecting.
+        leaves: The tree of `ObservationLeaf`.
+        normalize_observations: Whether the learner's observations are normalised by running statistics.
+
+    Attributes:
+        beta: Probability of the expert's action at each step.
+    """
+
+    def __init__(
+        self,
+        expert: str | None,
+        spaces: Spaces,
+        network: ActingNetwork,
+        action_space: ActionSpace,
+        exploration: Exploration,
+        leaves: ObservationTree,
+        *,
+        normalize_observations: bool,
+    ) -> None:
+        super().__init__(network, action_space, exploration, leaves, normalize_observations=normalize_observations)
+        self.beta = 1.0
+        self._path = expert
+        self._spaces = spaces
+        self._expert: Expert | None = None
+
+    @property
+    @override
+    def schedules(self) -> tuple[str, ...]:
+        return (*super().schedules, "beta")
+
+    @override
+    def load(self, weights: Weights) -> None:
+        """Loads weights, filter statistics and the probability of the expert's action."""
+        super().load(weights)
+        self.beta = value_at(weights.schedules["beta"], weights.env_steps)
+
+    @override
+    def noise(self, generator: np.random.Generator, length: int, slots: int) -> Floats:
+        """Samples the exploration noise, and last a uniform number for the choice between learner and expert."""
+        own = super().noise(generator, length, slots)
+        return np.concatenate([own, generator.random((length, slots, 1), np.float32)], -1)
+
+    @override
+    def allocate_fragment(self, length: int, slots: int) -> SampleBatch:
+        batch = super().allocate_fragment(length, slots)
+        batch[EXPERT_ACTIONS] = np.empty_like(batch["actions"])
+        return batch
+
+    @override
+    def act(
+        self,
+        observations: Any,
+        noise: Floats,
+        record: SampleBatch,
+        t: int,
+        episode_starts: NDArray[np.bool_],
+        acts: NDArray[np.bool_] | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> Any:
+        """Selects the actions of one step; records them and the expert's.
+
+        Raises:
+            UsageError: There is no expert, or it does not fit the env.
+            TrainingFailed: The expert raises.
+        """
+        super().act(observations, np.ascontiguousarray(noise[:, :-1]), record, t, episode_starts, acts, rows)
+        labels = self.action_space.from_env(self._asked(observations, episode_starts))
+        by_expert = noise[:, -1] < self.beta
+        record[EXPERT_ACTIONS][t] = labels
+        record["actions"][t][by_expert] = labels[by_expert]
+        taken = self.action_space.to_env(record["actions"][t])
+        self.take_actions(taken)
+        return taken
+
+    def _asked(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
+        """The expert's actions for the env, [B, ...]."""
+        if self._expert is None:
+            if self._path is None:
+                raise UsageError("dagger asks an expert: set config.expert to a function or a checkpoint")
+            self._expert = expert_at(self._path, self._spaces)
+        return self._expert(observations, episode_starts)

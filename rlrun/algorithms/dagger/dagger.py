@@ -1,0 +1,85 @@
+"""DAgger: dataset aggregation, imitation of an expert that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
+from rlrun.algorithms.dagger.settings import DAggerConfig
+from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.operators.minibatches import TrainOnMinibatch
+from rlrun.flow.operators.replay import StoreToReplay
+from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
+from rlrun.flow.sources.replay_minibatches import replay_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.envs.spaces import Spaces
+    from rlrun.policy.policy import Policy
+    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+
+
+class DAgger(Algorithm[DAggerConfig]):
+    """Dataset aggregation: supervised learning of the expert's actions in the states that the learner visits.
+
+    Source:
+        Ross, Gordon and Bagnell, "A reduction of imitation learning and structured prediction to no-regret online
+        learning", arXiv:1011.0686, algorithm 3.1.
+    """
+
+    Config = DAggerConfig
+    policy_family = "stochastic_actor"
+    learns_in_worlds = False
+    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the expert's actions"), GRAD_NORM)
+
+    @override
+    def policy(self, spaces: Spaces, seed: int) -> Policy:
+        """Creates the policy, whose behavior asks the expert while it collects."""
+        from rlrun.algorithms.dagger.policy import DAggerPolicy
+
+        return DAggerPolicy(spaces, self.config, seed)
+
+    @override
+    def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-likelihood of the expert's actions over rows [S, 1]."""
+        log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
+        return Loss(-log_prob, {"log_prob": log_prob})
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: stores the labelled fragments of all rounds, trains on minibatches of them, sends weights."""
+        config = self.config
+        replay = trainee.make_replay(config.replay, n_step=1, gamma=config.gamma)
+        minibatches = replay_minibatches(
+            replay,
+            trainee,
+            minibatch_size=config.minibatch_size,
+            training_intensity=config.training_intensity,
+            learning_starts=config.learning_starts,
+            normalize_observations=config.normalize_observations,
+        )
+        return (
+            fragments.for_each(labelled)
+            .zip_with_worker()
+            .for_each(StoreToReplay(replay))
+            .followed_by(minibatches.for_each(TrainOnMinibatch(trainee)))
+            .for_each(MergeFilters(trainee))
+            .for_each(BroadcastWeights(trainee))
+        )
+
+
+def labelled(fragment: SampleBatch) -> SampleBatch:
+    """Returns a fragment with the expert's actions in place of those taken."""
+    rest = {name: column for name, column in fragment.items() if name != EXPERT_ACTIONS}
+    return SampleBatch(rest, actions=fragment[EXPERT_ACTIONS])

@@ -1,0 +1,44 @@
+"""Policy of DAgger: a stochastic actor whose behavior asks the expert while it collects (torch)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
+from rlrun.envs.spaces import Spaces
+from rlrun.policy.decoder import acting_outputs
+from rlrun.policy.exploration.sampling import sampled
+from rlrun.policy.stochastic_actor import StochasticActorPolicy
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.dagger.settings import DAggerConfig
+
+
+class DAggerPolicy(StochasticActorPolicy):
+    """Stochastic actor whose workers record the expert's action at each step.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the initial parameters.
+    """
+
+    def __init__(self, spaces: Spaces, config: DAggerConfig, seed: int) -> None:
+        super().__init__(spaces, config, seed)
+        self.spaces = spaces
+        self.expert = config.expert
+
+    @override
+    def behavior(self) -> AskingBehavior:
+        own = self._own_network
+        return AskingBehavior(
+            self.expert,
+            self.spaces,
+            acting_outputs(self.network, self.decoding, self.parameters),
+            self.action_space,
+            sampled(self.action_space, self.config.model, 0 if own is None else own.spec.features),
+            self.leaves,
+            normalize_observations=self.config.normalize_observations,
+        )

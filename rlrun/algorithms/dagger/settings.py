@@ -1,0 +1,52 @@
+"""Settings of DAgger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithms.settings.off_policy import OffPolicyConfig
+from rlrun.config import Schedule, defaults, fixed
+from rlrun.nn.model_config import WHO_IS_RECURRENT, ModelConfig
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed("there is no value network", shared_value=False)
+class DAggerModelConfig(ModelConfig):
+    """Settings of the network of an imitating policy."""
+
+
+@defaults(lr=1e-3, num_envs_per_worker=4, rollout_fragment_length=250, training_intensity=1.0, learning_starts=0)
+@fixed("the expert's actions count, whatever is rewarded", gamma=0.0, n_step=1, clip_rewards=None)
+@fixed("there is no target network", target_update_interval=1, tau=1.0)
+class DAggerConfig(OffPolicyConfig):
+    """Settings of DAgger (Ross, Gordon and Bagnell, arXiv:1011.0686).
+
+    A round is a fragment of all envs, `rollout_fragment_length` * `num_envs_per_worker` env steps for each worker, and
+    `training_intensity` minibatches for each of these steps.
+    """
+
+    needed: ClassVar[Mapping[str, str]] = {"expert": "must name an expert to ask: dagger imitates it"}
+
+    model: DAggerModelConfig = DAggerModelConfig()
+    """Network architecture."""
+    expert: str | None = None
+    """The expert: `package.module:function` from an observation to an action, or a checkpoint's path; required for
+    training. It is asked at every step."""
+    beta: Schedule = ((0, 1.0), (1_000, 0.0))
+    """Probability that the expert's action is taken instead of the learner's, at each step. A round has one value: that
+    of its first step."""
+
+    @model_validator(mode="after")
+    def _all_labels_count_alike(self) -> DAggerConfig:
+        if self.replay.prioritized:
+            raise ValueError("replay.prioritized: labels have no TD errors to sample by; leave it out")
+        return self
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False

@@ -1,0 +1,128 @@
+"""DT: Decision Transformer, offline reinforcement learning as prediction of actions given a return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pydantic import model_validator
+from typing_extensions import override
+
+from rlrun.algorithm import Algorithm
+from rlrun.algorithms.decision_transformer.windows import Windows
+from rlrun.algorithms.loss_metrics import GRAD_NORM
+from rlrun.algorithms.settings.offline import DataModelConfig, OfflineConfig
+from rlrun.config import PositiveFloat, PositiveInt, defaults, fixed
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow, Operator
+from rlrun.flow.operators.data import TrainOnData
+from rlrun.flow.sources.data_minibatches import data_minibatches
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss
+from rlrun.metric import Metric
+from rlrun.nn.model_config import WHO_IS_RECURRENT
+from rlrun.nn.observation_leaves import dense_inputs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.policy.stochastic_actor import StochasticActorOutputs
+
+
+@fixed(WHO_IS_RECURRENT, core=None, core_width=64, gtrxl={})
+@fixed("the transformer's layers are set by embedding, num_layers and num_heads", hiddens=(64, 64), module=None)
+@fixed("there is no value network", shared_value=False)
+class DTModelConfig(DataModelConfig):
+    """Settings of the inputs of a Decision Transformer."""
+
+
+@defaults(lr=1e-4, minibatch_size=64, max_grad_norm=0.25)
+@fixed("returns to go are undiscounted sums of the data's rewards", gamma=1.0, clip_rewards=None)
+class DTConfig(OfflineConfig):
+    """Settings of Decision Transformer; defaults are near the paper's for Gym (arXiv:2106.01345, table 9)."""
+
+    model: DTModelConfig = DTModelConfig()
+    """Settings of the observations as inputs of the transformer."""
+    target_return: float = 0.0
+    """Return that is asked for at the start of each episode; each reward lowers what is still asked for."""
+    return_scale: PositiveFloat = 1000.0
+    """Divisor of returns as inputs of the transformer."""
+    context_length: PositiveInt = 20
+    """Number K of the last steps of an episode that the transformer sees."""
+    embedding: PositiveInt = 128
+    """Number of features of a token."""
+    num_layers: PositiveInt = 3
+    """Number of transformer blocks."""
+    num_heads: PositiveInt = 1
+    """Number of attention heads of a block."""
+    max_steps: PositiveInt = 1000
+    """Number of embeddings of the step in the episode; later steps share the last one."""
+
+    @model_validator(mode="after")
+    def _heads_share_the_features(self) -> DTConfig:
+        if self.embedding % self.num_heads:
+            raise ValueError(f"embedding ({self.embedding}) must be a multiple of num_heads ({self.num_heads})")
+        return self
+
+    @property
+    @override
+    def learns_values(self) -> bool:
+        return False
+
+    @classmethod
+    @override
+    def shapes_parameters(cls, path: str) -> bool:
+        return path in ("embedding", "num_layers", "max_steps") or super().shapes_parameters(path)
+
+
+class DT(Algorithm[DTConfig]):
+    """Decision Transformer: a transformer predicts the data's actions from returns-to-go, states and earlier actions.
+
+    Source:
+        Chen et al., "Decision Transformer: reinforcement learning via sequence modeling", arXiv:2106.01345.
+    """
+
+    Config = DTConfig
+    policy_family = "rlrun.algorithms.decision_transformer.policy:DTPolicy"
+    clock_unit = "sgd_steps"
+    learns_in_worlds = False
+    learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions"), GRAD_NORM)
+
+    @override
+    def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Negative log-likelihood of the data's actions over the valid steps of windows [S, K]."""
+        log_prob = masked_mean(outputs.distribution.log_prob(batch["actions"]), batch["valid"].float())
+        return Loss(-log_prob, {"log_prob": log_prob})
+
+    @override
+    def collect(self, trainee: Trainee) -> Flow[Any]:
+        """Stream of minibatches of windows from the data."""
+        config = self.config
+        return data_minibatches(
+            trainee,
+            config.input,
+            partial(Windows, length=config.context_length),
+            minibatch_size=config.minibatch_size,
+            normalize_observations=config.normalize_observations,
+        )
+
+    @override
+    def learn(self, items: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: encodes the observations of each minibatch, and takes an SGD step on it."""
+        return items.for_each(EncodeObservations(trainee)).for_each(TrainOnData(trainee))
+
+
+class EncodeObservations(Operator):
+    """Replaces observations [S, K, ...] by their features [S, K, D]."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        self.trainee = trainee
+
+    @override
+    def __call__(self, item: SampleBatch) -> SampleBatch:
+        """Returns the minibatch with features."""
+        shape = item["valid"].shape
+        rows = SampleBatch(obs=item["obs"]).map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))["obs"]
+        return SampleBatch(item, obs=dense_inputs(self.trainee.policy.leaves, rows).reshape(*shape, -1))

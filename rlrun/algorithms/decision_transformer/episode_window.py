@@ -1,0 +1,138 @@
+"""Acting of a Decision Transformer: the last steps of an episode as a recurrent state (NumPy and torch)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlrun.nn.observation_leaves import ObservationTree, dense_inputs
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer
+
+Floats = NDArray[np.float32]
+
+COUNT, STEP, TO_GO = -3, -2, -1
+"""Entries of a recurrent state: number of steps in the context, of steps in the episode, and return still to come."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Layout of a recurrent state [B, state_size]: the last K steps, oldest first, and three numbers.
+
+    Attributes:
+        length: K, steps in the context.
+        features: Number of features of an observation, D.
+        actions: Number of features of an action, A.
+    """
+
+    length: int
+    features: int
+    actions: int
+
+    @property
+    def state_size(self) -> int:
+        """Number of entries of a state."""
+        return self.length * (1 + self.features + self.actions) + 3
+
+    def rows(self, state: Floats) -> Floats:
+        """Steps of the context as views of a state, [B, K, 1 + D + A]: return-to-go, observation, action."""
+        return state[:, :-3].reshape(len(state), self.length, 1 + self.features + self.actions)
+
+    def with_observation(self, state: Floats, features: Floats, target_return: float) -> Floats:
+        """State with a further step, whose action is still unknown; an empty one begins with the target return.
+
+        Args:
+            state: States before the step, [B, state_size].
+            features: Features of the observations, [B, D].
+            target_return: Return that is asked for.
+        """
+        after = state.copy()
+        after[state[:, COUNT] == 0, TO_GO] = target_return
+        full = state[:, COUNT] == self.length
+        steps = self.rows(after)
+        steps[full, :-1] = steps[full, 1:]
+        after[:, COUNT] = np.minimum(state[:, COUNT] + 1, self.length)
+        after[:, STEP] = state[:, STEP] + 1
+        slots, last = np.arange(len(state)), after[:, COUNT].astype(np.int64) - 1
+        steps[slots, last] = 0.0
+        steps[slots, last, 0] = after[:, TO_GO]
+        steps[slots, last, 1 : 1 + self.features] = features
+        return after
+
+    def with_actions(self, state: Floats, actions: Floats) -> Floats:
+        """State with the features [B, A] of the actions taken in the newest step."""
+        after = state.copy()
+        last = after[:, COUNT].astype(np.int64) - 1
+        self.rows(after)[np.arange(len(state)), last, 1 + self.features :] = actions
+        return after
+
+    def numbers(self, state: Floats) -> NDArray[np.int64]:
+        """Numbers in the episode of the steps in the context, [B, K], counted from 0."""
+        oldest = state[:, STEP] - state[:, COUNT]
+        return (oldest[:, None] + np.arange(self.length)).astype(np.int64)
+
+
+class ContextNetwork:
+    """Acting network: adds the observation to the context, and returns the transformer's outputs for its action.
+
+    Args:
+        transformer: Transformer to copy.
+        context: Layout of the state.
+        leaves: The tree of `ObservationLeaf`.
+        return_scale: Divisor of returns-to-go.
+
+    Attributes:
+        target_return: Return that is asked for in the following episodes.
+    """
+
+    def __init__(
+        self,
+        transformer: DecisionTransformer,
+        context: Context,
+        leaves: ObservationTree,
+        *,
+        return_scale: float,
+        target_return: float,
+    ) -> None:
+        self.transformer = copy.deepcopy(transformer).cpu().requires_grad_(False)
+        self.context = context
+        self.leaves = leaves
+        self.return_scale = return_scale
+        self.target_return = target_return
+        self.state_size = context.state_size
+
+    def load(self, flat: Floats) -> None:
+        """Loads the parameters [P]."""
+        import torch
+
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(flat.copy()), self.transformer.parameters())
+
+    def __call__(
+        self,
+        inputs: Mapping[str, Any],
+        state: Floats | None = None,
+        episode_starts: NDArray[np.bool_] | None = None,
+        noise: Floats | None = None,
+    ) -> tuple[dict[str, Floats], Floats | None]:
+        """Forward pass of one env step; see `ActingNetwork`."""
+        import torch
+
+        features = dense_inputs(self.leaves, inputs["obs"])
+        before = np.zeros((len(features), self.state_size), np.float32) if state is None else state
+        after = self.context.with_observation(before, features, self.target_return)
+        returns, states, actions = np.split(self.context.rows(after), [1, 1 + self.context.features], -1)
+        with torch.inference_mode():
+            outputs = self.transformer(
+                torch.from_numpy(returns[..., 0] / np.float32(self.return_scale)),
+                torch.from_numpy(states),
+                torch.from_numpy(actions),
+                torch.from_numpy(self.context.numbers(after)),
+            ).numpy()
+        newest = after[:, COUNT].astype(np.int64) - 1
+        return {"outputs": outputs[np.arange(len(after)), newest]}, after

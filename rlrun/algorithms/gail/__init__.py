@@ -1,0 +1,1 @@
+"""GAIL: a discriminator between an expert and the learner, whose judgement is the learner's reward."""

@@ -1,0 +1,77 @@
+"""GAIL: generative adversarial imitation learning over PPO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from rlrun.algorithms.gail.imitation_rewards import ImitationRewards
+from rlrun.algorithms.gail.settings import GAILConfig
+from rlrun.algorithms.ppo import PPO
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.flow.flow import Flow
+from rlrun.flow.trainee import Trainee
+from rlrun.functional.masked import masked_mean
+from rlrun.learner.objective import Loss, Objective
+from rlrun.metric import Metric
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlrun.algorithms.gail.policy import GAILOutputs
+    from rlrun.policy.policy import Policy
+
+
+class GAIL(PPO):
+    """PPO on the rewards of a discriminator, which learns to tell the expert's steps from the learner's.
+
+    Source:
+        Ho and Ermon, "Generative adversarial imitation learning", arXiv:1606.03476, algorithm 1.
+    """
+
+    Config: ClassVar[type[GAILConfig]] = GAILConfig
+    config: GAILConfig
+    policy_family = "rlrun.algorithms.gail.policy:GAILPolicy"
+    learns_in_worlds = False
+    learner_metrics = (  # type: ignore[assignment]  # a longer tuple
+        *PPO.learner_metrics,
+        Metric("discriminator/loss", "nats", "Cross-entropy of the discriminator, 1.39 where it cannot tell"),
+        Metric("discriminator/grad_norm", "", "Norm of its gradient before it is clipped"),
+        Metric("discriminator/own_accuracy", "", "Part of the learner's steps that it takes for the learner's"),
+        Metric("discriminator/expert_accuracy", "", "Part of the expert's steps that it takes for the expert's"),
+    )
+
+    @override
+    def objectives(self, policy: Policy) -> list[Objective]:
+        discriminator = Objective(
+            "discriminator",
+            self.discriminator_loss,
+            lr="discriminator_lr",
+            parameters="discriminator.",
+            every=self.config.discriminator_every,
+            max_grad_norm=self.config.max_grad_norm,
+        )
+        return [*super().objectives(policy), discriminator]
+
+    def discriminator_loss(self, outputs: GAILOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
+        """Cross-entropy of the discriminator D: -E_expert[log D] - E_learner[log(1 - D)] (eq. 17), rows [S, 1]."""
+        from torch.nn.functional import softplus
+
+        valid = batch["valid"].float()
+        own, expert = outputs.own_logits(), outputs.expert_logits()
+        loss = masked_mean(softplus(-expert) + softplus(own), valid)
+        return Loss(
+            total=loss,
+            statistics={
+                "loss": loss,
+                "own_accuracy": masked_mean((own < 0).float(), valid),
+                "expert_accuracy": masked_mean((expert > 0).float(), valid),
+            },
+        )
+
+    @override
+    def learn(self, fragments: Flow[SampleBatch], trainee: Trainee) -> Flow[Any]:
+        """Dataflow: PPO's, after the rewards of fragments are replaced by the discriminator's."""
+        return super().learn(fragments.for_each(ImitationRewards(trainee, self.config)), trainee)

@@ -1,0 +1,159 @@
+"""Policy of GAIL: an actor-critic with a discriminator between the expert's steps and its own (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+from typing_extensions import override
+
+from rlrun.algorithms.gail.columns import EXPERT_ACTIONS, EXPERT_OBS, OWN_ACTIONS, OWN_OBS
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.errors import UsageError
+from rlrun.functional.seeding import child_seed
+from rlrun.nn.model_config import ModelConfig, ViewsConfig
+from rlrun.nn.network_module import NetworkModule, initialize, seeded
+from rlrun.nn.network_spec import Head, Tower, network_spec
+from rlrun.nn.observation_leaves import encoded_leaves
+from rlrun.nn.torch_network import TorchNetwork
+from rlrun.policy.action_masks import policy_leaves
+from rlrun.policy.action_spaces.action_space import Distribution
+from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
+from rlrun.policy.behavior import BehaviorPolicy
+from rlrun.policy.flat_parameters import FlatParameters
+from rlrun.policy.policy import Policy
+
+if TYPE_CHECKING:
+    from rlrun.algorithms.gail.settings import GAILConfig
+    from rlrun.envs.spaces import Spaces
+
+DISCRIMINATOR = "discriminator."
+"""Prefix of the names of the discriminator's parameters."""
+
+ACTOR_CRITIC = "actor_critic."
+"""Prefix of the names of the actor-critic's parameters."""
+
+Views = Mapping[str, Tensor]
+
+
+class GAILPolicy(Policy):
+    """Actor-critic with a discriminator network, which sees single steps: the present observation and the action.
+
+    Args:
+        spaces: Observation and action space.
+        config: Settings.
+        seed: Seed of the initial parameters.
+
+    Attributes:
+        actor_critic: The actor-critic, which alone is needed for acting.
+        discriminator_leaves: The tree of `ObservationLeaf` of the discriminator's inputs.
+
+    Raises:
+        UsageError: Actions are neither Discrete nor in a Box.
+    """
+
+    estimates = "state_values"
+
+    def __init__(self, spaces: Spaces, config: GAILConfig, seed: int) -> None:
+        self.actor_critic = ActorCriticPolicy(spaces, config, seed)
+        self.leaves = self.actor_critic.leaves
+        actions = self.actor_critic.action_space
+        if not isinstance(actions, DiscreteActions | GaussianBoxActions):
+            raise UsageError(f"gail compares actions of a Discrete or a Box space, not of {spaces.action}")
+        self.num_categories = actions.num_outputs if isinstance(actions, DiscreteActions) else None
+        present = config.model.replace(views=ViewsConfig())
+        self.discriminator_leaves = encoded_leaves(
+            policy_leaves(*spaces, present, normalize_observations=config.normalize_observations)
+        )
+        own = ModelConfig(hiddens=config.discriminator_hiddens)
+        acted = (("actions", self.num_categories or actions.num_outputs // 2),)
+        tower = Tower((Head("logit", "logit", 1),))
+        with seeded(seed):
+            network = NetworkModule(network_spec(self.discriminator_leaves, own, tower, vectors=acted))
+        initialize([network], network, orthogonal=True, seed=child_seed(seed, "discriminator"))
+        self.discriminator = TorchNetwork(network, prefix=DISCRIMINATOR)
+        self.module: nn.Module = nn.ModuleDict({"actor_critic": self.actor_critic.module, "discriminator": network})
+        self.parameters = FlatParameters(self.module)
+
+    @property
+    @override
+    def acting_range(self) -> tuple[int, int]:
+        """Slice of the flat parameters that holds the actor-critic, as (offset, size)."""
+        return self.parameters.range_under(ACTOR_CRITIC)
+
+    @property
+    @override
+    def descended(self) -> str:
+        """Prefix of the names of the parameters that PPO's loss trains: the actor-critic's."""
+        return ACTOR_CRITIC
+
+    @override
+    def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> GAILOutputs:
+        """Lazy outputs of the actor-critic and the discriminator for a batch [S, L, ...]."""
+        return GAILOutputs(self, views, batch)
+
+    @override
+    def behavior(self) -> BehaviorPolicy:
+        return self.actor_critic.behavior()
+
+    def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
+        """Log-odds log D - log(1 - D) that steps are the expert's, [S, L]; the actions are the policy's own."""
+        if self.num_categories is not None:
+            # A sum of ones in place of arange: it takes the device along.
+            steps = views[next(iter(views))].new_ones(self.num_categories).cumsum(0) - 1
+            actions = (actions.unsqueeze(-1) == steps).float()
+        heads, _ = self.discriminator(views, {"obs": observations, "actions": actions})
+        return heads["logit"].squeeze(-1)
+
+
+class GAILOutputs:
+    """Outputs for the losses, each computed when it is asked for.
+
+    Args:
+        policy: The policy.
+        views: The policy's parameters by name.
+        batch: Columns [S, L, ...].
+    """
+
+    def __init__(self, policy: GAILPolicy, views: Views, batch: SampleBatch) -> None:
+        self._policy = policy
+        self._views = views
+        self._batch = batch
+
+    @cached_property
+    def _actor_critic(self) -> ActorCriticOutputs:
+        own = {name.removeprefix(ACTOR_CRITIC): v for name, v in self._views.items() if name.startswith(ACTOR_CRITIC)}
+        return self._policy.actor_critic.outputs(own, self._batch)
+
+    @property
+    def distribution(self) -> Distribution:
+        """Action distributions, [S, L]."""
+        return self._actor_critic.distribution
+
+    @property
+    def values(self) -> Tensor:
+        """State values V(s), [S, L]."""
+        return self._actor_critic.values
+
+    @property
+    def further_values(self) -> Mapping[str, Tensor]:
+        """State values of further reward streams: none."""
+        return {}
+
+    def own_logits(self) -> Tensor:
+        """Log-odds that the policy's own steps are the expert's, [S, L]."""
+        return self._policy.logits(self._views, self._batch[OWN_OBS], self._batch[OWN_ACTIONS])
+
+    def expert_logits(self) -> Tensor:
+        """Log-odds that the expert's steps are the expert's, [S, L]."""
+        return self._policy.logits(self._views, self._batch[EXPERT_OBS], self._batch[EXPERT_ACTIONS])
+
+
+def own_logits(outputs: GAILOutputs, batch: SampleBatch) -> Tensor:
+    """Log-odds that the steps of a batch are the expert's, [S, L], for `Learner.evaluate`."""
+    return outputs.own_logits()

@@ -1,0 +1,149 @@
+"""DAgger: the learner's states are labelled, the expert acts with the probability beta, experts of both kinds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import rlrun
+from rlrun.algorithms.dagger.columns import EXPERT_ACTIONS
+from rlrun.algorithms.dagger.dagger import labelled
+from rlrun.algorithms.dagger.policy import DAggerPolicy
+from rlrun.algorithms.dagger.settings import DAggerConfig
+from rlrun.data.sample_batch import SampleBatch
+from rlrun.envs.spaces import Spaces
+from rlrun.errors import SpecError, TrainingFailed, UsageError
+from rlrun.policy.action_spaces.discrete import Categorical
+from rlrun.policy.weights import Weights
+from rlrun.toys.scripted_players import balance_pole
+from rlrun.training.training import Training
+from tests.results import numbers
+
+HERE = "tests.unit.algorithms.dagger.test_dagger"
+BALANCE = "rlrun.toys.scripted_players:balance_pole"
+SMALL = {
+    "num_envs_per_worker": 2,
+    "rollout_fragment_length": 40,
+    "minibatch_size": 16,
+    "training_intensity": 0.25,
+    "min_env_steps_per_iteration": 80,
+    "model": {"hiddens": [8]},
+}
+PUSH = Spaces(gymnasium.spaces.Box(-9, 9, (2,), np.float32), gymnasium.spaces.Box(-2, 2, (1,), np.float32))
+
+
+def push_back(observation: Any) -> Any:
+    return np.array([-observation[0] / 9], np.float32)
+
+
+def give_up(observation: Any) -> int:
+    raise RuntimeError("no idea")
+
+
+def always_seven(observation: Any) -> int:
+    return 7
+
+
+def collected(training: Training) -> SampleBatch:
+    """Returns the next fragment of the training's worker."""
+    workers = training.running.workers
+    workers.request(workers.indices[0])
+    (rollout,) = workers.arrived()
+    fragment: SampleBatch = rollout.batches["default"]
+    return fragment
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+def test_the_expert_labels_every_state_and_acts_in_a_part_beta_of_them(beta: float) -> None:
+    policy = DAggerPolicy(PUSH, DAggerConfig.parse({"expert": f"{HERE}:push_back", "model": {"hiddens": [8]}}), 0)
+    behavior = policy.behavior()
+    flat = policy.parameters.gather(policy.module).numpy()
+    behavior.load(Weights(0, flat, filters={}, env_steps=0, schedules={"beta": beta}))
+    generator, record = np.random.default_rng(0), behavior.allocate_fragment(1, 1_000)
+    observations = generator.uniform(-9, 9, (1_000, 2)).astype(np.float32)
+    starts = np.ones(1_000, np.bool_)
+    taken = behavior.act(observations, behavior.noise(generator, 1, 1_000)[0], record, 0, starts)
+    labels = -observations[:, :1] / 18  # the bound 2 is 1 in the policy's units
+    np.testing.assert_allclose(record[EXPERT_ACTIONS][0], labels, rtol=1e-6)
+    is_experts = np.isclose(taken, 2 * labels).all(1)
+    np.testing.assert_allclose(taken, (2 * record["actions"][0]).clip(-2, 2), rtol=1e-6)
+    assert is_experts.mean() == pytest.approx(beta, abs=0.05)
+
+
+def test_states_are_the_learners_and_labels_the_experts() -> None:
+    with Training("CartPole-v1", rlrun.DAgger(**{**SMALL, "expert": BALANCE, "beta": 0.0}), seed=100) as training:
+        fragment = collected(training)
+    valid = fragment["valid"]
+    asked = np.array([balance_pole(observation) for observation in fragment["obs"][:-1][valid]])
+    np.testing.assert_array_equal(fragment[EXPERT_ACTIONS][valid], asked)
+    moved = fragment["obs"][1:, :, 1] > fragment["obs"][:-1, :, 1]  # a push to the right raises the velocity
+    steps = valid & ~fragment["terminateds"]
+    np.testing.assert_array_equal(moved[steps], fragment["actions"][steps] == 1)
+    assert 0.2 < (fragment["actions"][valid] != asked).mean() < 0.8  # an untrained learner goes its own way
+
+
+def test_what_is_learned_from_are_labels() -> None:
+    batch = labelled(SampleBatch(obs=np.zeros(3), actions=np.array([0, 0, 1]), expert_actions=np.array([1, 0, 0])))
+    assert (batch["actions"] == [1, 0, 0]).all()
+    assert batch.keys() == {"obs", "actions"}
+
+
+def test_the_loss_is_the_negative_log_likelihood_of_valid_labels() -> None:
+    outputs: Any = SimpleNamespace(distribution=Categorical(torch.tensor([[[0.0, math.log(3)]], [[5.0, 0.0]]])))
+    batch = SampleBatch(actions=torch.tensor([[1], [1]]), valid=torch.tensor([[True], [False]]))
+    assert rlrun.DAgger().loss(outputs, batch, {}).total.item() == pytest.approx(-math.log(3 / 4))
+
+
+def test_a_checkpoint_is_an_expert_too(tmp_path: Path) -> None:
+    settings = {"train_batch_size": 64, "minibatch_size": 64, "min_env_steps_per_iteration": 0}
+    with Training("CartPole-v1", rlrun.PPO(**settings, normalize_observations=True), seed=100) as teacher:
+        teacher.step()
+        saved = teacher.save(tmp_path / "teacher")
+        with Training("CartPole-v1", rlrun.DAgger(**{**SMALL, "expert": str(saved)}), seed=1) as training:
+            fragment = collected(training)
+        valid = fragment["valid"]
+        policy = teacher.acting.policy()
+        asked = [policy.act(observation) for observation in fragment["obs"][:-1][valid]]
+    np.testing.assert_array_equal(fragment[EXPERT_ACTIONS][valid], asked)
+    np.testing.assert_array_equal(fragment["actions"][valid], asked)  # beta is 1 at first
+
+
+@pytest.mark.parametrize(
+    ("expert", "error", "words"),
+    [
+        (None, UsageError, "set config.expert to a function or a checkpoint"),
+        (f"{HERE}:push_bach", UsageError, r"the expert '.*' does not exist: .* has no 'push_bach'; .*push_back"),
+        (f"{HERE}:give_up", TrainingFailed, r"(?s)the expert .*give_up raised:.*no idea"),
+        (f"{HERE}:always_seven", TrainingFailed, r"must return an action of Discrete\(2\), not 7"),
+    ],
+)
+def test_experts_that_are_of_no_use_are_named(expert: str | None, error: type[Exception], words: str) -> None:
+    with (
+        Training("CartPole-v1", rlrun.DAgger(**{**SMALL, "expert": expert}), seed=0) as training,
+        pytest.raises(error, match=words),
+    ):
+        training.step()
+
+
+def test_a_resumed_run_goes_on_to_the_last_bit(tmp_path: Path) -> None:
+    config = {**SMALL, "expert": BALANCE, "beta": [[0, 1.0], [150, 0.0]], "normalize_observations": True}
+    with Training("CartPole-v1", rlrun.DAgger(**config), seed=100) as one:
+        one.step()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = [numbers(one.step()) for _ in range(2)]
+    with Training.restore(checkpoint, trust=True) as other:
+        assert [numbers(other.step()) for _ in range(2)] == expected
+    assert expected[1]["learner/log_prob"] > math.log(0.5)
+    assert [result["learner/beta"] for result in expected] == [0.0, 0.0]
+
+
+def test_labels_are_not_sampled_by_priority() -> None:
+    with pytest.raises(SpecError, match="labels have no TD errors to sample by"):
+        DAggerConfig.parse({"replay": {"prioritized": True}})

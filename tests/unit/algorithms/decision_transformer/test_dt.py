@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rlrun
-from rlrun.algorithms.decision_transformer.episode_window import COUNT, STEP, TO_GO, Context
 from rlrun.algorithms.decision_transformer.dt import DTConfig
+from rlrun.algorithms.decision_transformer.episode_window import COUNT, STEP, TO_GO, Context
 from rlrun.algorithms.decision_transformer.policy import DTPolicy
 from rlrun.algorithms.decision_transformer.transformer import DecisionTransformer, interleaved
 from rlrun.algorithms.decision_transformer.windows import RETURNS, STEPS, Windows

@@ -127,7 +127,7 @@ def test_init_writes_what_an_algorithm_needs_and_validate_asks_for_it() -> None:
     assert told.exit_code == 2
     assert told.output.startswith(
         f"cartpole-v1-r2d3.yaml:{line}:21: cartpole-v1-r2d3.config.demonstrations: "
-        "must name a file that `rlrun demonstrate` has written"
+        "must name what `rlrun demonstrate` has written"
     )
 
 

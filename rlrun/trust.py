@@ -69,7 +69,7 @@ def why_not_own(run: Path, runs_dir: Path) -> str:
 
 @cache
 def harmless() -> Mapping[str, frozenset[str]]:
-    """Loads the allowlist of harmless objects by kind: envs, worlds, wrappers, tasks, mappings and opponents."""
+    """Loads the harmless objects by kind: envs, worlds, wrappers, tasks, mappings, opponents and experts."""
     listed: Mapping[str, list[str]] = yaml.safe_load(Path(__file__).with_name("harmless.yaml").read_text("utf-8"))
     return {kind: frozenset(names) for kind, names in listed.items()}
 
@@ -203,8 +203,11 @@ def text_demands(value: Any, path: str) -> list[str]:
 
 def _config_demands(config: Any, path: str) -> list[str]:
     """Collects the demands of an algorithm's settings; any data set is a folder to read, whatever its name."""
-    reads = [f"{path}.input is a place to read from"] if isinstance(config, dict) and config.get("input") else []
-    return reads + text_demands(config, path)
+    if not isinstance(config, dict):
+        return text_demands(config, path)
+    others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
+    reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
+    return reads + text_demands(others, path)
 
 
 def is_own_opponent(path: str) -> bool:

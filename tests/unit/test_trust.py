@@ -57,6 +57,8 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
             "config.exploration is 'my_lab.ez_greedy:EZGreedy', wh",
         ),
         ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
+        ({"config": {"expert": "expert"}}, "config.expert is a place to read from"),
+        ({"config": {"input": "expert"}}, "config.input is a place to read from"),
         ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
         ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),
         ({"output": "/mnt/x"}, "output /mnt/x is a place to write to"),
@@ -101,7 +103,9 @@ def test_what_else_lies_in_modules_of_rlruns_own_is_code_that_would_be_run(path:
     assert not is_own_opponent(path)
 
 
-@pytest.mark.parametrize("spec", ["cartpole/alphazero", "worlds/tic_tac_toe_league_ppo", "worlds/hex_alphazero"])
+@pytest.mark.parametrize(
+    "spec", ["cartpole/dagger", "cartpole/alphazero", "worlds/tic_tac_toe_league_ppo", "worlds/hex_alphazero"]
+)
 def test_specs_that_come_with_rlrun_and_name_its_objects_ask_for_nothing(spec: str) -> None:
     (experiment,) = load_experiments([Path("configs") / f"{spec}.yaml"])
     assert spec_demands(experiment.first_trial().to_data()) == []
@@ -186,7 +190,7 @@ def test_all_that_is_listed_is_there() -> None:
     for name in harmless()["wrappers"]:
         wrapper = load_object(name) if ":" in name else vars(gymnasium.wrappers)[name]
         assert issubclass(wrapper, gymnasium.Wrapper | World)
-    for kind in ("tasks", "mappings"):
+    for kind in ("tasks", "mappings", "experts"):
         assert all(callable(load_object(path)) for path in harmless()[kind])
     own = {*BUILT_IN, *BUILT_IN.values(), "rlrun.toys.scripted_players:GreedyForager"}
     assert harmless()["opponents"] == own

@@ -25,7 +25,7 @@ class DAggerModelConfig(ModelConfig):
     rollout_fragment_length=250,
     training_intensity=1.0,
     learning_starts=0,
-    min_env_steps_per_iteration=0,
+    min_env_steps_per_iteration=100,
 )
 @fixed("the expert's actions count, whatever is rewarded", gamma=0.0, n_step=1, clip_rewards=None)
 @fixed("there is no target network", target_update_interval=1, tau=1.0)

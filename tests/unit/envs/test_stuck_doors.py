@@ -110,6 +110,6 @@ def test_a_check_of_the_env_ends_well(env: str) -> None:
 
 def test_demonstrations_are_made() -> None:
     with pytest.warns(UserWarning, match="the door is stuck"):
-        made, returns = demonstrate(lambda *seen: np.int64(0), EnvConfig(id=STUCK["single env"]), 2, 0)
+        made, returns = demonstrate(lambda *seen: (np.int64(0), None), EnvConfig(id=STUCK["single env"]), 2, 0)
     assert isinstance(made, Demonstrations)
     assert returns == [5.0, 5.0]

@@ -235,7 +235,7 @@ def read_until(stream: Any, pattern: str, seconds: float) -> str:
 
 def test_ctrl_c_saves_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
     # Many epochs without kernels: the run must not end before the signal comes.
-    slow = ["--set", "config.num_epochs=60", "--set", "config.compile=false"]
+    slow = ["--set", "config.num_epochs=40", "--set", "config.compile=false"]
     words = ["train", "-f", SPEC, "--set", "stop.env_steps=20_000", *slow, "--runs-dir", tmp_path]
     process = subprocess.Popen([*COMMAND, *map(str, words)], stderr=subprocess.PIPE, env=ENVIRONMENT)
     assert process.stderr is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import gymnasium
@@ -26,16 +25,13 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
-from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
 from rlrun.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 from rlrun.reward_streams.streams import CURIOSITY_NEXT_OBS, CURIOSITY_OBS
 
 MOST_NEIGHBOURS = 1024
@@ -46,11 +42,6 @@ LEARNED = "learned."
 
 FIXED = "fixed."
 """Prefix of the parameter names of the frozen random networks."""
-
-ACTOR_CRITIC = "actor_critic."
-"""Prefix of the parameter names of the actor-critic."""
-
-Views = Mapping[str, Tensor]
 
 
 class Novelty(ABC):
@@ -227,8 +218,8 @@ def _network(leaves: Any, outputs: int, model: ModelConfig, vectors: tuple[tuple
     return NetworkModule(network_spec(leaves, model, Tower((Head("features", "features", outputs),)), vectors=vectors))
 
 
-class CuriousOutputs:
-    """Outputs of a curious policy for its losses: action distribution, values (computed lazily) and intrinsic rewards.
+class CuriousOutputs(RewardingOutputs):
+    """Outputs of a curious policy for its losses: those of the actor-critic, and intrinsic rewards.
 
     Args:
         policy: The policy.
@@ -237,37 +228,16 @@ class CuriousOutputs:
     """
 
     def __init__(self, policy: CuriousPolicy, views: Views, batch: SampleBatch) -> None:
-        self._policy = policy
-        self._views = views
-        self._batch = batch
-
-    @cached_property
-    def _actor_critic(self) -> ActorCriticOutputs:
-        own = {name.removeprefix(ACTOR_CRITIC): v for name, v in self._views.items() if name.startswith(ACTOR_CRITIC)}
-        return self._policy.actor_critic.outputs(own, self._batch)
-
-    @property
-    def distribution(self) -> Distribution:
-        """Action distributions, [S, L]."""
-        return self._actor_critic.distribution
-
-    @property
-    def values(self) -> Tensor:
-        """State values V(s), [S, L]."""
-        return self._actor_critic.values
-
-    @property
-    def further_values(self) -> Mapping[str, Tensor]:
-        """State values of the additional reward streams by name, [S, L]."""
-        return self._actor_critic.further_values
+        super().__init__(policy.actor_critic, views, batch)
+        self._novelty = policy.novelty
 
     def intrinsic_rewards(self) -> Tensor:
         """Unnormalised intrinsic rewards, [S, L]."""
-        return self._policy.novelty.rewards(self._views, self._batch)
+        return self._novelty.rewards(self._views, self._batch)
 
     def novelty_losses(self) -> Tensor:
         """Losses of the trained novelty networks per step, [S, L]."""
-        return self._policy.novelty.losses(self._views, self._batch)
+        return self._novelty.losses(self._views, self._batch)
 
 
 def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
@@ -275,7 +245,7 @@ def intrinsic_rewards(outputs: CuriousOutputs, batch: SampleBatch) -> Tensor:
     return outputs.intrinsic_rewards()
 
 
-class CuriousPolicy(Policy):
+class CuriousPolicy(RewardingPolicy):
     """Actor-critic policy with novelty networks for intrinsic rewards; only the actor-critic is needed for acting.
 
     Args:
@@ -297,9 +267,8 @@ class CuriousPolicy(Policy):
         config: CuriosityConfig,
         seed: int,
     ) -> None:
+        super().__init__(actor_critic)
         model = actor_critic.model
-        self.actor_critic = actor_critic
-        self.leaves = actor_critic.leaves
         # A step is new by what it shows, whatever the policy sees of the steps before it.
         present = model.replace(views=ViewsConfig())
         self.novelty_leaves = encoded_leaves(
@@ -314,29 +283,12 @@ class CuriousPolicy(Policy):
         self.module: nn.Module = _CuriousNets(actor_critic.module, self.novelty.networks)
         self.parameters = FlatParameters(self.module)
 
-    @property
-    @override
-    def acting_range(self) -> tuple[int, int]:
-        """Slice of the flat parameters that holds the actor-critic, as (offset, size)."""
-        return self.parameters.range_under(ACTOR_CRITIC)
-
-    @property
-    @override
-    def descended(self) -> str:
-        """Prefix of the names of the parameters that the policy loss trains: the actor-critic's."""
-        return ACTOR_CRITIC
-
     @override
     def outputs(
         self, views: Mapping[str, Tensor], batch: SampleBatch, target_views: Mapping[str, Tensor] | None = None
     ) -> CuriousOutputs:
         """Lazy outputs of the actor-critic and novelty networks for a batch [S, L, ...]."""
         return CuriousOutputs(self, views, batch)
-
-    @override
-    def behavior(self) -> BehaviorPolicy:
-        """Creates the actor-critic's behavior policy for rollout workers."""
-        return self.actor_critic.behavior()
 
 
 class _CuriousNets(nn.Module):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -19,14 +17,11 @@ from rlrun.nn.network_spec import Head, Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.action_space import Distribution
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.actor_critic_outputs import ActorCriticOutputs
-from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.flat_parameters import FlatParameters
-from rlrun.policy.policy import Policy
+from rlrun.reward_streams.rewarding_policy import RewardingOutputs, RewardingPolicy, Views
 
 if TYPE_CHECKING:
     from rlrun.algorithms.gail.settings import GAILConfig
@@ -35,13 +30,8 @@ if TYPE_CHECKING:
 DISCRIMINATOR = "discriminator."
 """Prefix of the names of the discriminator's parameters."""
 
-ACTOR_CRITIC = "actor_critic."
-"""Prefix of the names of the actor-critic's parameters."""
 
-Views = Mapping[str, Tensor]
-
-
-class GAILPolicy(Policy):
+class GAILPolicy(RewardingPolicy):
     """Actor-critic with a discriminator network, which sees single steps: the present observation and the action.
 
     Args:
@@ -50,7 +40,6 @@ class GAILPolicy(Policy):
         seed: Seed of the initial parameters.
 
     Attributes:
-        actor_critic: The actor-critic, which alone is needed for acting.
         discriminator_leaves: The tree of `ObservationLeaf` of the discriminator's inputs.
 
     Raises:
@@ -60,8 +49,7 @@ class GAILPolicy(Policy):
     estimates = "state_values"
 
     def __init__(self, spaces: Spaces, config: GAILConfig, seed: int) -> None:
-        self.actor_critic = ActorCriticPolicy(spaces, config, seed)
-        self.leaves = self.actor_critic.leaves
+        super().__init__(ActorCriticPolicy(spaces, config, seed))
         actions = self.actor_critic.action_space
         if not isinstance(actions, DiscreteActions | GaussianBoxActions):
             raise UsageError(f"gail compares actions of a Discrete or a Box space, not of {spaces.action}")
@@ -80,26 +68,10 @@ class GAILPolicy(Policy):
         self.module: nn.Module = nn.ModuleDict({"actor_critic": self.actor_critic.module, "discriminator": network})
         self.parameters = FlatParameters(self.module)
 
-    @property
-    @override
-    def acting_range(self) -> tuple[int, int]:
-        """Slice of the flat parameters that holds the actor-critic, as (offset, size)."""
-        return self.parameters.range_under(ACTOR_CRITIC)
-
-    @property
-    @override
-    def descended(self) -> str:
-        """Prefix of the names of the parameters that PPO's loss trains: the actor-critic's."""
-        return ACTOR_CRITIC
-
     @override
     def outputs(self, views: Views, batch: SampleBatch, target_views: Views | None = None) -> GAILOutputs:
         """Lazy outputs of the actor-critic and the discriminator for a batch [S, L, ...]."""
         return GAILOutputs(self, views, batch)
-
-    @override
-    def behavior(self) -> BehaviorPolicy:
-        return self.actor_critic.behavior()
 
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
         """Log-odds log D - log(1 - D) that steps are the expert's, [S, L]; the actions are the policy's own."""
@@ -111,8 +83,8 @@ class GAILPolicy(Policy):
         return heads["logit"].squeeze(-1)
 
 
-class GAILOutputs:
-    """Outputs for the losses, each computed when it is asked for.
+class GAILOutputs(RewardingOutputs):
+    """Outputs for the losses: those of the actor-critic, and the discriminator's.
 
     Args:
         policy: The policy.
@@ -121,29 +93,8 @@ class GAILOutputs:
     """
 
     def __init__(self, policy: GAILPolicy, views: Views, batch: SampleBatch) -> None:
+        super().__init__(policy.actor_critic, views, batch)
         self._policy = policy
-        self._views = views
-        self._batch = batch
-
-    @cached_property
-    def _actor_critic(self) -> ActorCriticOutputs:
-        own = {name.removeprefix(ACTOR_CRITIC): v for name, v in self._views.items() if name.startswith(ACTOR_CRITIC)}
-        return self._policy.actor_critic.outputs(own, self._batch)
-
-    @property
-    def distribution(self) -> Distribution:
-        """Action distributions, [S, L]."""
-        return self._actor_critic.distribution
-
-    @property
-    def values(self) -> Tensor:
-        """State values V(s), [S, L]."""
-        return self._actor_critic.values
-
-    @property
-    def further_values(self) -> Mapping[str, Tensor]:
-        """State values of further reward streams: none."""
-        return {}
 
     def own_logits(self) -> Tensor:
         """Log-odds that the policy's own steps are the expert's, [S, L]."""

@@ -17,8 +17,9 @@ from rlrun.errors import UsageError
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
-from rlrun.reward_streams.curiosity import ACTOR_CRITIC, CuriousPolicy, StateEntropy
+from rlrun.reward_streams.curiosity import CuriousPolicy, StateEntropy
 from rlrun.reward_streams.curiosity_config import CuriosityConfig
+from rlrun.reward_streams.rewarding_policy import ACTOR_CRITIC
 from tests.policies import plain_policy
 from tests.rounding import rounding_error
 

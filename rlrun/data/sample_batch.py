@@ -153,15 +153,20 @@ def network_columns(batch: Mapping[str, Any]) -> SampleBatch:
 
 def concatenated(batches: Sequence[Mapping[str, Any]]) -> SampleBatch:
     """Concatenates fragments of equal length along the env slots: [T, B1], [T, B2] -> [T, B1 + B2]."""
-    if len(batches) == 1:
-        return SampleBatch(batches[0])
     lengths = {batch["valid"].shape[0] for batch in batches}
     if len(lengths) > 1:
         raise ValueError(f"fragments of different lengths cannot be concatenated: {sorted(lengths)}")
+    return concatenated_rows(batches, axis=1)
+
+
+def concatenated_rows(batches: Sequence[Mapping[str, Any]], axis: int = 0) -> SampleBatch:
+    """Concatenates batches with equal columns along an axis: [S1, ...], [S2, ...] -> [S1 + S2, ...]."""
     first, *others = batches
+    if not others:
+        return SampleBatch(first)
     return SampleBatch(
         {
-            name: map_tree(lambda *parts: np.concatenate(parts, axis=1), column, *(other[name] for other in others))
+            name: map_tree(lambda *parts: np.concatenate(parts, axis), column, *(other[name] for other in others))
             for name, column in first.items()
         }
     )

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.datasets.data_set import DataSet, Indices
 
 
@@ -183,16 +182,3 @@ def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None
         rows = ends[: np.searchsorted(-lengths, -steps_left, side="right")] - steps_left
         returns[rows] += gamma * returns[rows + 1]
     return returns
-
-
-def concatenated_rows(batches: Sequence[SampleBatch]) -> SampleBatch:
-    """Concatenates rows with equal columns: [S1, ...], [S2, ...] -> [S1 + S2, ...]."""
-    if len(batches) == 1:
-        return batches[0]
-    first, *others = batches
-    return SampleBatch(
-        {
-            name: map_tree(lambda *parts: np.concatenate(parts), column, *(other[name] for other in others))
-            for name, column in first.items()
-        }
-    )

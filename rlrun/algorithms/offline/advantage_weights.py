@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.transitions import concatenated_rows
+from rlrun.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.flow.flow import StatefulOperator
 from rlrun.metric import Metric
 

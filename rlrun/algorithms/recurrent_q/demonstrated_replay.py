@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
+from rlrun.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.datasets.as_demonstrations import demonstrations_at
 from rlrun.errors import UsageError
 from rlrun.functional.saved_numbers import load_generator
@@ -128,7 +127,7 @@ class DemonstratedReplay:
         Returns:
             Sequences, with negative `indices` for demonstrations.
         """
-        return joined([self._minibatch(batch_size, env_steps) for _ in range(number)])
+        return concatenated_rows([self._minibatch(batch_size, env_steps) for _ in range(number)])
 
     def _minibatch(self, batch_size: int, env_steps: int) -> SampleBatch:
         assert self._demonstrated is not None  # it is there since the first fragment
@@ -141,7 +140,7 @@ class DemonstratedReplay:
             self._collected.drawn_batches += 1
             return shown
         collected = self._collected.sample(batch_size - number, env_steps)
-        return joined([collected, shown])
+        return concatenated_rows([collected, shown])
 
     def update_priorities(self, indices: Indices, priorities: NDArray[np.float32]) -> None:
         """Updates the priorities of sampled sequences [S], collected and demonstrated."""
@@ -168,16 +167,3 @@ class DemonstratedReplay:
         self._collected.load_state(state["collected"])
         self._state, self._demonstrated = state["demonstrated"], None
         load_generator(self._generator, state["generator"])
-
-
-def joined(batches: Sequence[SampleBatch]) -> SampleBatch:
-    """Concatenates batches along their rows."""
-    if len(batches) == 1:
-        return batches[0]
-    first, *others = batches
-    return SampleBatch(
-        {
-            name: map_tree(lambda *parts: np.concatenate(parts), column, *(other[name] for other in others))
-            for name, column in first.items()
-        }
-    )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.transitions import concatenated_rows
+from rlrun.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.flow.flow import Operator, StatefulOperator
 from rlrun.flow.operators.minibatches import TrainedMinibatch
 

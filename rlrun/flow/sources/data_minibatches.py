@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from rlrun.data.sample_batch import SampleBatch
+from rlrun.data.sample_batch import SampleBatch, concatenated_rows
 from rlrun.data.tree import named_leaves
 from rlrun.data.views import is_viewed
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import InputConfig
 from rlrun.datasets.input_sets import demand_same, identity, opened
-from rlrun.datasets.transitions import DataView, concatenated_rows
+from rlrun.datasets.transitions import DataView
 from rlrun.envs.make import check_same_spaces
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError

@@ -82,13 +82,17 @@ static inline float log_f32(float x) {
     return x < 0.0f || x != x ? NAN : y;
 }
 
+/* exp(x) - 1 where 2^n of exp(x) = 2^n exp(r) is a normal number. */
+static inline float moderate_expm1_f32(float x) {
+    union { float f; int32_t i; } rounded = {FMA(x, 1.44269504088896341f, ROUNDER)}, power = {0};
+    power.i = (int32_t)((uint32_t)rounded.i << 23) + 0x3f800000;
+    return FMA(power.f, reduced_expm1_f32(x, rounded.f - ROUNDER), power.f - 1.0f);
+}
+
 /* With e = exp(2 |x|) - 1: e / (e + 2). */
 static inline float tanh_f32(float x) {
     float w = __builtin_fabsf(x);
-    w = w > 9.1f ? 9.1f : w; /* from here on the result is 1 */
-    union { float f; int32_t i; } rounded = {FMA(w, 2.88539008177792681f, ROUNDER)}, power = {0};
-    power.i = (int32_t)((uint32_t)rounded.i << 23) + 0x3f800000;
-    float e = FMA(power.f, reduced_expm1_f32(2.0f * w, rounded.f - ROUNDER), power.f - 1.0f);
+    float e = moderate_expm1_f32(2.0f * (w > 9.1f ? 9.1f : w)); /* from 9.1 on the result is 1 */
     return __builtin_copysignf(e / (e + 2.0f), x);
 }
 
@@ -98,10 +102,7 @@ static inline float log1p_f32(float x) {
 }
 
 static inline float expm1_f32(float x) {
-    float w = x < -30.0f ? -30.0f : x;
-    union { float f; int32_t i; } rounded = {FMA(w, 1.44269504088896341f, ROUNDER)}, power = {0};
-    power.i = (int32_t)((uint32_t)rounded.i << 23) + 0x3f800000;
-    float near = FMA(power.f, reduced_expm1_f32(w, rounded.f - ROUNDER), power.f - 1.0f);
+    float near = moderate_expm1_f32(x < -30.0f ? -30.0f : x);
     return x > 1.0f ? exp_f32(x) - 1.0f : near;
 }
 

@@ -15,6 +15,7 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 from threadpoolctl import threadpool_info
 
 from rlrun.checkpoint.durable import write_file
+from rlrun.errors import CompilerMissing
 from rlrun.kernels.cache import alone_with, cache_directory, installed_compiler
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -73,6 +74,23 @@ def library() -> ctypes.CDLL:
         raise NoLibrary(f"{path} cannot be loaded")
     found.use_product(ctypes.c_void_p(function), bits == 64)
     return found
+
+
+def demanded_library(what: str, machine: str) -> ctypes.CDLL:
+    """The kernels, in a run that was begun with them.
+
+    Args:
+        what: What they are for, for the message.
+        machine: What a machine does that needs them, for the message.
+
+    Raises:
+        CompilerMissing: The kernels cannot be used on this machine.
+    """
+    try:
+        return library()
+    except NoLibrary as reason:
+        advice = f"every machine that {machine} needs a C compiler and a safe cache, or set compile: false"
+        raise CompilerMissing(f"{what} by kernels in C, and {reason}: {advice}") from None
 
 
 @cache

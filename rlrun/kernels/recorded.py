@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from typing_extensions import override
 
 from rlrun.data.tree import map_tree
 from rlrun.kernels.library import library
-from rlrun.kernels.steps import Array, NoKernel, Steps, address, demand
+from rlrun.kernels.steps import Array, NoKernel, Steps, demand
 
 Call = partial[Any]
 
@@ -43,13 +42,8 @@ class KernelFunction:
 
         results = function(*(map_tree(recorded, example) for example in examples))
         self._results = map_tree(memory, results)  # also keeps what the table points to
-        self._steps = Steps(library())
-        for call in calls:
-            self._steps.add(call)
-        self._table = self._steps.table()
-        self._run = partial(
-            library().run_steps, ctypes.c_void_p(address(self._table)), ctypes.c_int64(len(self._table))
-        )
+        self._steps = Steps(library(), calls)
+        self._run = partial(library().run_steps, *self._steps.arguments)
 
     def __call__(self, *leaves: Array) -> Any:
         """Runs the function on the leaves of its arguments.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,28 +45,32 @@ LETTERS = {
 
 
 class Steps:
-    """Table of steps of an update's NumPy calls.
+    """Table of steps of NumPy calls; it keeps the arrays that it points to, besides those of the calls.
 
     Args:
         library: The compiled kernels.
+        calls: The calls, in order.
 
     Attributes:
-        kept: Arrays that steps point to, besides those of the calls.
+        arguments: Address of the table and number of its steps, as the functions of `kernels.c` take them.
+
+    Raises:
+        NoKernel: There is no kernel of a call.
     """
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self.kept: list[Array] = []
+    def __init__(self, library: ctypes.CDLL, calls: Iterable[partial[Any]]) -> None:
+        self._kept: list[Array] = []
         self._library = library
         self._steps: list[NDArray[Any]] = []
         self._group = Group()
         self._pending: tuple[str, Sequence[Array]] | None = None
+        for call in calls:
+            self._add(call)
+        self._close_group()
+        self._table = np.concatenate(self._steps)
+        self.arguments = pointer(self._table), ctypes.c_int64(len(self._table))
 
-    def add(self, call: partial[object]) -> None:
-        """Adds the steps of a call.
-
-        Raises:
-            NoKernel: There is no kernel of the call.
-        """
+    def _add(self, call: partial[Any]) -> None:
         function: Any = call.func
         owner, name = getattr(function, "__self__", None), function.__name__
         arguments, out = call.args, call.keywords.get("out")
@@ -94,11 +98,6 @@ class Steps:
             self._change(name, *arguments)
         else:
             demand(False)
-
-    def table(self) -> NDArray[Any]:
-        """All steps, as an array of `STEP`."""
-        self._close_group()
-        return np.concatenate(self._steps)
 
     # --- Elementwise steps
 
@@ -130,8 +129,8 @@ class Steps:
             self._copy(place, part)
 
     def _empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        self.kept.append(np.empty(shape, dtype))
-        return self.kept[-1]
+        self._kept.append(np.empty(shape, dtype))
+        return self._kept[-1]
 
     def _change(self, kernel: str, out: Array, first: Array, number: Array, step: Array) -> None:
         self._loop(f"{kernel}_{letters(out.dtype)}", out, first, number)
@@ -139,7 +138,7 @@ class Steps:
     def _loop(self, kernel: str, out: Array, first: Array, second: Array | None = None) -> None:
         """Adds a loop, which waits for the next one: the two may be a pair."""
         given = [out, first, first if second is None else second]
-        self.kept += given[1:]
+        self._kept += given[1:]
         pair = None if self._pending is None else paired(self._pending, kernel, given)
         if pair is None:
             self._flush()
@@ -148,8 +147,8 @@ class Steps:
     def _flush(self) -> None:
         if self._pending is None:
             return
-        (kernel, (out, *inputs)), self._pending = self._pending, None
-        given = [out, *inputs]
+        (kernel, given), self._pending = self._pending, None
+        out = given[0]
         given = [np.broadcast_to(each, out.shape) if each is not out else each for each in given]
         shape, strides = merged(out.shape, [each.strides for each in given])
         operands = [Operand(each, shape, stride) for each, stride in zip(given, strides, strict=True)]
@@ -205,7 +204,7 @@ class Steps:
     ) -> None:
         self._close_group()
         step = self._step(kernel, given)
-        self.kept += given
+        self._kept += given
         step["shape"][: len(shape)] = shape
         for k, stride in enumerate(strides):
             step["stride"][k, : len(stride)] = stride
@@ -449,6 +448,11 @@ def place_of(array: Array) -> tuple[object, ...]:
     """Where the numbers of an array are, in their order, and their type."""
     dims = [dim for dim in zip(array.shape, array.strides, strict=True) if dim[0] != 1]
     return address(array), array.dtype, dims
+
+
+def pointer(array: Array) -> ctypes.c_void_p:
+    """Pointer to an array's memory."""
+    return ctypes.c_void_p(address(array))
 
 
 def address(array: Array) -> int:

@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlrun.errors import CompilerMissing
-from rlrun.kernels.library import NoLibrary, library
-from rlrun.kernels.steps import Array, Steps, address
+from rlrun.kernels.library import demanded_library
+from rlrun.kernels.steps import Array, Steps, address, pointer
 from rlrun.learner.numpy_update import BoundUpdate, recorded
 
 LONGEST_CALL_S = 1.0
@@ -51,16 +50,8 @@ class CUpdate:
 
     def __init__(self, bound: BoundUpdate) -> None:
         self._bound = bound  # keeps the arrays that the table points to
-        try:
-            self._library = library()
-        except NoLibrary as reason:
-            advice = "every machine that learns needs a C compiler and a safe cache, or set compile: false"
-            raise CompilerMissing(f"updates of this run are computed by kernels in C, and {reason}: {advice}") from None
-        self._steps = Steps(self._library)
-        for call in bound.calls:
-            self._steps.add(call)
-        self._table = self._steps.table()
-        self._run_steps = (pointer(self._table), ctypes.c_int64(len(self._table)))
+        self._library = demanded_library("updates of this run are computed", "learns")
+        self._steps = Steps(self._library, bound.calls)
         self._results = pointer(bound.results[0])
         self._in_one_call = 1
 
@@ -68,7 +59,7 @@ class CUpdate:
         """Runs the update, which modifies tensors in place as the traced function does."""
         for i, array in self._bound.read:
             np.copyto(array, arguments[i].numpy())
-        self._library.run(*self._run_steps, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
+        self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, self._results, None, ctypes.c_int64(0))
         for i, array in self._bound.changed:
             np.copyto(arguments[i].numpy(), array)
         return [torch.from_numpy(result.copy()) for result in self._bound.results]
@@ -94,7 +85,7 @@ class CUpdate:
         sums = (self._results, pointer(totals), ctypes.c_int64(len(totals)))
         if rows is None:
             self._bound.fill(leaves, None, others)
-            self._library.run(*self._run_steps, *NOTHING_TO_GATHER, *sums)
+            self._library.run(*self._steps.arguments, *NOTHING_TO_GATHER, *sums)
         else:
             self._run_through(leaves, rows, others, sums)
         rest: NDArray[np.float32] = self._bound.results[0][len(totals) :].copy()
@@ -117,7 +108,7 @@ class CUpdate:
         while done < len(rows):
             part, began = rows[done : done + self._in_one_call], time.perf_counter()
             self._library.run(
-                *self._run_steps,
+                *self._steps.arguments,
                 *(pointer(table), ctypes.c_int64(len(table))),
                 *(pointer(part), ctypes.c_int64(part.shape[1]), ctypes.c_int64(len(part))),
                 *sums,
@@ -133,8 +124,3 @@ def columns(arrays: Sequence[tuple[Array, int]]) -> NDArray[np.int64]:
     The first number, the address that rows come from, is filled in later.
     """
     return np.array([(0, address(array), size) for array, size in arrays], np.int64).reshape(-1, 3)
-
-
-def pointer(array: Array) -> ctypes.c_void_p:
-    """Pointer to an array's memory."""
-    return ctypes.c_void_p(address(array))

@@ -48,11 +48,15 @@ class ActingNetwork(Protocol):
         ...
 
 
-class TransformedOutputs(ABC):
-    """Wrapper of an inference network that transforms the head `outputs`.
+class WrappedNetwork:
+    """Base class of wrappers of an inference network, which has the parameters and the recurrent state.
 
     Args:
         network: Wrapped network.
+
+    Attributes:
+        network: Wrapped network.
+        state_size: Size of the recurrent state.
     """
 
     def __init__(self, network: ActingNetwork) -> None:
@@ -62,6 +66,14 @@ class TransformedOutputs(ABC):
     def load(self, flat: Floats) -> None:
         """Loads parameters [A] into the wrapped network."""
         self.network.load(flat)
+
+
+class TransformedOutputs(WrappedNetwork, ABC):
+    """Wrapper of an inference network that transforms the head `outputs`.
+
+    Args:
+        network: Wrapped network.
+    """
 
     def __call__(
         self,

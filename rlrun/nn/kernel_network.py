@@ -10,35 +10,26 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.data.tree import leaves
-from rlrun.errors import CompilerMissing
-from rlrun.kernels.library import NoLibrary
+from rlrun.kernels.library import demanded_library
 from rlrun.kernels.recorded import KernelFunction
 from rlrun.kernels.steps import NoKernel
-from rlrun.nn.acting import ActingNetwork, Heads
+from rlrun.nn.acting import ActingNetwork, Heads, WrappedNetwork
 
 Floats = NDArray[np.float32]
 
 
-class KernelNetwork:
+class KernelNetwork(WrappedNetwork):
     """Acting network run by C kernels; by NumPy where it does something that has no kernel.
 
     Outputs of a call are overwritten by the next one.
 
     Args:
         network: The network, which loads its parameters into the same memory each time.
-
-    Attributes:
-        state_size: Size of the recurrent state.
     """
 
     def __init__(self, network: ActingNetwork) -> None:
-        self.network = network
-        self.state_size = network.state_size
+        super().__init__(network)
         self._functions: dict[Any, KernelFunction | None] = {}
-
-    def load(self, flat: Floats) -> None:
-        """Loads parameters [A]."""
-        self.network.load(flat)
 
     def __call__(
         self,
@@ -69,11 +60,9 @@ class KernelNetwork:
             own_state = None if state is None else others[0]
             return self.network(inputs, own_state, None, None if noise is None else others[-1])
 
+        demanded_library("the policy of this run acts", "acts")
         try:
             return KernelFunction(forward, inputs, *given)
-        except NoLibrary as reason:
-            advice = "every machine that acts needs a C compiler and a safe cache, or set compile: false"
-            raise CompilerMissing(f"the policy of this run acts by kernels in C, and {reason}: {advice}") from None
         except (NoKernel, AttributeError, TypeError):  # recorded arrays know few methods
             return None
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from rlrun.data.uniform_sampler import UniformSampler
-from rlrun.nn.acting import ActingNetwork
+from rlrun.nn.acting import ActingNetwork, WrappedNetwork
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.action_masks import ActionMask
 from rlrun.policy.action_spaces.action_space import Actions, Floats, StochasticActions
@@ -77,7 +77,7 @@ class SampleActions(SampledByNetwork):
         return SampledActions(network, self.actions)
 
 
-class SampledActions:
+class SampledActions(WrappedNetwork):
     """Acting network with a head `actions`, sampled from the action distributions by the given noise.
 
     Args:
@@ -86,13 +86,8 @@ class SampledActions:
     """
 
     def __init__(self, network: ActingNetwork, actions: StochasticActions) -> None:
-        self.network = network
+        super().__init__(network)
         self.actions = actions
-        self.state_size = network.state_size
-
-    def load(self, flat: Floats) -> None:
-        """Loads parameters [A] into the network."""
-        self.network.load(flat)
 
     def __call__(
         self,

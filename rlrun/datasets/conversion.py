@@ -35,12 +35,15 @@ def export(found: DataSet, target: Path) -> None:
     """Writes a data set in the format that the path's suffix names, and in Minari's layout to a path without one.
 
     Raises:
-        UsageError: The format is not known, or cannot hold the set.
+        UsageError: The format is not known, or cannot hold the set; a file needs at least one step.
     """
     write = WRITERS.get(target.suffix)
     if write is None:
         known = ", ".join(filter(None, WRITERS))
         raise UsageError(f"{target} names no format: known are {known}, and a folder without a suffix for Minari")
+    if target.suffix and not found.num_steps:
+        raise UsageError(f"{found.folder} holds no steps to write to {target}")
+    target.parent.mkdir(parents=True, exist_ok=True)
     write(found, target)
 
 

@@ -145,9 +145,7 @@ class SetWriter:
         """Creates the folder with an empty set, once."""
         if self._begun:
             return
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            what = "a data set" if is_data_set(self.folder) else "something else"
-            raise UsageError(f"{self.folder} holds {what} already: name another folder for the new data set")
+        demand_empty(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._manifest.save(self.folder)
         self._begun = True
@@ -239,3 +237,14 @@ class SetWriter:
     ) -> None:
         if kind is None:
             self.close()
+
+
+def demand_empty(folder: Path) -> None:
+    """Checks that a new data set may be written to a folder.
+
+    Raises:
+        UsageError: The folder has other contents.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "a data set" if is_data_set(folder) else "something else"
+        raise UsageError(f"{folder} holds {what} already: name another folder for the new data set")

@@ -15,7 +15,7 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.datasets.layout import LOGP, LOGP_FORM
 from rlrun.datasets.notes import env_note
-from rlrun.datasets.writer import SetWriter
+from rlrun.datasets.writer import SetWriter, demand_empty
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodePlace, EpisodeSeeds
@@ -85,11 +85,12 @@ def demonstrate(acts: Acts, env: EnvConfig, episodes: int, seed: int) -> tuple[D
         EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
     world = make_env(env, seed=seed)
-    shown = list(_episodes(world, acts, env, episodes, seed))
-    if isinstance(shown[0].actions[0], dict | tuple):
+    if isinstance(world.action_space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+        close_or_warn(world.close, env.id, "before all episodes")
         raise UsageError(
             f"env {env.id}: a file of demonstrations holds no nested actions: name a folder for a data set"
         )
+    shown = list(_episodes(world, acts, env, episodes, seed))
     returns = [sum(episode.rewards) for episode in shown]
     columns: dict[str, Any] = {
         # The action in the row of a final observation is ignored.
@@ -124,6 +125,7 @@ def demonstrate_to_set(folder: Path, acts: Acts, env: EnvConfig, episodes: int, 
         UsageError: The folder has other contents.
         EnvError: An observation holds NaN or infinite numbers, or an episode does not end.
     """
+    demand_empty(folder)  # before a demonstrator's time is taken
     world = make_env(env, seed=seed)
     spaces = world.observation_space, world.action_space
     writer: SetWriter | None = None

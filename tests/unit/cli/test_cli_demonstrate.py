@@ -14,7 +14,9 @@ from rlrun.data.demonstrations import load_demonstrations
 from rlrun.datasets.as_demonstrations import demonstrations_at
 from rlrun.datasets.data_set import DataSet
 from rlrun.envs.env_config import EnvConfig
+from rlrun.errors import UsageError
 from rlrun.rollout.demonstrating import demonstrate as record_demonstrations
+from rlrun.rollout.demonstrating import demonstrate_to_set
 
 ROOT = Path(__file__).parents[3]
 POSITIONS = {
@@ -156,3 +158,16 @@ def test_a_world_of_many_agents_is_refused_in_words(tmp_path: Path) -> None:
     done = demonstrate("--policy", "math:floor", "--env", env, "-o", tmp_path / "shown.npz")
     assert done.exit_code == 2
     assert "demonstrations are of one agent, and rlrun.toys.cartpoles:CartPoles is a world of many" in done.output
+
+
+def refuse_to_act(*_: object) -> tuple[object, None]:
+    raise AssertionError("the demonstrator was asked")
+
+
+def test_what_cannot_be_kept_is_refused_before_the_demonstrator_acts(tmp_path: Path) -> None:
+    nested = EnvConfig(id="rlrun.toys.masked_envs:MaskedConsole")
+    with pytest.raises(UsageError, match="holds no nested actions: name a folder"):
+        record_demonstrations(refuse_to_act, nested, 1, 0)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UsageError, match="holds something else already"):
+        demonstrate_to_set(tmp_path, refuse_to_act, EnvConfig(id="CartPole-v1"), 1, 0)

@@ -307,3 +307,20 @@ def test_a_format_that_is_not_known_is_refused_with_those_that_are(tmp_path: Pat
     (tmp_path / "log.txt").touch()
     assert convert(tmp_path / "log.txt", tmp_path / "new").exit_code == 2
     assert "does not exist" in convert(tmp_path / "nowhere.csv", tmp_path / "new").output
+
+
+@pytest.mark.parametrize("name", ["set.csv", "set.parquet", "set.npz", "minari"])
+def test_the_folder_that_a_conversion_is_written_to_is_made(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "set", nested=False)
+    done = convert(tmp_path / "set", tmp_path / "new" / name)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "new" / name).exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_a_set_without_steps_is_no_file(tmp_path: Path, suffix: str) -> None:
+    SetWriter(tmp_path / "set", Box(0, 1, (1,)), Discrete(2)).close()
+    done = convert(tmp_path / "set", tmp_path / f"set{suffix}")
+    assert done.exit_code == 2
+    assert "holds no steps to write" in done.output
+    assert not (tmp_path / f"set{suffix}").exists()

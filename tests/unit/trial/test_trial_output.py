@@ -163,3 +163,10 @@ def test_a_family_that_collects_no_steps_refuses_by_name(algorithm: str) -> None
     entry = {"algorithm": algorithm, "env": env.get(algorithm, "CartPole-v1"), "stop": {"iteration": 1}}
     with pytest.raises(SpecError, match=f"output: {algorithm} collects no env steps that could be recorded"):
         parse_experiments({"x": {**entry, "output": "data"}})
+
+
+def test_a_run_from_data_alone_has_nothing_to_write() -> None:
+    entry = {"algorithm": "cql", "env": "CartPole-v1", "stop": {"sgd_steps": 1}, "output": "data"}
+    entry["config"] = {"input": "configs/cartpole/data/expert"}
+    with pytest.raises(SpecError, match="output: cql collects no env steps that could be recorded"):
+        parse_experiments({"x": entry})

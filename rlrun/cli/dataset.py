@@ -31,8 +31,6 @@ def dataset() -> None:
 @json_option("the facts")
 def info(target: Path) -> None:
     """Show what a data set holds."""
-    from rlrun.data.space_json import space_to_json
-
     found = _opened(target)
     manifest, moments = found.manifest, found.moments()
     facts: dict[str, Any] = {
@@ -44,7 +42,7 @@ def info(target: Path) -> None:
         "about": dict(manifest.about),
         "digest": found.digest,
     }
-    spaces = {name: space_to_json(space) for name, space in manifest.spaces._asdict().items()}
+    spaces = manifest.spaces.to_json()
     columns = {name: {"dtype": form.dtype.name, "shape": list(form.shape)} for name, form in manifest.columns.items()}
     numbers = {name: {"mean": own.mean.tolist(), "std": (own.variance**0.5).tolist()} for name, own in moments.items()}
     lines = [f"{name}: {value:,}" if isinstance(value, int) else f"{name}: {value}" for name, value in facts.items()]

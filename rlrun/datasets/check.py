@@ -15,7 +15,7 @@ from rlrun.checkpoint.durable import is_leftover
 from rlrun.data.space_kinds import known_kind, space_tree
 from rlrun.data.tree import named_leaves
 from rlrun.datasets.arrow_file import mapped_columns
-from rlrun.datasets.layout import Columns, named_forms
+from rlrun.datasets.layout import Columns
 from rlrun.datasets.manifest import MANIFEST_FILE, FileEntry, Manifest, demand_files, read_manifest
 from rlrun.errors import DataSetError
 from rlrun.functional.moments import Moments
@@ -24,8 +24,6 @@ IGNORED = frozenset({MANIFEST_FILE, ".DS_Store"})
 
 USUAL_SCALE = (1e-2, 1e2)
 """Standard deviations of rewards that value functions learn without rescaling."""
-
-_CHUNK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def check_set(folder: Path) -> list[Finding]:
             columns = mapped_columns(folder / entry.name, manifest.columns, entry.rows)
         except DataSetError as error:
             findings.append(Finding(entry.name, str(error)))
-            across.skip(entry)
+            across.skip()
             continue
         findings += _in_file(entry, columns, manifest)
         findings += across.compare(entry, columns)
@@ -77,11 +75,8 @@ def _foreign_files(folder: Path, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator[Finding]:
@@ -125,7 +120,7 @@ def _bad_numbers(columns: Columns, manifest: Manifest) -> Iterator[tuple[str, ND
             yield f"'{name}' holds NaN or infinite numbers", _any(~np.isfinite(column))
     valid, spaces = columns["valid"], manifest.spaces
     for prefix, space in (("obs", spaces.observation), ("actions", spaces.action)):
-        for name, (_, part) in zip(named_forms(prefix, space), named_leaves(space_tree(space)), strict=True):
+        for name, part in named_leaves(space_tree(space), prefix):
             # Observations beyond the bounds of a Box are usual: a rounding error, or a rare state.
             if prefix == "actions" or known_kind(part).meaning != "numbers":
                 outside = _outside(columns[name], part)
@@ -157,7 +152,7 @@ class AcrossFiles:
         self._seen: set[int] = set()
         self._contents: dict[bytes, str] = {}
 
-    def skip(self, entry: FileEntry) -> None:
+    def skip(self) -> None:
         """Skips a file that cannot be read."""
         self._next = None
 

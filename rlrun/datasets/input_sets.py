@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import gymnasium
+import numpy as np
 
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import InputConfig
@@ -65,3 +68,17 @@ def demand_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]
             f"{data.folder / altered} is not as in the data set that the checkpoint's run has learned from: restore "
             "it, or begin a new run"
         )
+
+
+def within_data(space: gymnasium.Space[Any], sets: Iterable[DataSet]) -> gymnasium.Space[Any]:
+    """Replaces infinite bounds of a Box of actions by the range of the actions in data sets; others are unchanged."""
+    if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
+        return space
+    low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
+    for columns in (columns for data in sets for columns in data.files()):
+        actions = columns["actions"][columns["valid"]]
+        low = np.minimum(low, actions.min(axis=0, initial=np.inf))
+        high = np.maximum(high, actions.max(axis=0, initial=-np.inf))
+    low = np.where(np.isfinite(space.low), space.low, low)
+    high = np.where(np.isfinite(space.high), space.high, high)
+    return gymnasium.spaces.Box(low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype.type)

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.data.space_json import space_from_json, space_to_json
 from rlrun.data.space_kinds import known_kind, space_tree
 from rlrun.data.tree import map_tree, named_leaves
 
@@ -54,6 +55,20 @@ class SetSpaces(NamedTuple):
     observation: gymnasium.Space[Any]
     action: gymnasium.Space[Any]
 
+    def to_json(self) -> dict[str, Any]:
+        """The spaces in their JSON form."""
+        return {name: space_to_json(space) for name, space in self._asdict().items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SetSpaces:
+        """Reads `to_json()`.
+
+        Raises:
+            KeyError: A space is missing.
+            ValueError: A space is malformed.
+        """
+        return cls(*(space_from_json(data[name]) for name in cls._fields))
+
 
 def column_forms(spaces: SetSpaces, further: Mapping[str, ColumnForm]) -> dict[str, ColumnForm]:
     """Forms of all columns of a data set, by name in the order of its files.
@@ -87,19 +102,18 @@ def named_forms(prefix: str, space: gymnasium.Space[Any]) -> dict[str, ColumnFor
         ['obs/x']
     """
     forms: dict[str, ColumnForm] = {}
-    for path, part in named_leaves(space_tree(space)):
+    for name, part in named_leaves(space_tree(space), prefix):
         shape, dtype = known_kind(part).form(part)
-        name = f"{prefix}/{path}" if path else prefix
         if name in forms:
-            raise ValueError(f"two parts of {space} have the path '{path}'")
+            raise ValueError(f"two parts of {space} have the path '{name.removeprefix(prefix).removeprefix('/')}'")
         forms[name] = ColumnForm(np.dtype(dtype), shape)
     return forms
 
 
 def numeric_parts(prefix: str, space: gymnasium.Space[Any]) -> list[str]:
     """Names of the columns of a space's parts that are numbers, and neither choices nor bits."""
-    kinds = [known_kind(part).meaning for _, part in named_leaves(space_tree(space))]
-    return [name for name, kind in zip(named_forms(prefix, space), kinds, strict=True) if kind == "numbers"]
+    parts = named_leaves(space_tree(space), prefix)
+    return [name for name, part in parts if known_kind(part).meaning == "numbers"]
 
 
 def as_tree(prefix: str, space: gymnasium.Space[Any], columns: Mapping[str, NDArray[Any]]) -> Any:
@@ -110,4 +124,4 @@ def as_tree(prefix: str, space: gymnasium.Space[Any], columns: Mapping[str, NDAr
 
 def as_columns(prefix: str, tree: Any) -> Columns:
     """Flat columns of a tree of arrays."""
-    return {f"{prefix}/{path}" if path else prefix: np.asarray(leaf) for path, leaf in named_leaves(tree)}
+    return {name: np.asarray(leaf) for name, leaf in named_leaves(tree, prefix)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.checkpoint.plain_json import load_json
-from rlrun.data.space_json import dtype_named, shape_listed, space_from_json, space_to_json
+from rlrun.data.space_json import dtype_named, shape_listed
 from rlrun.datasets.layout import ColumnForm, Columns, SetSpaces, column_forms, numeric_parts
 from rlrun.errors import DataSetError
 from rlrun.functional.moments import Moments
@@ -91,7 +91,7 @@ class Manifest:
         """Writes the manifest to a data set's folder, atomically."""
         data = {
             "format": FORMAT,
-            "spaces": {name: space_to_json(space) for name, space in self.spaces._asdict().items()},
+            "spaces": self.spaces.to_json(),
             "columns": {name: {"dtype": form.dtype.name, "shape": form.shape} for name, form in self.columns.items()},
             "agents": self.agents,
             "about": self.about,
@@ -149,7 +149,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _parsed(data: Mapping[str, Any], digest: str) -> Manifest:
-    spaces = SetSpaces(*(space_from_json(data["spaces"][name]) for name in SetSpaces._fields))
+    spaces = SetSpaces.from_json(data["spaces"])
     columns = {
         str(name): ColumnForm(dtype_named(form["dtype"]), shape_listed(form["shape"]))
         for name, form in data["columns"].items()

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rlrun.checkpoint.plain_json import load_json
 from rlrun.data.demonstrations import Demonstrations, load_demonstrations
-from rlrun.data.space_json import space_from_json, space_to_json
 from rlrun.data.tree import named_leaves
 from rlrun.datasets.arrow_file import arrow_batch
 from rlrun.datasets.data_set import DataSet
@@ -55,7 +54,7 @@ def read_spaces(path: Path) -> SetSpaces:
     try:
         data = load_json(path.read_bytes())
         own = data.get("spaces", data)
-        return SetSpaces(*(space_from_json(own[name]) for name in SetSpaces._fields))
+        return SetSpaces.from_json(own)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except (KeyError, AttributeError) as error:
@@ -117,7 +116,7 @@ def read_parquet(path: Path) -> tuple[Columns, Mapping[str, Any]]:
         table = pyarrow.parquet.read_table(path)
         stored = load_json((table.schema.metadata or {}).get(_METADATA, b"{}"))
         if "spaces" in stored:
-            stored["spaces"] = SetSpaces(*(space_from_json(stored["spaces"][name]) for name in SetSpaces._fields))
+            stored["spaces"] = SetSpaces.from_json(stored["spaces"])
         return _columns_of(table), stored
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is no Parquet file that can be read: {error}") from error
@@ -128,8 +127,7 @@ def write_parquet(found: DataSet, path: Path) -> None:
     import pyarrow.parquet
 
     manifest = found.manifest
-    spaces = {name: space_to_json(space) for name, space in manifest.spaces._asdict().items()}
-    stored = json.dumps({"spaces": spaces, "agents": manifest.agents, "about": manifest.about})
+    stored = json.dumps({"spaces": manifest.spaces.to_json(), "agents": manifest.agents, "about": manifest.about})
     writer = None
     for columns in found.files():
         batch = arrow_batch(columns, manifest.columns)

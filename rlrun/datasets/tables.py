@@ -97,7 +97,7 @@ def table_source(
             "observation is the final one"
         )
     bounds = _bounds(table, rows, names)
-    agent_of = _agents(table, agents)
+    agent_of = _agents(table, agents, bounds)
     episodes = _episodes(rows, finals, bounds, spaces, agent_of, has_finals="valid" in table)
     return Source(spaces, episodes, further, about or {}), notes
 
@@ -139,17 +139,17 @@ def _bounds(table: Columns, rows: Columns, names: TableNames) -> list[tuple[int,
         last = np.append(own[1:] != own[:-1], True)
     else:
         last = rows["terminateds"] | rows["truncateds"]
-    ends = np.union1d(np.flatnonzero(last) + 1, [number] if number else []).astype(np.int64)
+    ends = np.union1d(np.flatnonzero(last) + 1, [number]).astype(np.int64)
     starts = np.append(0, ends[:-1])
-    return list(zip(starts.tolist(), ends.tolist(), strict=True)) if number else []
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
-def _agents(table: Columns, agents: Sequence[str]) -> Any:
-    """Names of the agents by row."""
+def _agents(table: Columns, agents: Sequence[str], bounds: Sequence[tuple[int, int]]) -> dict[int, str]:
+    """Names of the agents by the first row of their episodes."""
     if "agent" not in table:
         return {}
     own = table["agent"]
-    return dict(enumerate([agents[int(agent)] for agent in own] if agents else map(str, own.tolist())))
+    return {start: agents[int(own[start])] if agents else str(own[start]) for start, _ in bounds}
 
 
 def _joined(table: Columns) -> Columns:

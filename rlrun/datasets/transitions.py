@@ -79,12 +79,16 @@ class Transitions:
     def gather(self, items: Indices) -> SampleBatch:
         """Reads transitions by number, [S]."""
         data, rows = self.data, self.data.rows_of_steps(items)
-        following = rows + 1 if self.n_step == 1 else self._following(items, rows)
-        last = data.rows(following - 1, ("terminateds",))["terminateds"]
-        own = data.rows(rows, ("obs", "actions", "valid"))
+        own = data.rows(rows, ("obs", "actions", "valid", "rewards", "terminateds"))
+        last, rewards = own.pop("terminateds"), clipped(own.pop("rewards"), self.clip_rewards)
+        following = rows + 1
+        if self.n_step != 1:
+            following = self._following(items, rows)
+            last = data.rows(following - 1, ("terminateds",))["terminateds"]
+            rewards = self._rewards(rows, following)
         batch = SampleBatch(
             own,
-            rewards=self._rewards(rows, following).astype(np.float32),
+            rewards=rewards.astype(np.float32),
             discounts=(~last * self.gamma ** (following - rows)).astype(np.float32),
             next_obs=data.rows(following, ("obs",))["obs"],
             weights=np.ones(len(rows), np.float32),
@@ -162,8 +166,12 @@ class Sequences:
 
 def rewards_at(data: DataSet, rows: Indices, clip_rewards: float | None) -> NDArray[np.float64]:
     """Rewards of rows, clipped to [-clip_rewards, clip_rewards] unless that is None."""
-    rewards: NDArray[np.float64] = data.rows(rows, ("rewards",))["rewards"]
-    return rewards if clip_rewards is None else rewards.clip(-clip_rewards, clip_rewards)
+    return clipped(data.rows(rows, ("rewards",))["rewards"], clip_rewards)
+
+
+def clipped(rewards: NDArray[np.float64], bound: float | None) -> NDArray[np.float64]:
+    """Rewards clipped to [-bound, bound], unless that is None."""
+    return rewards if bound is None else rewards.clip(-bound, bound)
 
 
 def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None) -> NDArray[np.float64]:

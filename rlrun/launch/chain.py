@@ -17,10 +17,12 @@ def following(run: RunDirectory) -> Iterator[RunDirectory]:
     for path in sorted(run.path.parent.glob(f"*/{RUN_FILE}")):
         with suppress(UsageError, RunDamaged):  # of others
             siblings.append(RunDirectory.open(path.parent))
-    for sibling in siblings:
-        if sibling.table.after == run.path.name:
-            yield sibling
-            yield from following(sibling)
+    names = [run.path.name]
+    for name in names:  # which grows
+        for sibling in siblings:
+            if sibling.table.after == name and sibling.path.name not in names:
+                names.append(sibling.path.name)
+                yield sibling
 
 
 def begin_after(run: RunDirectory, trials: list[TrialSpec]) -> None:

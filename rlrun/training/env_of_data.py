@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import gymnasium
-import numpy as np
-
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import DataSettings
-from rlrun.datasets.input_sets import opened
+from rlrun.datasets.input_sets import opened, within_data
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.make import check_same_spaces
 from rlrun.envs.spaces import Spaces
@@ -38,21 +31,7 @@ def check_input(config: AlgorithmConfig | None) -> Spaces | None:
     sets = [opened(part) for part in config.input]
     if not config.data_alone:
         return None
-    return Spaces(sets[0].observation_space, _bounded(sets[0].action_space, sets))
-
-
-def _bounded(space: gymnasium.Space[Any], sets: Sequence[DataSet]) -> gymnasium.Space[Any]:
-    """Replaces infinite bounds of a Box of actions by the range of the actions in data sets; others are unchanged."""
-    if not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
-        return space
-    low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
-    for columns in (columns for data in sets for columns in data.files()):
-        actions = columns["actions"][columns["valid"]]
-        low = np.minimum(low, actions.min(axis=0, initial=np.inf))
-        high = np.maximum(high, actions.max(axis=0, initial=-np.inf))
-    low = np.where(np.isfinite(space.low), space.low, low)
-    high = np.where(np.isfinite(space.high), space.high, high)
-    return gymnasium.spaces.Box(low.astype(space.dtype), high.astype(space.dtype), dtype=space.dtype.type)
+    return Spaces(sets[0].observation_space, within_data(sets[0].action_space, sets))
 
 
 def check_data_fits(config: AlgorithmConfig, spaces: Spaces) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
-import numpy as np
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.datasets.input_config import InputConfig
-from rlrun.datasets.input_sets import opened
+from rlrun.datasets.input_sets import opened, within_data
 from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import StoreToReplay
@@ -37,7 +33,9 @@ class ReplayOrData(Algorithm[Any]):
     @override
     def policy(self, spaces: Spaces, seed: int) -> Policy:
         """Creates the policy; coordinates of a Box action without finite bounds have the range of the data."""
-        return super().policy(spaces._replace(action=within_data(spaces.action, self.config.input or ())), seed)
+        sets = self.config.input
+        action = within_data(spaces.action, map(opened, sets)) if sets else spaces.action
+        return super().policy(spaces._replace(action=action), seed)
 
     @override
     def collect(self, trainee: Trainee) -> Flow[Any]:
@@ -65,23 +63,3 @@ class ReplayOrData(Algorithm[Any]):
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )
-
-
-def within_data(space: gymnasium.Space[Any], parts: Sequence[InputConfig]) -> gymnasium.Space[Any]:
-    """Action space whose infinite bounds are replaced by the range of recorded actions.
-
-    Args:
-        space: Action space of the env.
-        parts: The data sets; without any, the space is returned as it is.
-
-    Raises:
-        UsageError: There is no such data set, or it holds no steps.
-        DataSetError: A data set cannot be read.
-    """
-    if not parts or not isinstance(space, gymnasium.spaces.Box) or space.is_bounded():
-        return space
-    files = [columns for part in parts for columns in opened(part).files()]
-    ends = [reduce(columns["actions"][columns["valid"]], axis=0) for columns in files for reduce in (np.min, np.max)]
-    low = np.where(np.isfinite(space.low), space.low, np.min(ends, axis=0))
-    high = np.where(np.isfinite(space.high), space.high, np.max(ends, axis=0))
-    return gymnasium.spaces.Box(low, high, dtype=space.dtype.type)

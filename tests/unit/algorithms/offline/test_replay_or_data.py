@@ -13,7 +13,8 @@ from rlrun.algorithms.actor_q.sac import SAC, SACConfig
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData, within_data
 from rlrun.algorithms.offline.rlpd import RLPD
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.input_config import DataSettings, InputConfig
+from rlrun.datasets.data_set import DataSet
+from rlrun.datasets.input_config import DataSettings
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import UsageError
 from rlrun.flow.operators.data import AddData, DropDataPriorities
@@ -116,7 +117,7 @@ def test_infinite_bounds_of_actions_are_the_range_of_the_data(tmp_path: Path) ->
             actions = scale * np.array([[-2.0, 0.5], [1.0, 0.25]], np.float32)
             flags = {"terminateds": np.zeros(2, np.bool_), "truncateds": np.zeros(2, np.bool_)}
             writer.add_episode({"obs": np.zeros((3, 1)), "actions": actions, "rewards": np.zeros(2), **flags})
-    found = within_data(space, [InputConfig(path=path, share=0.5) for path in paths])
+    found = within_data(space, [DataSet(Path(path)) for path in paths])
     assert isinstance(found, Box)
     assert (found.low.tolist(), found.high.tolist()) == ([-6, -1], [3, 1.5])
     learns = DataSAC(input=paths[1], model={"hiddens": [4]}, minibatch_size=4, sgd_steps_per_iteration=1, compile=False)

@@ -103,6 +103,7 @@ class JudgedPolicy:
             outputs, taken = behavior.outputs(observations), space.from_env(episodes.acted(rows))
             if behavior.views is not None:
                 behavior.views.act(taken, None)
+            behavior.take_actions(episodes.acted(rows))
             for column, actions in enumerate([taken, *(np.full_like(taken, own) for own in others)]):
                 logs = behavior_log_probs(behavior, outputs, actions)
                 if logs is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ class AskingBehavior(BehaviorPolicy):
             TrainingFailed: The expert raises.
         """
         super().act(observations, np.ascontiguousarray(noise[:, :-1]), record, t, episode_starts, acts, rows)
-        labels = self.action_space.from_env(self._asked(observations, episode_starts))
+        labels = self.action_space.from_env(self._loaded_expert()(observations, episode_starts))
         by_expert = noise[:, -1] < self.beta
         record[EXPERT_ACTIONS][t] = labels
         record["actions"][t][by_expert] = labels[by_expert]
@@ -108,10 +109,33 @@ class AskingBehavior(BehaviorPolicy):
         self.take_actions(taken)
         return taken
 
-    def _asked(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
-        """The expert's actions for the env, [B, ...]."""
+    @override
+    def take_actions(self, actions: Any) -> None:
+        super().take_actions(actions)
+        if self._expert is not None:
+            self._expert.take_actions(actions)
+
+    @override
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        super().take_rewards(rewards)
+        if self._expert is not None:
+            self._expert.take_rewards(rewards)
+
+    @override
+    def memory(self) -> dict[str, Any]:
+        """Memory of the running episodes: the learner's own, and the expert's."""
+        asked = {} if self._expert is None else self._expert.memory()
+        return {**super().memory(), **({"expert": asked} if asked else {})}
+
+    @override
+    def load_memory(self, memory: Mapping[str, Any]) -> None:
+        super().load_memory(memory)
+        if "expert" in memory:
+            self._loaded_expert().load_memory(memory["expert"])
+
+    def _loaded_expert(self) -> Expert:
         if self._expert is None:
             if self._path is None:
                 raise UsageError("dagger asks an expert: set config.expert to a function or a checkpoint")
             self._expert = expert_at(self._path, self._spaces)
-        return self._expert(observations, episode_starts)
+        return self._expert

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +22,18 @@ class Expert(Protocol):
 
     def __call__(self, observations: Any, episode_starts: NDArray[np.bool_]) -> Any:
         """Actions for observations of consecutive steps; `episode_starts` [B] marks those that start an episode."""
+
+    def take_actions(self, actions: Any) -> None:
+        """Tells the actions of the env [B, ...] that were executed in the last step."""
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Tells the rewards [B] of the last step."""
+
+    def memory(self) -> dict[str, Any]:
+        """Memory of the running episodes; empty for an expert without any."""
+
+    def load_memory(self, memory: Mapping[str, Any]) -> None:
+        """Restores `memory()`."""
 
 
 class ScriptedExpert:
@@ -62,6 +74,19 @@ class ScriptedExpert:
                 )
         return batched(self._spaces.action, *actions)
 
+    def take_actions(self, actions: Any) -> None:
+        """Ignores what was executed: a function has no memory."""
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Ignores rewards: a function has no memory."""
+
+    def memory(self) -> dict[str, Any]:
+        """No memory."""
+        return {}
+
+    def load_memory(self, memory: Mapping[str, Any]) -> None:
+        """Ignores the memory, which is empty."""
+
 
 class SavedExpert:
     """Policy of a checkpoint, which takes the likeliest actions.
@@ -89,6 +114,22 @@ class SavedExpert:
         """Actions for observations [B, ...]."""
         self._behavior.begin_episodes(episode_starts)
         return self._behavior.actions(observations, None)
+
+    def take_actions(self, actions: Any) -> None:
+        """Replaces the policy's last actions in its memory by those that were executed."""
+        self._behavior.take_actions(actions)
+
+    def take_rewards(self, rewards: NDArray[np.float64]) -> None:
+        """Passes the rewards of the last step to the policy's memory."""
+        self._behavior.take_rewards(rewards)
+
+    def memory(self) -> dict[str, Any]:
+        """Recurrent state and view memory of the policy."""
+        return self._behavior.memory()
+
+    def load_memory(self, memory: Mapping[str, Any]) -> None:
+        """Restores recurrent state and view memory."""
+        self._behavior.load_memory(memory)
 
 
 def expert_at(path: str, spaces: Spaces) -> Expert:

@@ -156,6 +156,12 @@ class DTBehavior(BehaviorPolicy):
         self._state = told if acts is None else np.where(acts[:, None], told, self._state)
 
     @override
+    def take_actions(self, actions: Any) -> None:
+        """Replaces the actions of the last step in the context by those of the env that were executed, [B, ...]."""
+        super().take_actions(actions)
+        self._add(self.action_space.from_env(actions), None)
+
+    @override
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
         """Subtracts the rewards [B] of the last step from the returns still to come."""
         super().take_rewards(rewards)

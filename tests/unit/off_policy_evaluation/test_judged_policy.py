@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import gymnasium
@@ -14,8 +15,11 @@ from rlrun.algorithms.actor_q.deterministic_policy import DeterministicPolicy
 from rlrun.algorithms.actor_q.sac import SACConfig
 from rlrun.algorithms.actor_q.soft_policy import SoftPolicy
 from rlrun.algorithms.actor_q.td3 import TD3Config
+from rlrun.algorithms.decision_transformer.dt import DTConfig
+from rlrun.algorithms.decision_transformer.policy import DTPolicy
 from rlrun.algorithms.dqn.policy import QPolicy
 from rlrun.data.tree import map_tree
+from rlrun.envs.spaces import Spaces
 from rlrun.functional.softmax import log_softmax
 from rlrun.nn.model_config import ModelConfig, SoftModelConfig
 from rlrun.off_policy_evaluation.judged_policy import SAMPLES, JudgedPolicy
@@ -164,6 +168,19 @@ def test_views_show_the_recorded_actions_and_rewards() -> None:
     assert found[1] != pytest.approx(found[4], abs=1e-4)  # another reward is
     assert other[1] == pytest.approx(found[1])
     assert other[4] != pytest.approx(found[4], abs=1e-4)  # another action is
+
+
+def test_a_decision_transformer_is_judged_after_the_recorded_actions() -> None:
+    config = DTConfig.parse({"embedding": 8, "num_layers": 1, "context_length": 3, "target_return": 5.0})
+    behavior = acting(DTPolicy(Spaces(SEEN, Discrete(2)), config, 0))
+    observations = drawn_from(SEEN, 4)
+    judged = JudgedPolicy(behavior, is_greedy=False, seed=0)
+    found = [
+        judged.on(episodes_of(observations, np.array(actions), (3,))).probabilities
+        for actions in ([0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0])
+    ]
+    differ = [[bool((one[row] != other[row]).any()) for row in range(3)] for one, other in pairwise(found)]
+    assert differ == [[False, True, True], [False, False, True]]
 
 
 def test_a_deterministic_continuous_policy_has_no_log_probabilities() -> None:

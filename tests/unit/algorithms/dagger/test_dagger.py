@@ -115,6 +115,31 @@ def test_a_checkpoint_is_an_expert_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(fragment["actions"][valid], asked)  # beta is 1 at first
 
 
+def test_an_expert_with_memory_sees_what_was_executed_and_remembers_it_over_a_resume(tmp_path: Path) -> None:
+    settings = {"train_batch_size": 64, "minibatch_size": 64, "min_env_steps_per_iteration": 0, "lr": 0.3}
+    model = {"core": "gru", "core_width": 4, "hiddens": [4], "views": {"prev_actions": 1, "prev_rewards": 1}}
+    with Training("CartPole-v1", rlrun.PPO(**settings, model=model), seed=100) as teacher:
+        teacher.step()
+        saved = teacher.save(tmp_path / "teacher")
+        config = {**SMALL, "num_envs_per_worker": 1, "expert": str(saved), "beta": 0.0}
+        with Training("CartPole-v1", rlrun.DAgger(**config), seed=1) as training:
+            fragment = collected(training)
+        policy, memory, before = teacher.acting.policy(), None, (0.0, None)
+        for t in np.flatnonzero(fragment["valid"][:, 0]):
+            if t and not fragment["valid"][t - 1, 0]:
+                memory, before = None, (0.0, None)
+            seen = fragment["obs"][t, 0]
+            asked, memory = policy.act_from(memory, seen, prev_reward=before[0], prev_action=before[1])
+            assert fragment[EXPERT_ACTIONS][t, 0] == asked
+            before = fragment["rewards"][t, 0], fragment["actions"][t, 0]
+    with Training("CartPole-v1", rlrun.DAgger(**config), seed=1) as one:
+        one.step()
+        checkpoint = one.save(tmp_path / "checkpoint")
+        expected = numbers(one.step())
+    with Training.restore(checkpoint, trust=True) as other:
+        assert numbers(other.step()) == expected
+
+
 @pytest.mark.parametrize(
     ("expert", "error", "words"),
     [

@@ -135,6 +135,16 @@ def test_acting_asks_the_transformer_what_training_has_taught_it(tmp_path: Path)
     np.testing.assert_allclose(found[3], expected[1, 2:], rtol=1e-5, atol=1e-6)  # the first step has left the context
 
 
+def test_actions_that_were_executed_instead_are_in_the_context() -> None:
+    told, own = (DTPolicy(SPACES, DTConfig.parse(TINY), 0).behavior() for _ in range(2))
+    for behavior in (told, own):
+        behavior.begin_episodes(np.array([True]))
+        (chosen,) = behavior.actions(np.zeros((1, 1), np.float32), None)
+    told.take_actions(np.array([1 - chosen]))
+    own._add(np.array([1 - chosen]), None)
+    np.testing.assert_array_equal(told.memory()["recurrent_state"], own.memory()["recurrent_state"])
+
+
 def test_a_new_episode_asks_for_the_whole_return_again_and_ask_for_another_one() -> None:
     behavior = DTPolicy(SPACES, DTConfig.parse({**TINY, "target_return": 10.0}), 0).behavior()
     for starts in ([True, True], [False, True]):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings.action_noise import ActionNoiseSettings
-from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
@@ -20,7 +21,6 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import ActorQModelConfig
@@ -49,11 +49,6 @@ class DDPGConfig(ActionNoiseSettings, CriticEnsembleSettings, ActorCriticSetting
     replay: SequenceReplayConfig = SequenceReplayConfig(capacity=1_000_000)
     """Settings of the replay buffer."""
 
-    @classmethod
-    @override
-    def shapes_parameters(cls, path: str) -> bool:
-        return path in SHAPING or super().shapes_parameters(path)
-
 
 class DDPG(Algorithm[DDPGConfig]):
     """Deep deterministic policy gradient: an off-policy actor-critic for continuous actions (arXiv:1509.02971)."""
@@ -71,10 +66,7 @@ class DDPG(Algorithm[DDPGConfig]):
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner: first the critics' loss, then the actor's."""
         every, bound = self.config.policy_delay, self.config.max_grad_norm
-        return [
-            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
-            Objective("actor", self.actor_loss, parameters="actor.", every=every, max_grad_norm=bound),
-        ]
+        return critics_and_actor(self.critics_loss, self.actor_loss, policy_delay=every, max_grad_norm=bound)
 
     def next_actions(self, outputs: DeterministicNetworks, batch: SampleBatch) -> Tensor:
         """Actions of the target actor in the next observations, [S, L, D]."""
@@ -96,9 +88,7 @@ class DDPG(Algorithm[DDPGConfig]):
         targets = (batch["rewards"] + batch["discounts"] * self.next_values(outputs, batch)).detach()
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
-        distance = errors.detach().abs().mean(0)
-        statistics = td_statistics(loss, values[0], distance, valid)
-        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
+        return loss_of_critics(loss, values, errors, valid)
 
     def actor_loss(self, outputs: DeterministicNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Actor loss: -Q(s, pi(s)), the deterministic policy gradient (arXiv:1509.02971, eq. 6)."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
-from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS, td_statistics
-from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics
+from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
+from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, PositiveFloat, PositiveInt, Schedule
 from rlrun.data.sample_batch import SampleBatch
@@ -19,7 +20,6 @@ from rlrun.flow.operators.weights import BroadcastWeights, MergeFilters
 from rlrun.flow.recipes.replay_updates import replay_updates
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 from rlrun.nn.model_config import SoftModelConfig
@@ -57,11 +57,6 @@ class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     of continuous actions, or for Discrete actions 0.98 of the uniform distribution's entropy over the allowed actions.
     """
 
-    @classmethod
-    @override
-    def shapes_parameters(cls, path: str) -> bool:
-        return path in SHAPING or super().shapes_parameters(path)
-
 
 class SAC(Algorithm[SACConfig]):
     """Soft Actor-Critic: maximum-entropy actor-critic with twin Q functions and a learned temperature.
@@ -86,12 +81,9 @@ class SAC(Algorithm[SACConfig]):
     @override
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner, in this order: critics, actor and temperature."""
-        config, bound, every = self.config, self.config.max_grad_norm, self.config.policy_delay
-        objectives = [
-            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
-            Objective("actor", self.actor_loss, parameters="actor.", every=every, max_grad_norm=bound),
-        ]
-        if config.learn_alpha:
+        every, bound = self.config.policy_delay, self.config.max_grad_norm
+        objectives = critics_and_actor(self.critics_loss, self.actor_loss, policy_delay=every, max_grad_norm=bound)
+        if self.config.learn_alpha:
             objectives.append(
                 Objective(
                     "alpha", self.alpha_loss, lr="alpha_lr", parameters="log_alpha", every=every, needs=("actor",)
@@ -108,9 +100,7 @@ class SAC(Algorithm[SACConfig]):
         values = outputs.values_of(batch)
         errors = values - targets
         loss = masked_mean(0.5 * errors.square().sum(0) * batch["weights"], valid)
-        distance = errors.detach().abs().mean(0)
-        statistics = td_statistics(loss, values[0], distance, valid)
-        return Loss(loss, statistics, priorities=row_priorities(distance, valid))
+        return loss_of_critics(loss, values, errors, valid)
 
     def actor_loss(self, outputs: SoftNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Actor loss: E[alpha log pi(a given s) - min Q(s, a)] (arXiv:1812.05905, eq. 7); see `actor_objective`."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Gt, Le
 from typing_extensions import override
 
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.actor_q.objectives import loss_of_critics
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import DataValueModelConfig
-from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, PositiveInt, Schedule, defaults, fixed
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 
@@ -46,11 +46,6 @@ class BCQConfig(DataSettings, CriticEnsembleSettings, ActorCriticSettings, OffPo
     threshold: Annotated[float, Gt(0), Le(1)] = 0.3
     """Threshold tau: actions are chosen among those whose probability by the behaviour policy is at least this fraction
     of the largest one; 1 imitates."""
-
-    @classmethod
-    @override
-    def shapes_parameters(cls, path: str) -> bool:
-        return path in SHAPING or super().shapes_parameters(path)
 
 
 class BCQ(ReplayOrData):
@@ -97,5 +92,4 @@ class BCQ(ReplayOrData):
         values = outputs.values_of(batch)
         errors = values - (batch["rewards"] + batch["discounts"] * outputs.next_values(batch))
         loss = masked_mean(huber(errors).sum(0) * batch["weights"], valid)
-        distance = errors.detach().abs().mean(0)
-        return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))
+        return loss_of_critics(loss, values, errors, valid)

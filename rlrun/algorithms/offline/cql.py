@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.actor_q.sac import SAC, SACConfig
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import ConservativeModelConfig
 from rlrun.config import NonNegativeFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 
@@ -90,7 +90,5 @@ class CQL(ReplayOrData, SAC):
         gaps = outputs.soft_maximum(batch) - values
         losses = 0.5 * errors.square() + self.config.conservative_weight * gaps
         loss = masked_mean(losses.sum(0) * batch["weights"], valid)
-        distance = errors.detach().abs().mean(0)
-        statistics = td_statistics(loss, values[0], distance, valid)
         gap = masked_mean(gaps.detach().mean(0), valid)
-        return Loss(loss, {**statistics, "gap": gap}, priorities=row_priorities(distance, valid))
+        return loss_of_critics(loss, values, errors, valid, {"gap": gap})

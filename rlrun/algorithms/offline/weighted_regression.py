@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from typing_extensions import override
 
-from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS, td_statistics
+from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics
+from rlrun.algorithms.loss_metrics import GRAD_NORM, TD_METRICS
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
 from rlrun.algorithms.offline.settings import RegressedModelConfig
-from rlrun.algorithms.settings.critic_ensemble import SHAPING, CriticEnsembleSettings
+from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
 from rlrun.config import ImportPath, NonNegativeFloat, PositiveFloat, PositiveInt, defaults
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
-from rlrun.functional.sequence_rows import row_priorities
 from rlrun.learner.objective import Loss, Objective
 from rlrun.metric import Metric
 
@@ -52,11 +52,6 @@ class WeightedRegressionConfig(DataSettings, CriticEnsembleSettings, ActorCritic
         """Number of actions that the losses sample in each observation."""
         return 0
 
-    @classmethod
-    @override
-    def shapes_parameters(cls, path: str) -> bool:
-        return path in SHAPING or super().shapes_parameters(path)
-
 
 class WeightedRegression(ReplayOrData):
     """Actor-critic whose actor imitates recorded actions, weighted by the exponential of their advantages."""
@@ -75,10 +70,7 @@ class WeightedRegression(ReplayOrData):
     def objectives(self, policy: Policy) -> list[Objective]:
         """Objectives of the learner, in this order: critics and actor."""
         every, bound = self.config.policy_delay, self.config.max_grad_norm
-        return [
-            Objective("critics", self.critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=bound),
-            Objective("actor", self.actor_loss, parameters="actor.", every=every, max_grad_norm=bound),
-        ]
+        return critics_and_actor(self.critics_loss, self.actor_loss, policy_delay=every, max_grad_norm=bound)
 
     @abstractmethod
     def next_values(self, outputs: RegressedNetworks, batch: SampleBatch) -> Tensor:
@@ -99,8 +91,7 @@ class WeightedRegression(ReplayOrData):
         targets = batch["rewards"] + batch["discounts"] * self.next_values(outputs, batch).detach()
         errors = values - targets
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
-        distance = errors.detach().abs().mean(0)
-        return Loss(loss, td_statistics(loss, values[0], distance, valid), priorities=row_priorities(distance, valid))
+        return loss_of_critics(loss, values, errors, valid)
 
     def actor_loss(self, outputs: RegressedNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Weighted negative log-likelihood of recorded actions (arXiv:2006.09359, eq. 13)."""

@@ -9,8 +9,9 @@ from pydantic import model_validator
 from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
+from rlrun.algorithms.actor_q.objectives import loss_of_critics
 from rlrun.algorithms.dqn.apex import asynchronous_fragments, store_and_learn_concurrently
-from rlrun.algorithms.loss_metrics import TD_METRICS, td_statistics
+from rlrun.algorithms.loss_metrics import TD_METRICS
 from rlrun.algorithms.settings.distributed_replay import AsynchronyConfig
 from rlrun.algorithms.settings.off_policy import OffPolicyConfig
 from rlrun.config import ImportPath, NonNegativeInt, PositiveInt, Schedule, defaults
@@ -96,9 +97,7 @@ class QTOpt(Algorithm[QTOptConfig]):
         next_values = outputs.target_values(batch["next_obs"], next_actions).amin(0)
         errors = values - (batch["rewards"] + batch["discounts"] * next_values).detach()
         loss = masked_mean(errors.square().sum(0) * batch["weights"], valid)
-        distance = errors.detach().abs().mean(0)
-        statistics = td_statistics(loss, values[0], distance, valid)
-        return Loss(loss, statistics, priorities=distance.squeeze(-1))
+        return loss_of_critics(loss, values, errors, valid)
 
     @property
     @override

@@ -11,9 +11,6 @@ from rlrun.config import ConfigModel, PositiveInt
 ActorObjective = Literal["first", "minimum", "mean"]
 """Value that an actor maximises: the first critic's, the critics' minimum, or their mean."""
 
-SHAPING = ("num_critics",)
-"""Settings that determine the parameters' shapes."""
-
 
 class CriticEnsembleSettings(ConfigModel):
     """Mixin for configs of `OffPolicyConfig`: number of critics, their use in targets and by the actor."""
@@ -28,6 +25,11 @@ class CriticEnsembleSettings(ConfigModel):
     `mean`, as in REDQ."""
     policy_delay: PositiveInt = 1
     """Policy delay: number of critic updates per update of the actor, and of a temperature."""
+
+    @classmethod
+    def shapes_parameters(cls, path: str) -> bool:
+        """Whether a setting determines the shapes of parameters; see `AlgorithmConfig.shapes_parameters`."""
+        return path == "num_critics" or super().shapes_parameters(path)  # type: ignore[misc]  # of `AlgorithmConfig`
 
     @model_validator(mode="after")
     def _draws_among_the_critics(self) -> CriticEnsembleSettings:

@@ -1,0 +1,52 @@
+"""Objectives of actor-critics over Q functions: those of critics and actor, and the result of the critics' loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rlrun.algorithms.loss_metrics import td_statistics
+from rlrun.functional.sequence_rows import row_priorities
+from rlrun.learner.objective import Loss, LossFunction, Objective
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def critics_and_actor(
+    critics_loss: LossFunction, actor_loss: LossFunction, *, policy_delay: int, max_grad_norm: float | None
+) -> list[Objective]:
+    """Objectives of critics and actor, in this order.
+
+    Args:
+        critics_loss: Loss of the critics, whose parameters are under `critics.`.
+        actor_loss: Loss of the actor, whose parameters are under `actor.`.
+        policy_delay: Number of critic updates per update of the actor.
+        max_grad_norm: Largest norm of a gradient; None for no bound.
+    """
+    return [
+        Objective("critics", critics_loss, lr="critic_lr", parameters="critics.", max_grad_norm=max_grad_norm),
+        Objective("actor", actor_loss, parameters="actor.", every=policy_delay, max_grad_norm=max_grad_norm),
+    ]
+
+
+def loss_of_critics(
+    loss: Tensor,
+    values: Tensor,
+    errors: Tensor,
+    valid: Tensor,
+    statistics: Mapping[str, Tensor] = MappingProxyType({}),
+) -> Loss:
+    """Loss of C critics with its statistics, those of `TD_METRICS`, and the priorities of the rows.
+
+    Args:
+        loss: The loss, [].
+        values: Values of the taken actions, [C, S, L].
+        errors: TD errors, [C, S, L].
+        valid: Mask of the valid steps, [S, L].
+        statistics: Further statistics by name, each [].
+    """
+    distance = errors.detach().abs().mean(0)
+    own = td_statistics(loss, values[0], distance, valid)
+    return Loss(loss, {**own, **statistics}, priorities=row_priorities(distance, valid))

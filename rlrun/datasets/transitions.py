@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,20 @@ class Transitions:
         return sums
 
 
+class LocatedSteps(NamedTuple):
+    """Places of the steps of sequences, [S, L].
+
+    Attributes:
+        rows: Rows in the data set; those of a step of the episode where the sequence reaches beyond it.
+        steps: Numbers of the steps in their episodes.
+        is_step: Whether the episode has the step.
+    """
+
+    rows: Indices
+    steps: Indices
+    is_step: NDArray[np.bool_]
+
+
 class Sequences:
     """Sequences of consecutive steps of one episode, each with earlier steps for burn-in, [S, burn_in + length].
 
@@ -148,19 +162,30 @@ class Sequences:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def gather(self, items: Indices) -> SampleBatch:
-        """Reads sequences by number, [S]."""
+    def located(self, items: Indices) -> LocatedSteps:
+        """Finds the steps of sequences by number, [S]."""
         episodes = self._ends.searchsorted(items, side="right")
         firsts = (items - self._begins[episodes]) * self.stride
         steps = firsts[:, None] + np.arange(-self.burn_in, self.length)
         lengths = self.data.episodes.lengths[episodes][:, None]
         is_step = (steps >= 0) & (steps < lengths)
         rows = self.data.episodes.starts[episodes][:, None] + steps.clip(0, lengths - 1)
-        read = self.data.rows(rows.ravel(), self.COLUMNS).map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
-        batch = SampleBatch(read, episode_steps=steps, episode_starts=steps == 0, valid=is_step)
+        return LocatedSteps(rows, steps, is_step)
+
+    def read(self, rows: Indices, names: Sequence[str]) -> SampleBatch:
+        """Reads columns of rows, [S, L]."""
+        flat = self.data.rows(rows.ravel(), names)
+        return flat.map(lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:]))
+
+    def gather(self, items: Indices) -> SampleBatch:
+        """Reads sequences by number, [S]."""
+        rows, steps, is_step = self.located(items)
+        batch = SampleBatch(
+            self.read(rows, self.COLUMNS), episode_steps=steps, episode_starts=steps == 0, valid=is_step
+        )
         batch["rewards"] = batch["rewards"].astype(np.float32)
         batch = batch.zero_invalid()
-        batch["valid"] = is_step & (steps >= firsts[:, None])
+        batch["valid"] = is_step & (np.arange(steps.shape[1]) >= self.burn_in)
         return batch
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -108,8 +108,12 @@ class StochasticActorPolicy(Policy):
 
     @override
     def behavior(self) -> BehaviorPolicy:
+        return self.behaving(BehaviorPolicy)
+
+    def behaving(self, make: Callable[..., BehaviorPolicy]) -> BehaviorPolicy:
+        """Creates the behavior policy by a class, or a function, with the arguments of `BehaviorPolicy`."""
         own = self._own_network
-        return BehaviorPolicy(
+        return make(
             acting_outputs(self.network, self.decoding, self.parameters),
             self.action_space,
             sampled(self.action_space, self.config.model, 0 if own is None else own.spec.features),

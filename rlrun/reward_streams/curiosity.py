@@ -25,7 +25,7 @@ from rlrun.nn.observation_leaf import ObservationLeaf
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions
+from rlrun.policy.action_spaces.discrete import Categorical, DiscreteActions, one_hot
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import AnyActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
@@ -159,8 +159,7 @@ class IntrinsicCuriosityModule(Novelty):
     def _forward_errors(self, views: Views, batch: SampleBatch, now: Tensor, behind: Tensor) -> Tensor:
         acted = batch["actions"]
         if isinstance(self.actions, DiscreteActions):
-            # A sum of ones in place of arange: it takes type and device along.
-            acted = (acted.unsqueeze(-1) == now.new_ones(self.num_actions).cumsum(0) - 1).float()
+            acted = one_hot(acted, self.num_actions)
         foreseen = self.run(f"{LEARNED}forward_model", views, {"obs": now, "actions": acted})
         return 0.5 * (foreseen - behind).square().mean(-1)
 

@@ -215,3 +215,14 @@ def torch_networks(module: nn.Module, prefix: str) -> tuple[TorchNetwork, ...]:
     """
     networks = module.get_submodule(prefix.removesuffix("."))
     return tuple(TorchNetwork(network, prefix=f"{prefix}{i}.") for i, network in enumerate(networks.children()))
+
+
+def repeated(observations: Any, times: int) -> Any:
+    """Tree of observations [S, 1, ...] with each row repeated, [S, times, ...]."""
+    return map_tree(lambda leaf: leaf.expand(-1, times, *leaf.shape[2:]), observations)
+
+
+def taken(outputs: Tensor, actions: Tensor) -> Tensor:
+    """Outputs [..., S, L] of the Discrete actions [S, L], of those of all actions, [..., S, L, A]."""
+    index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
+    return outputs.gather(-1, index).squeeze(-1)

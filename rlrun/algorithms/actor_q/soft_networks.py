@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, taken
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective
 from rlrun.data.action_masks import mask_of
 from rlrun.data.sample_batch import SampleBatch
@@ -118,8 +118,7 @@ class ChoiceNetworks(SoftNetworks):
     @override
     def values_of(self, batch: SampleBatch) -> Tensor:
         """Q values [C, S, L] by the C critics of recorded Discrete actions [S, L]."""
-        outputs, actions = self.networks.critic_outputs(self.networks.present(batch)), batch["actions"]
-        return outputs.gather(-1, actions.expand(len(outputs), *actions.shape).unsqueeze(-1)).squeeze(-1)
+        return taken(self.networks.critic_outputs(self.networks.present(batch)), batch["actions"])
 
     @override
     def sample_and_evaluate(self, batch: SampleBatch, objective: ActorObjective = "minimum") -> Soft:

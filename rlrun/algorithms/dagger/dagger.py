@@ -25,8 +25,6 @@ from rlrun.metric import Metric
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlrun.envs.spaces import Spaces
-    from rlrun.policy.policy import Policy
     from rlrun.policy.stochastic_actor import StochasticActorOutputs
 
 
@@ -39,16 +37,9 @@ class DAgger(Algorithm[DAggerConfig]):
     """
 
     Config = DAggerConfig
-    policy_family = "stochastic_actor"
+    policy_family = "rlrun.algorithms.dagger.policy:DAggerPolicy"
     learns_in_worlds = False
     learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the expert's actions"), GRAD_NORM)
-
-    @override
-    def policy(self, spaces: Spaces, seed: int) -> Policy:
-        """Creates the policy, whose behavior asks the expert while it collects."""
-        from rlrun.algorithms.dagger.policy import DAggerPolicy
-
-        return DAggerPolicy(spaces, self.config, seed)
 
     @override
     def loss(self, outputs: StochasticActorOutputs, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:

@@ -24,10 +24,10 @@ class Expert(Protocol):
         """Actions for observations of consecutive steps; `episode_starts` [B] marks those that start an episode."""
 
     def take_actions(self, actions: Any) -> None:
-        """Tells the actions of the env [B, ...] that were executed in the last step."""
+        """Receives the actions of the env [B, ...] that were executed in the last step."""
 
     def take_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Tells the rewards [B] of the last step."""
+        """Receives the rewards [B] of the last step."""
 
     def memory(self) -> dict[str, Any]:
         """Memory of the running episodes; empty for an expert without any."""

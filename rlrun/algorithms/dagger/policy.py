@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from rlrun.algorithms.dagger.asking_behavior import AskingBehavior
 from rlrun.envs.spaces import Spaces
-from rlrun.policy.decoder import acting_outputs
-from rlrun.policy.exploration.sampling import sampled
+from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.stochastic_actor import StochasticActorPolicy
 
 if TYPE_CHECKING:
@@ -31,14 +31,5 @@ class DAggerPolicy(StochasticActorPolicy):
         self.expert = config.expert
 
     @override
-    def behavior(self) -> AskingBehavior:
-        own = self._own_network
-        return AskingBehavior(
-            self.expert,
-            self.spaces,
-            acting_outputs(self.network, self.decoding, self.parameters),
-            self.action_space,
-            sampled(self.action_space, self.config.model, 0 if own is None else own.spec.features),
-            self.leaves,
-            normalize_observations=self.config.normalize_observations,
-        )
+    def behavior(self) -> BehaviorPolicy:
+        return self.behaving(partial(AskingBehavior, self.expert, self.spaces))

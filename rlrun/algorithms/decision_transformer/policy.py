@@ -20,7 +20,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
 from rlrun.nn.network_module import seeded
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.discrete import DiscreteActions, one_hot
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.action_spaces.make import make_action_space
 from rlrun.policy.behavior import BehaviorPolicy
@@ -88,9 +88,7 @@ class DTPolicy(Policy):
     def action_features(self, actions: Tensor) -> Tensor:
         """Features of the policy's own actions, [S, K, A]: one-hot for Discrete actions."""
         if isinstance(self.action_space, DiscreteActions):
-            # A sum of ones in place of arange: it takes the device along.
-            numbers = actions.new_ones(self.action_space.num_outputs).cumsum(0) - 1
-            return (actions.unsqueeze(-1) == numbers).float()
+            return one_hot(actions, self.action_space.num_outputs)
         return actions
 
     @override

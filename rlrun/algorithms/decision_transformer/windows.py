@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.data_set import DataSet, Indices
-from rlrun.datasets.transitions import returns_to_go
+from rlrun.datasets.transitions import Sequences, returns_to_go
 
 RETURNS = "returns_to_go"
 """Column of the sum of rewards from a step to its episode's end, its own reward included, [S, K]."""
@@ -16,7 +19,7 @@ STEPS = "episode_steps"
 """Column of the number of each step in its episode, [S, K]."""
 
 
-class Windows:
+class Windows(Sequences):
     """Windows of K consecutive steps of one episode; each step begins one, padded where the episode ends earlier.
 
     Columns are `obs`, `actions`, `returns_to_go`, `episode_steps` and `valid`, [S, K]. Entries after the episode's end
@@ -28,26 +31,16 @@ class Windows:
     """
 
     def __init__(self, data: DataSet, *, length: int) -> None:
-        self.data = data
-        self.length = length
-        self._returns: NDArray[np.float64] | None = None
+        super().__init__(data, length=length, stride=1)
 
-    def __len__(self) -> int:
-        return self.data.num_steps
+    @cached_property
+    def _returns(self) -> NDArray[np.float64]:
+        return returns_to_go(self.data, gamma=1.0)
 
+    @override
     def gather(self, items: Indices) -> SampleBatch:
         """Reads windows by the number of their first step, [S]."""
-        if self._returns is None:
-            self._returns = returns_to_go(self.data, gamma=1.0)
-        firsts, ends = self.data.rows_of_steps(items), self.data.ends_of_steps(items)
-        starts = self.data.episodes.starts
-        begins = starts[starts.searchsorted(firsts, side="right") - 1]
-        rows = firsts[:, None] + np.arange(self.length)
-        valid = rows < ends[:, None]
-        rows = np.minimum(rows, ends[:, None] - 1)
-        read = self.data.rows(rows.ravel(), ("obs", "actions")).map(
-            lambda leaf: leaf.reshape(*rows.shape, *leaf.shape[1:])
-        )
-        batch = SampleBatch(read, valid=valid, **{STEPS: rows - begins[:, None]})
+        rows, steps, valid = self.located(items)
+        batch = SampleBatch(self.read(rows, ("obs", "actions")), valid=valid, **{STEPS: steps})
         batch[RETURNS] = self._returns[rows].astype(np.float32)
         return batch.zero_invalid()

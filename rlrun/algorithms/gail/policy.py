@@ -17,7 +17,7 @@ from rlrun.nn.network_spec import Head, Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
 from rlrun.nn.torch_network import TorchNetwork
 from rlrun.policy.action_masks import policy_leaves
-from rlrun.policy.action_spaces.discrete import DiscreteActions
+from rlrun.policy.action_spaces.discrete import DiscreteActions, one_hot
 from rlrun.policy.action_spaces.gaussian_box import GaussianBoxActions
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.flat_parameters import FlatParameters
@@ -76,9 +76,7 @@ class GAILPolicy(RewardingPolicy):
     def logits(self, views: Views, observations: Any, actions: Tensor) -> Tensor:
         """Log-odds log D - log(1 - D) that steps are the expert's, [S, L]; the actions are the policy's own."""
         if self.num_categories is not None:
-            # A sum of ones in place of arange: it takes the device along.
-            steps = views[next(iter(views))].new_ones(self.num_categories).cumsum(0) - 1
-            actions = (actions.unsqueeze(-1) == steps).float()
+            actions = one_hot(actions, self.num_categories)
         heads, _ = self.discriminator(views, {"obs": observations, "actions": actions})
         return heads["logit"].squeeze(-1)
 

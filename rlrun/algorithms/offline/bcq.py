@@ -75,7 +75,7 @@ class BCQ(ReplayOrData):
 
     def behavior_loss(self, outputs: GreedyNetworks, batch: SampleBatch, scheduled: Mapping[str, Tensor]) -> Loss:
         """Negative log-likelihood of the recorded actions by the behaviour policy over rows [S, L]."""
-        from rlrun.algorithms.offline.regressed_networks import taken
+        from rlrun.algorithms.actor_q.networks import taken
 
         log_probs = taken(outputs.behavior_log_probs(outputs.present(batch)), batch["actions"])
         loss = -masked_mean(log_probs, batch["valid"].float())

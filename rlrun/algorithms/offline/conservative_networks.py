@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from rlrun.algorithms.actor_q.networks import repeated
 from rlrun.algorithms.actor_q.soft_networks import SquashedNetworks
 from rlrun.algorithms.offline.greedy_networks import log_sum_exp
-from rlrun.algorithms.offline.regressed_networks import repeated
 from rlrun.data.sample_batch import SampleBatch
 
 UNIFORM, SAMPLES = "uniform_actions", "sample_noise"

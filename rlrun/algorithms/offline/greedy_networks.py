@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlrun.algorithms.actor_q.networks import ActorQNetworks, run
-from rlrun.algorithms.offline.regressed_networks import taken
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, run, taken
 from rlrun.data.action_masks import FORBIDDEN
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.policy.action_masks import masked_tensor

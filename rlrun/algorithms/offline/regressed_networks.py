@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
-from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, action_masks, repeated, taken
 from rlrun.algorithms.settings.critic_ensemble import ActorObjective
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.data.tree import map_tree
 from rlrun.policy.action_masks import masked_tensor
 from rlrun.policy.action_spaces.gaussian_box import DiagonalGaussian
 
@@ -144,14 +143,3 @@ def bounded_sample(outputs: Tensor, noise: Tensor) -> Tensor:
     """Actions [..., D] of the Gaussians with given outputs and standard normal noise [..., D], clipped to [-1, 1]."""
     own = DiagonalGaussian(outputs)
     return (own.means + own.log_stds.exp() * noise).clamp(-1.0, 1.0)
-
-
-def repeated(observations: Any, times: int) -> Any:
-    """Tree of observations [S, 1, ...] with each row repeated, [S, times, ...]."""
-    return map_tree(lambda leaf: leaf.expand(-1, times, *leaf.shape[2:]), observations)
-
-
-def taken(outputs: Tensor, actions: Tensor) -> Tensor:
-    """Outputs [..., S, L] of the Discrete actions [S, L], of those of all actions, [..., S, L, A]."""
-    index = actions.expand(outputs.shape[:-1]).unsqueeze(-1)
-    return outputs.gather(-1, index).squeeze(-1)

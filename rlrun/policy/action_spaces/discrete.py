@@ -102,3 +102,14 @@ class Categorical(Distribution):
     def entropy(self) -> Tensor:
         """Entropy -sum p log p, [...]."""
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
+
+
+def one_hot(actions: Tensor, number: int) -> Tensor:
+    """One-hot encoding of Discrete actions [...], [..., A], in float32 (torch).
+
+    Args:
+        actions: The policy's own actions, which count from 0.
+        number: Number of actions, A.
+    """
+    # A sum of ones in place of arange: it takes the device along.
+    return (actions.unsqueeze(-1) == actions.new_ones(number).cumsum(0) - 1).float()

@@ -200,14 +200,33 @@ def actor_critic_s(order: Measurement, inputs: int, actions: int) -> tuple[float
     return update * order["training_intensity"], forward_s(order["num_envs"], actor) / order["num_envs"]
 
 
+def offline_s(order: Measurement, inputs: int, actions: int) -> float:
+    """Returns what the products of a minibatch of BC, IQL or CQL take, the latter two with a Box of actions."""
+    rows, kind, hiddens = order["batch"], order["algorithm"], order["hiddens"]
+    if kind == "bc":
+        return learned_s(rows, [inputs, *hiddens, actions])
+    critic, value = [inputs + actions, *hiddens, 1], [inputs, *hiddens, 1]
+    if kind == "iql":
+        values = learned_s(rows, value) + forward_s(rows, value)
+        critics = 2 * (learned_s(rows, critic) + forward_s(rows, critic))
+        return values + critics + learned_s(rows, [inputs, *hiddens, actions])
+    actor, sampled = [inputs, *hiddens, 2 * actions], order["sampled"]
+    critics = 2 * (learned_s((1 + 3 * sampled) * rows, critic) + forward_s(rows, critic))
+    through = forward_s(rows, critic) + backward_s(rows, critic, weights=False, inputs=True)
+    return critics + forward_s(rows, actor) + learned_s(rows, actor) + 2 * through
+
+
 def measured(order: Measurement) -> Measurement:
-    """Measures the floor of a piece of work, as if it took a million env steps."""
+    """Measures the floor of a piece of work, as if it took a million env steps, or minibatches of data."""
     torch.set_num_threads(1)
     gymnasium.register_envs(ale_py)
     shown = gymnasium.make(order["env"])
     space: Any = shown.action_space
     actions = int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape))
     inputs = int(np.prod(shown.observation_space.shape)) if isinstance(shown.observation_space, Box) else 0
+    if "data" in order:
+        seconds = 1e6 * offline_s(order, inputs, actions)
+        return {"env_steps": 1e6, "updates": 1e6, "seconds": seconds, "cpu_seconds": seconds}
     of = {"dqn": dqn_s, "sac": actor_critic_s, "td3": actor_critic_s}.get(order.get("algorithm", "ppo"), ppo_s)
     update_s, acting_s = of(order, order.get("observed", inputs), actions)
     step_s = env_step_s(order["env"], order["num_envs"])

@@ -33,7 +33,7 @@ CORE_VARIABLE = "OPENBLAS_CORETYPE"
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 SB3, RLLIB, SAMPLE_FACTORY, SHEEPRL = "Stable-Baselines3", "RLlib", "Sample Factory", "SheepRL"
-SBX, REJAX = "SBX", "rejax"
+SBX, REJAX, D3RLPY = "SBX", "rejax", "d3rlpy"
 VENVS: Mapping[str, Sequence[str]] = {
     SB3: (
         "stable-baselines3==2.9.2",
@@ -48,6 +48,7 @@ VENVS: Mapping[str, Sequence[str]] = {
         *("sbx-rl==0.28.0", "jax==0.10.2", "stable-baselines3==2.9.2", "torch", "gymnasium[mujoco]", "numpy"),
         *("mujoco", "imageio", "packaging", "ale-py"),
     ),
+    D3RLPY: ("d3rlpy==2.8.1", "torch"),
     REJAX: ("rejax==0.1.3", "gymnax==0.0.9", "jax==0.10.2", "numpy"),
 }
 """What is installed for another framework. A package without a version has the one that rlrun runs with here."""

@@ -134,6 +134,20 @@ def read_manifest(folder: Path) -> Manifest:
         raw = path.read_bytes()
     except OSError as error:
         raise DataSetError(f"{folder} is no data set: its {MANIFEST_FILE} cannot be read: {error.strerror}") from error
+    return parsed_manifest(raw, str(folder))
+
+
+def parsed_manifest(raw: bytes, folder: str) -> Manifest:
+    """Parses the manifest of a data set.
+
+    Args:
+        raw: Content of the manifest file.
+        folder: The set's folder, for messages.
+
+    Raises:
+        DataSetError: The content cannot be understood, or is of a newer format.
+    """
+    path = f"{folder}/{MANIFEST_FILE}"
     try:
         data = load_json(raw)
         found = data["format"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.layout import Columns, as_tree
-from rlrun.datasets.manifest import Manifest
+from rlrun.datasets.manifest import Manifest, lengths_of
 from rlrun.datasets.set_folder import LocalFolder, SetFolder
 from rlrun.functional.moments import Moments
 
@@ -40,9 +40,9 @@ class _ReadFile:
     columns: Columns
 
     @cached_property
-    def final_rows(self) -> Indices:
-        """Rows in the file that hold final observations, [E]."""
-        return np.flatnonzero(~self.columns["valid"])
+    def lengths(self) -> Indices:
+        """Number of steps of each episode, [E]."""
+        return lengths_of(self.columns["valid"])
 
 
 class DataSet:
@@ -184,12 +184,14 @@ class DataSet:
 
     @cached_property
     def episodes(self) -> EpisodeBounds:
-        """Bounds of all episodes; the first access reads one byte of each row."""
-        begins = [0, *self._file_ends.tolist()]
-        last = [self._file(number).final_rows + begins[number] for number in range(len(self.manifest.files))]
-        ends = np.concatenate([np.zeros(0, np.int64), *last])
-        starts = np.concatenate([np.zeros(min(len(ends), 1), np.int64), ends[:-1] + 1])
-        return EpisodeBounds(starts, ends - starts)
+        """Bounds of all episodes; of sets of earlier versions, the first access reads one byte of each row."""
+        lengths = [self._lengths(number) for number in range(len(self.manifest.files))]
+        all_lengths = np.concatenate([np.zeros(0, np.int64), *lengths])
+        return EpisodeBounds(np.cumsum(all_lengths + 1) - all_lengths - 1, all_lengths)
+
+    def _lengths(self, number: int) -> Indices:
+        lengths = self.manifest.files[number].lengths
+        return self._file(number).lengths if lengths is None else lengths
 
     @cached_property
     def _steps_before(self) -> Indices:

@@ -46,7 +46,7 @@ def read(uri: str) -> DataSet:
     """The set at a URI, after all its files have been read."""
     found = data_at(uri)
     assert found is not None
-    assert found.episodes.lengths.sum() == found.num_steps
+    found.rows(np.arange(found.num_rows))
     return found
 
 

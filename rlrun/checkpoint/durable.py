@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,11 +32,25 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         OutOfResources: The disk is full; the existing file is unchanged.
     """
+    write_pieces(path, [data], len(data))
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes], size: int) -> None:
+    """Writes a file piece by piece, atomically; if the pieces end with an error, there is no file.
+
+    Args:
+        path: The file; an existing one is replaced.
+        pieces: Its content.
+        size: Size of the content in bytes.
+
+    Raises:
+        OutOfResources: The disk is full; the existing file is unchanged.
+    """
     partial = partial_name(path)
-    with explained_full_disk(path, lambda: len(data)):
+    with explained_full_disk(path, lambda: size):
         try:
             with partial.open("xb") as file:
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(path)

@@ -51,7 +51,7 @@ def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Co
     import pyarrow as pa
 
     try:
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+        with pa.ipc.open_file(_mapping(path)) as reader:
             if reader.schema != _schema(forms):
                 raise DataSetError(f"{path}: {_difference(reader.schema, _schema(forms))}")
             batch = reader.get_batch(0)
@@ -61,6 +61,19 @@ def mapped_columns(path: Path, forms: Mapping[str, ColumnForm], rows: int) -> Co
             return {name: _to_numpy(batch.column(name), form) for name, form in forms.items()}
     except (pa.ArrowException, OSError, ValueError, IndexError) as error:
         raise DataSetError(f"{path} cannot be read: {error}") from error
+
+
+def _mapping(path: Path) -> Any:
+    """Buffer of a whole file that is mapped into memory.
+
+    Arrow reads from a mapped file with the advice that all of a record batch is needed soon. The system would then read
+    the whole set from disk when it is opened. From a buffer Arrow reads without this advice.
+    """
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as source:
+        first = source.read_buffer(1)
+        return pa.foreign_buffer(first.address, source.size(), base=first)
 
 
 def _schema(forms: Mapping[str, ColumnForm]) -> Any:

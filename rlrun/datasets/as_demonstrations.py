@@ -8,7 +8,7 @@ import numpy as np
 from rlrun.data.demonstrations import Demonstrations, load_demonstrations
 from rlrun.data.tree import named_leaves
 from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.input_sets import folder_of
+from rlrun.datasets.input_sets import data_at
 from rlrun.errors import UsageError
 
 
@@ -16,14 +16,15 @@ def demonstrations_at(path: str) -> Demonstrations:
     """Loads demonstrations from the folder of a data set, or from a file.
 
     Args:
-        path: The folder or file. A relative path is searched for like a module; see `load_demonstrations`.
+        path: The folder, its URI in a storage, or the file. A relative path is searched for like a module; see
+            `load_demonstrations`.
 
     Raises:
         UsageError: There are no demonstrations, or they hold nested actions.
         DataSetError: A file of the data set cannot be read.
     """
-    folder = folder_of(path)
-    return load_demonstrations(path) if folder is None else _of_set(DataSet(folder))
+    found = data_at(path)
+    return load_demonstrations(path) if found is None else _of_set(found)
 
 
 def _of_set(found: DataSet) -> Demonstrations:

@@ -16,7 +16,7 @@ from rlrun.data.space_kinds import known_kind, space_tree
 from rlrun.data.tree import named_leaves
 from rlrun.datasets.arrow_file import mapped_columns
 from rlrun.datasets.layout import Columns
-from rlrun.datasets.manifest import MANIFEST_FILE, FileEntry, Manifest, demand_files, read_manifest
+from rlrun.datasets.manifest import MANIFEST_FILE, FileEntry, Manifest, demand_files, lengths_of, read_manifest
 from rlrun.errors import DataSetError
 from rlrun.functional.moments import Moments
 
@@ -89,6 +89,8 @@ def _in_file(entry: FileEntry, columns: Columns, manifest: Manifest) -> Iterator
             yield Finding(f"{entry.name}: episode {columns['episode'][row]}, row {row}", f"{text}{others}")
     if int(valid.sum()) != entry.steps:
         yield Finding(entry.name, f"it has {valid.sum():,} steps, and by the manifest {entry.steps:,}")
+    if entry.lengths is not None and not np.array_equal(entry.lengths, lengths_of(valid)):
+        yield Finding(entry.name, "its episodes have other lengths than by the manifest")
     ends = columns["terminateds"] | columns["truncateds"]
     cut = int((valid[:-1] & ~valid[1:] & ~ends[:-1]).sum())
     if cut:

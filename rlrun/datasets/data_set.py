@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
-from rlrun.datasets.arrow_file import mapped_columns
 from rlrun.datasets.layout import Columns, as_tree
-from rlrun.datasets.manifest import demand_files, read_manifest
+from rlrun.datasets.manifest import Manifest, lengths_of
+from rlrun.datasets.set_folder import LocalFolder, SetFolder
 from rlrun.functional.moments import Moments
 
 Indices = NDArray[np.int64]
@@ -32,6 +33,18 @@ class EpisodeBounds(NamedTuple):
     lengths: Indices
 
 
+@dataclass(frozen=True)
+class _ReadFile:
+    """Columns of a file, [N, ...], and what was found in them."""
+
+    columns: Columns
+
+    @cached_property
+    def lengths(self) -> Indices:
+        """Number of steps of each episode, [E]."""
+        return lengths_of(self.columns["valid"])
+
+
 class DataSet:
     """A data set, opened for reading.
 
@@ -39,23 +52,22 @@ class DataSet:
     rows are consecutive and its final observation has a row of its own.
 
     Args:
-        folder: Folder of the data set.
+        folder: Folder of the data set; a path is one on this machine.
+        manifest: Manifest of the files to read; None for the whole set.
 
     Attributes:
         folder: Folder of the data set.
         manifest: The manifest.
 
     Raises:
-        DataSetError: The folder is no data set, or a file is missing or has another size. Digests are compared by
-            `rlrun dataset check` only.
+        DataSetError: The folder is no data set, or a file is missing or has another size.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.manifest = read_manifest(folder)
-        demand_files(folder, self.manifest.files)
+    def __init__(self, folder: Path | SetFolder, manifest: Manifest | None = None) -> None:
+        self.folder = LocalFolder(folder) if isinstance(folder, Path) else folder
+        self.manifest = manifest or self.folder.manifest
         self._file_ends = np.cumsum([entry.rows for entry in self.manifest.files], dtype=np.int64)
-        self._mapped: dict[int, Columns] = {}
+        self._read: dict[str, _ReadFile] = {}
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
@@ -92,20 +104,47 @@ class DataSet:
         """Number of episodes, cut ones included."""
         return self.num_rows - self.num_steps
 
+    @property
+    def blocks_at_once(self) -> int | None:
+        """Number of files, whichever they are, of which this machine may keep copies; None if it may of all."""
+        limit, sizes = self.folder.limit_bytes, sorted((entry.size for entry in self.manifest.files), reverse=True)
+        if limit is None or sum(sizes) <= limit or len(sizes) == 1:
+            return None
+        return max(int(np.cumsum(sizes).searchsorted(limit, side="right")), 1)
+
+    def part(self, numbers: Sequence[int]) -> DataSet:
+        """The data set of some of the files, in the given order, which shares what was read of them."""
+        found = DataSet(self.folder, replace(self.manifest, files=tuple(self.manifest.files[i] for i in numbers)))
+        found._read = self._read
+        return found
+
     def file(self, number: int) -> Columns:
         """Columns of a file by name, [N, ...], as read-only views of the mapped file.
 
         Raises:
             DataSetError: The file cannot be read, or differs from the manifest.
         """
-        if number not in self._mapped:  # a mapping keeps no file open
-            entry = self.manifest.files[number]
-            self._mapped[number] = mapped_columns(self.folder / entry.name, self.manifest.columns, entry.rows)
-        return self._mapped[number]
+        return self._file(number).columns
+
+    def _file(self, number: int) -> _ReadFile:
+        entry = self.manifest.files[number]
+        if entry.name not in self._read:  # a mapping keeps no file open
+            self._read[entry.name] = _ReadFile(self.folder.columns(entry))
+        return self._read[entry.name]
+
+    def release(self, number: int) -> None:
+        """Drops a file from memory, and this machine's copy of it if it has one."""
+        entry = self.manifest.files[number]
+        self._read.pop(entry.name, None)
+        self.folder.release(entry)
 
     def files(self) -> Iterator[Columns]:
-        """Yields the columns of each file, in order."""
-        return (self.file(number) for number in range(len(self.manifest.files)))
+        """Yields the columns of each file, in order; copies of a set that is too large to keep are removed after it."""
+        is_kept = self.blocks_at_once is None
+        for number in range(len(self.manifest.files)):
+            yield self.file(number)
+            if not is_kept:
+                self.release(number)
 
     def rows(self, indices: Indices, names: Sequence[str] | None = None) -> SampleBatch:
         """Gathers rows into a batch of new arrays, leaves [N, ...] in the dtypes of the set.
@@ -145,12 +184,14 @@ class DataSet:
 
     @cached_property
     def episodes(self) -> EpisodeBounds:
-        """Bounds of all episodes; the first access reads one byte of each row."""
-        begins = [0, *self._file_ends.tolist()]
-        last = [np.flatnonzero(~columns["valid"]) + begin for begin, columns in zip(begins, self.files(), strict=False)]
-        ends = np.concatenate(last) if last else np.zeros(0, np.int64)
-        starts = np.concatenate([np.zeros(min(len(ends), 1), np.int64), ends[:-1] + 1])
-        return EpisodeBounds(starts, ends - starts)
+        """Bounds of all episodes; of sets of earlier versions, the first access reads one byte of each row."""
+        lengths = [self._lengths(number) for number in range(len(self.manifest.files))]
+        all_lengths = np.concatenate([np.zeros(0, np.int64), *lengths])
+        return EpisodeBounds(np.cumsum(all_lengths + 1) - all_lengths - 1, all_lengths)
+
+    def _lengths(self, number: int) -> Indices:
+        lengths = self.manifest.files[number].lengths
+        return self._file(number).lengths if lengths is None else lengths
 
     @cached_property
     def _steps_before(self) -> Indices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Self
 
 from annotated_types import Gt, Le
@@ -13,11 +14,22 @@ ROUNDING = 1e-9
 """Distance from 1 within which a sum of shares counts as 1."""
 
 
+_PASSWORD = re.compile(r"://[^/?#]*:[^/?#]*@")
+"""Regular expression for a user's password in a URI."""
+
+
+def _without_password(path: str) -> str:
+    if _PASSWORD.search(path):
+        raise ValueError("it holds a password, which would be saved with the run: leave it to environment variables")
+    return path
+
+
 class InputConfig(ConfigModel):
     """A data set, and its share of each minibatch."""
 
-    path: NonEmptyText
-    """Folder of the data set. A relative path is searched for in the current directory and next to the spec."""
+    path: Annotated[NonEmptyText, AfterValidator(_without_password)]
+    """Folder of the data set, or its URI in a storage: s3://bucket/set. A relative path is searched for in the current
+    directory and next to the spec."""
     share: Annotated[float, Gt(0), Le(1)] = 1.0
     """Expected share of each minibatch that is drawn from this set."""
 

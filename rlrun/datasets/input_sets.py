@@ -10,20 +10,31 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rlrun.checkpoint.file_systems import is_uri
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import InputConfig
 from rlrun.datasets.manifest import MANIFEST_FILE, is_data_set
+from rlrun.datasets.remote_folder import remote_folder
 from rlrun.errors import DataSetError, UsageError
 
 
-def folder_of(path: str) -> Path | None:
-    """Folder of a data set; a relative path is searched for like a module. None if there is no data set.
+def data_at(path: str) -> DataSet | None:
+    """Opens the data set at a path or URI; None if there is none.
 
     Args:
-        path: The folder, relative to the current directory, the loaded spec, or the rest of the import path.
+        path: URI of the folder in a storage; or the folder, relative to the current directory, the loaded spec, or the
+            rest of the import path.
+
+    Raises:
+        UsageError: There is no such storage, or it cannot be reached.
+        DataSetError: The data set cannot be read.
     """
+    if is_uri(path):
+        remote = remote_folder(path)
+        return None if remote is None else DataSet(remote)
     places = [Path(), *map(Path, sys.path)]
-    return next((place / path for place in places if is_data_set(place / path)), None)
+    folder = next((place / path for place in places if is_data_set(place / path)), None)
+    return None if folder is None else DataSet(folder)
 
 
 def opened(part: InputConfig) -> DataSet:
@@ -33,15 +44,12 @@ def opened(part: InputConfig) -> DataSet:
         UsageError: There is no such data set, or it holds no steps.
         DataSetError: It cannot be read.
     """
-    folder = folder_of(part.path)
-    if folder is None:
-        raise UsageError(
-            f"there is no data set at {part.path}, neither in the current directory nor next to the spec: name a "
-            f"folder with a {MANIFEST_FILE}"
-        )
-    data = DataSet(folder)
+    data = data_at(part.path)
+    if data is None:
+        searched = "" if is_uri(part.path) else ", neither in the current directory nor next to the spec"
+        raise UsageError(f"there is no data set at {part.path}{searched}: name a folder with a {MANIFEST_FILE}")
     if not data.num_steps:
-        raise UsageError(f"{folder} holds no steps to learn from")
+        raise UsageError(f"{data.folder} holds no steps to learn from")
     return data
 
 
@@ -65,7 +73,7 @@ def demand_same(sets: Sequence[DataSet], identities: Sequence[Mapping[str, Any]]
         names = [*files, *(name for name in now if name not in files)]
         altered = next((name for name in names if files.get(name) != now.get(name)), MANIFEST_FILE)
         raise DataSetError(
-            f"{data.folder / altered} is not as in the data set that the checkpoint's run has learned from: restore "
+            f"{data.folder}/{altered} is not as in the data set that the checkpoint's run has learned from: restore "
             "it, or begin a new run"
         )
 

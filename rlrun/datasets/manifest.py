@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlrun.checkpoint.durable import write_file
 from rlrun.checkpoint.plain_json import load_json
@@ -46,6 +47,7 @@ class FileEntry:
         size: Size of the file in bytes.
         sha256: SHA-256 digest of the file, hexadecimal.
         moments: Moments of observations (of all rows), and of other numbers (of steps), by column.
+        lengths: Number of steps of each episode, in order; None in sets of earlier versions.
     """
 
     name: str
@@ -54,6 +56,7 @@ class FileEntry:
     size: int
     sha256: str
     moments: Mapping[str, Moments]
+    lengths: NDArray[np.int64] | None = None
 
     @property
     def episodes(self) -> int:
@@ -134,6 +137,20 @@ def read_manifest(folder: Path) -> Manifest:
         raw = path.read_bytes()
     except OSError as error:
         raise DataSetError(f"{folder} is no data set: its {MANIFEST_FILE} cannot be read: {error.strerror}") from error
+    return parsed_manifest(raw, str(folder))
+
+
+def parsed_manifest(raw: bytes, folder: str) -> Manifest:
+    """Parses the manifest of a data set.
+
+    Args:
+        raw: Content of the manifest file.
+        folder: The set's folder, for messages.
+
+    Raises:
+        DataSetError: The content cannot be understood, or is of a newer format.
+    """
+    path = f"{folder}/{MANIFEST_FILE}"
     try:
         data = load_json(raw)
         found = data["format"]
@@ -170,6 +187,7 @@ def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
         name: {"count": own.count, "mean": own.mean.tolist(), "squares": own.squares.tolist()}
         for name, own in entry.moments.items()
     }
+    lengths = {} if entry.lengths is None else {"lengths": entry.lengths.tolist()}
     return {
         "name": entry.name,
         "rows": entry.rows,
@@ -177,6 +195,7 @@ def _entry_to_json(entry: FileEntry) -> dict[str, Any]:
         "bytes": entry.size,
         "sha256": entry.sha256,
         "moments": moments,
+        **lengths,
     }
 
 
@@ -188,7 +207,15 @@ def _entry_from_json(data: Mapping[str, Any]) -> FileEntry:
     if not rows or steps >= rows:
         raise ValueError(f"{name} cannot have {steps} steps in {rows} rows")
     moments = {str(column): Moments.from_state(own) for column, own in data["moments"].items()}
-    return FileEntry(name, rows, steps, size, digest, moments)
+    lengths = None if "lengths" not in data else np.array([as_count(length) for length in data["lengths"]], np.int64)
+    if lengths is not None and (len(lengths), int(lengths.sum())) != (rows - steps, steps):
+        raise ValueError(f"{name} has {steps} steps in {rows - steps} episodes, and its lengths are not of these")
+    return FileEntry(name, rows, steps, size, digest, moments, lengths)
+
+
+def lengths_of(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number of steps of each episode in a file, [E], by the marks of rows that hold a step, [N]."""
+    return np.diff(np.flatnonzero(~valid), prepend=-1) - 1
 
 
 def moments_of(columns: Columns, forms: Mapping[str, ColumnForm], spaces: SetSpaces) -> dict[str, Moments]:

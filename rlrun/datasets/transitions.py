@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.datasets.data_set import DataSet, Indices
+from rlrun.functional.returns import discounted_returns
 
 
 class DataView(Protocol):
@@ -207,11 +208,5 @@ def returns_to_go(data: DataSet, gamma: float, clip_rewards: float | None = None
         gamma: Discount factor.
         clip_rewards: Bound to which each reward is clipped; None for none.
     """
-    returns = rewards_at(data, np.arange(data.num_rows), clip_rewards)
-    bounds = data.episodes
-    order = np.argsort(-bounds.lengths, kind="stable")
-    ends, lengths = (bounds.starts + bounds.lengths)[order], bounds.lengths[order]
-    for steps_left in range(2, int(lengths[0]) + 1 if len(lengths) else 0):
-        rows = ends[: np.searchsorted(-lengths, -steps_left, side="right")] - steps_left
-        returns[rows] += gamma * returns[rows + 1]
-    return returns
+    rewards = rewards_at(data, np.arange(data.num_rows), clip_rewards)
+    return discounted_returns(rewards, *data.episodes, gamma)

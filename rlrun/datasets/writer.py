@@ -27,6 +27,7 @@ from rlrun.datasets.manifest import (
     Manifest,
     demand_files,
     is_data_set,
+    lengths_of,
     moments_of,
     read_manifest,
 )
@@ -176,6 +177,7 @@ class SetWriter:
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
             moments=moments_of(columns, manifest.columns, manifest.spaces),
+            lengths=lengths_of(columns["valid"]),
         )
         write_file(self.folder / entry.name, data)
         self._manifest = replace(manifest, agents=tuple(self._agents), files=(*manifest.files, entry))

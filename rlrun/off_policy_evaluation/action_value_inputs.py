@@ -16,16 +16,13 @@ from rlrun.functional.moments import Moments
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_spec import Head, NetworkSpec, Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves, observation_leaves
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 from rlrun.policy.action_masks import policy_leaves
 from rlrun.policy.observation_filter import ObservationFilter
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
     from rlrun.off_policy_evaluation.judged_policy import JudgedActions
-    from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows
-
-ROWS_AT_ONCE = 4096
-"""Number of rows that are read at once."""
 
 RunNetworks = Callable[[Any], Tensor]
 """Runs M networks on inputs, a tree of [B, 1, ...], and returns their outputs [M, B, K]."""
@@ -54,9 +51,8 @@ class NormalizedInputs:
     def __init__(self, leaves: Any, gathered: Callable[[Rows], Any], num_rows: int) -> None:
         self._filter = ObservationFilter(leaves)
         moments: dict[str, Moments] = {}
-        for start in range(0, num_rows, ROWS_AT_ONCE):
-            arrays = gathered(np.arange(start, min(start + ROWS_AT_ONCE, num_rows)))
-            for name, column in self._filter.columns(arrays).items():
+        for rows in blocks(np.arange(num_rows)):
+            for name, column in self._filter.columns(gathered(rows)).items():
                 own = Moments.of(column, 1)
                 moments[name] = moments[name].merged(own) if name in moments else own
         self._filter.load(moments)

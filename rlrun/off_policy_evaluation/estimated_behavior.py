@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from rlrun.data.action_masks import ACTION_MASK, mask_of
+from rlrun.functional.returns import Doubles
 from rlrun.functional.seeding import child_seed, generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
 from rlrun.nn.network_spec import Tower, network_spec
 from rlrun.nn.observation_leaves import encoded_leaves
-from rlrun.off_policy_evaluation.action_value_inputs import ROWS_AT_ONCE, NormalizedInputs
+from rlrun.off_policy_evaluation.action_value_inputs import NormalizedInputs
 from rlrun.off_policy_evaluation.annealed_adam import AnnealedAdam
-from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes, Rows
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 from rlrun.policy.action_masks import masked_tensor, policy_leaves
 from rlrun.policy.action_spaces.action_space import Actions
 from rlrun.policy.action_spaces.make import make_action_space
@@ -61,10 +62,8 @@ class EstimatedBehavior:
     def log_probs(self) -> Doubles:
         """Log-probabilities of the recorded actions in their units, [N]; 0 for final observations."""
         found = np.zeros(self._episodes.num_rows)
-        steps = np.flatnonzero(self._episodes.valid)
         with torch.inference_mode():
-            for start in range(0, len(steps), ROWS_AT_ONCE):
-                rows = steps[start : start + ROWS_AT_ONCE]
+            for rows in blocks(np.flatnonzero(self._episodes.valid)):
                 found[rows] = log_probs_in_env(self._space, self._outputs(rows).numpy(), self._taken(rows))
         return found
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.functional.returns import Doubles
 from rlrun.functional.student_t import t_quantile
-
-Doubles = NDArray[np.float64]
 
 LARGEST_LOG_WEIGHT = 300.0
 """Clipping bound of the log of an unnormalised importance weight, so that its square is a finite float."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlrun.functional.returns import Doubles
 from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.off_policy_evaluation.action_value_inputs import DiscreteInputs, SampledInputs, plain_model
@@ -25,7 +26,7 @@ from rlrun.off_policy_evaluation.estimators import (
 )
 from rlrun.off_policy_evaluation.fitted_q import FitSettings, FittedQ
 from rlrun.off_policy_evaluation.judged_policy import JudgedActions, JudgedPolicy
-from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces

@@ -6,7 +6,6 @@ Source:
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,12 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
+from rlrun.functional.returns import Doubles
 from rlrun.functional.seeding import child_seed, generator
 from rlrun.nn.network_module import NetworkModule, initialize, seeded
-from rlrun.off_policy_evaluation.action_value_inputs import ROWS_AT_ONCE, ActionValueInputs, RunNetworks
+from rlrun.off_policy_evaluation.action_value_inputs import ActionValueInputs, RunNetworks
 from rlrun.off_policy_evaluation.annealed_adam import AnnealedAdam
-from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes, Rows
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 
 TARGET_RATE = 0.1
 """Share of the learned parameters that target networks take over after each minibatch."""
@@ -97,8 +97,7 @@ class FittedQ:
     def _on_rows(self, rows: Rows, values: Callable[[RunNetworks, Rows], Tensor]) -> Doubles:
         found = np.zeros((len(self._weights), self._episodes.num_rows))
         with torch.inference_mode():
-            for start in range(0, len(rows), ROWS_AT_ONCE):
-                part = rows[start : start + ROWS_AT_ONCE]
+            for part in blocks(rows):
                 found[:, part] = self._targets.in_rewards(values(self._running(self._parameters), part).numpy())
         return found
 
@@ -173,4 +172,4 @@ def _networks(inputs: ActionValueInputs, number: int, seed: int) -> tuple[Networ
         initialize([module], module, orthogonal=True, seed=own)
         modules.append(module)
     parameters, _ = stack_module_state(modules)
-    return copy.deepcopy(modules[0]), parameters
+    return modules[0], parameters

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlrun.functional.returns import Doubles
 from rlrun.functional.seeding import generator
-from rlrun.off_policy_evaluation.recorded_episodes import Doubles, RecordedEpisodes, Rows
+from rlrun.off_policy_evaluation.recorded_episodes import RecordedEpisodes, Rows, blocks
 from rlrun.policy.action_spaces.action_space import Actions, Floats
 from rlrun.policy.action_spaces.discrete import DiscreteActions
 from rlrun.policy.behavior import BehaviorPolicy
 from rlrun.policy.exploration.sampling import SampleInOrder
 from rlrun.policy.log_probs_in_env import behavior_log_probs
-
-ROWS_AT_ONCE = 4096
-"""Number of rows of one forward pass of a policy without memory."""
 
 EPISODES_AT_ONCE = 64
 """Number of episodes that a policy with memory runs through in parallel."""
@@ -124,8 +122,7 @@ class JudgedPolicy:
         """Yields rows [B], their observations, and the mask [B] of the slots whose episode has not ended before."""
         behavior = self._behavior
         if not self.has_memory:
-            for start in range(0, episodes.num_rows, ROWS_AT_ONCE):
-                rows = np.arange(start, min(start + ROWS_AT_ONCE, episodes.num_rows))
+            for rows in blocks(np.arange(episodes.num_rows)):
                 yield rows, episodes.observations(rows), np.ones(len(rows), np.bool_)
             return
         for start in range(0, episodes.num_episodes, EPISODES_AT_ONCE):

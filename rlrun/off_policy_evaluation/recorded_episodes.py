@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
+from rlrun.functional.returns import Doubles, discounted_returns
 
-Doubles = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+ROWS_AT_ONCE = 4096
+"""Number of rows that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,6 @@ class RecordedEpisodes:
         return len(self.final_rows)
 
     @property
-    def num_steps(self) -> int:
-        """Number of steps of all episodes."""
-        return int(self.lengths.sum())
-
-    @property
     def terminated(self) -> NDArray[np.bool_]:
         """Whether each episode terminated, [E]; the others were truncated."""
         ended: NDArray[np.bool_] = self.terminateds[self.final_rows - 1]
@@ -98,9 +96,10 @@ class RecordedEpisodes:
         return np.where(times < self.lengths, column[rows], 0)
 
     def returns_to_go(self, gamma: float) -> Doubles:
-        """Discounted sum of the rewards from each step to its episode's end, [N]; 0 for final observations."""
-        sums = np.zeros(len(self.rewards))
-        for t in range(int(self.lengths.max()) - 1, -1, -1):
-            rows = self.first_rows[self.lengths > t] + t
-            sums[rows] = self.rewards[rows] + gamma * sums[rows + 1]
-        return sums
+        """Discounted sum of the rewards from each step to its episode's end, [N]."""
+        return discounted_returns(self.rewards, self.first_rows, self.lengths, gamma)
+
+
+def blocks(rows: Rows) -> Iterator[Rows]:
+    """Yields rows in blocks of at most `ROWS_AT_ONCE`."""
+    return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rlrun.checkpoint.durable import partial_name
+from rlrun.checkpoint.file_systems import PIECE_BYTES, file_system, is_uri, pieces_of
 from rlrun.checkpoint.manifest import MANIFEST_FILE
 from rlrun.errors import RlrunError, UsageError
 from rlrun.runs.file_items import Item, files_of_checkpoint, item_of, items_of
@@ -30,9 +31,6 @@ COPY_EVERY_S = 10.0
 
 SHARE = 0.05
 """Maximum fraction of time spent on updates, since there may be thousands of trials or a slow storage."""
-
-PIECE_BYTES = 8 * 2**20
-"""Size of the pieces in which files are read and written."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +54,7 @@ class RunUpload:
         """
         self.uri = uri
         self._run = run
-        self._files, self._root = _file_system(uri)
+        self._files, self._root = file_system(uri)
         self._copied: dict[str, Item | None] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="rlrun-copy", daemon=True)
@@ -229,7 +227,7 @@ def copied(directory: RunDirectory) -> Iterator[None]:
 
 
 def _is_here(uri: str, run: Path) -> bool:
-    files, root = _file_system(uri)
+    files, root = file_system(uri)
     return files.type_name == "local" and Path(root).resolve() == run.resolve()
 
 
@@ -244,7 +242,7 @@ def place_of_copy(storage: str, name: str) -> str:
         >>> place_of_copy("s3://bucket/runs?region=eu-central-1", "cartpole-ppo")
         's3://bucket/runs/cartpole-ppo?region=eu-central-1'
     """
-    if "://" not in storage:
+    if not is_uri(storage):
         return os.path.join(os.path.abspath(storage), name)
     place, question_mark, options = storage.partition("?")
     return f"{place.removesuffix('/')}/{name}{question_mark}{options}"
@@ -256,7 +254,7 @@ def is_taken(uri: str) -> bool:
     Raises:
         UsageError: There is no such storage, or it cannot be reached.
     """
-    files, root = _file_system(uri)
+    files, root = file_system(uri)
     try:
         return bool(files.get_file_info(root).type.name != "NotFound")
     except OSError as error:
@@ -276,7 +274,7 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
     Raises:
         UsageError: There is no copy of a run, or the folder has a run of that name.
     """
-    files, root = _file_system(uri)
+    files, root = file_system(uri)
     run = runs_dir.absolute() / PurePosixPath(root).name
     if run.exists():
         raise UsageError(f"{run} is there already; to go on with it: rlrun resume {run}")
@@ -288,28 +286,12 @@ def fetch_run(uri: str, runs_dir: Path) -> Path:
         partial = partial_name(run)
         for name in sorted(name for name in names if _is_whole(name, names)):
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
-            with files.open_input_stream(f"{root}/{name}") as stream, (partial / name).open("wb") as file:
-                while piece := stream.read(PIECE_BYTES):
-                    file.write(piece)
+            with (partial / name).open("wb") as file:
+                file.writelines(pieces_of(files, f"{root}/{name}"))
     except OSError as error:
         raise UsageError(f"storage {uri}: cannot be read: {error}") from error
     partial.rename(run)
     return run
-
-
-def _file_system(uri: str) -> tuple[Any, str]:
-    """File system object for a path or URI, and the path in it.
-
-    Raises:
-        UsageError: There is no such storage.
-    """
-    from pyarrow.fs import FileSystem
-
-    try:
-        files, path = FileSystem.from_uri(uri if "://" in uri else os.path.abspath(uri))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"storage {uri}: {error}") from error
-    return files, str(path).rstrip("/")
 
 
 def _names(files: Any, root: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from rlrun.data.views import is_viewed
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.input_config import InputConfig
 from rlrun.datasets.input_sets import demand_same, identity, opened
-from rlrun.datasets.transitions import DataView
+from rlrun.datasets.shuffle_window import ShuffleWindow, ViewFactory
 from rlrun.envs.make import check_same_spaces
 from rlrun.envs.spaces import Spaces
 from rlrun.errors import UsageError
@@ -29,9 +29,6 @@ from rlrun.policy.observation_filter import ObservationFilter
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee
-
-ViewFactory = Callable[[DataSet], DataView]
-"""Chooses how a data set is read: as steps, transitions or sequences (`rlrun.datasets.transitions`)."""
 
 
 def data_minibatches(
@@ -59,7 +56,8 @@ def data_minibatches(
 class DataMinibatches(StatefulSource[SampleBatch]):
     """Draws minibatches uniformly with replacement from data sets, in the ratio of their shares.
 
-    A checkpoint holds the position of the draw and the digests of the data sets, not their rows.
+    A set from elsewhere that is too large to keep a copy of is drawn from by a shuffle window. A checkpoint holds the
+    position of the draw and the digests of the data sets, not their rows.
 
     Args:
         trainee: The policy in training.
@@ -83,7 +81,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         self.view = view
         self.minibatch_size = minibatch_size
         self.measures = measures
-        self._views: list[DataView] = []
+        self._windows: list[ShuffleWindow] = []
         self._sets: list[DataSet] = []
         self._action_space: ActionSpace
         self._generator = np.random.Generator(np.random.Philox(child_seed(trainee.seed, "data")))
@@ -101,10 +99,8 @@ class DataMinibatches(StatefulSource[SampleBatch]):
             DataSetError: A data set cannot be read.
         """
         self._open()
-        drawn = zip(self._views, self._numbers(), strict=True)
-        batch = concatenated_rows(
-            [view.gather(self._generator.integers(len(view), size=number)) for view, number in drawn if number]
-        )
+        drawn = zip(self._windows, self._numbers(), strict=True)
+        batch = concatenated_rows([window.draw(number, self._generator) for window, number in drawn if number])
         acted = {name: batch[name] for name in ("actions", "next_actions") if name in batch}
         own = {name: self._own_actions(actions, batch["valid"].shape) for name, actions in acted.items()}
         return SampleBatch(batch, **own)
@@ -135,7 +131,7 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         if is_viewed(self.trainee.policy.leaves):
             raise UsageError("data sets hold no views: leave out model.views")
         self._action_space = self.trainee.policy.behavior().action_space
-        self._views = [self.view(data) for data in sets]
+        self._windows = [ShuffleWindow(data, self.view) for data in sets]
         self._sets = sets
         if self.measures and not self.trainee.filters.moments:
             for data in sets:
@@ -143,10 +139,11 @@ class DataMinibatches(StatefulSource[SampleBatch]):
 
     @override
     def state(self) -> dict[str, Any]:
-        """Returns the random state of the draw, and the digests of the data sets."""
+        """Returns the random state of the draw, the positions of windows, and the digests of the data sets."""
         self._open()
         return {
             "sets": [identity(data) for data in self._sets],
+            "windows": [window.state() for window in self._windows],
             "generator": dict(self._generator.bit_generator.state),
         }
 
@@ -159,6 +156,9 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         """
         self._open()
         demand_same(self._sets, state["sets"])
+        wholes: list[dict[str, Any]] = [{}] * len(self._sets)  # windows came later than the first checkpoints
+        for window, own in zip(self._windows, state.get("windows", wholes), strict=True):
+            window.load_state(own)
         load_generator(self._generator, state["generator"])
 
 

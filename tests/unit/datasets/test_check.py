@@ -147,6 +147,15 @@ def test_sets_are_split_and_drawn_from_by_episodes(tmp_path: Path) -> None:
     assert "has 10 episodes, and 11 are to be drawn" in done.output
 
 
+def test_lengths_that_are_not_those_of_the_rows_are_found(tmp_path: Path) -> None:
+    manifest = DataSet(write(tmp_path / "set")).manifest
+    wrong = replace(manifest.files[1], lengths=np.array([3, 5, 4]))
+    replace(manifest, files=(manifest.files[0], wrong)).save(tmp_path / "set")
+    done = dataset("check", tmp_path / "set")
+    assert done.exit_code == 5
+    assert "000001.arrow: its episodes have other lengths than by the manifest" in done.output
+
+
 def test_sets_of_other_spaces_are_not_merged(tmp_path: Path) -> None:
     with SetWriter(tmp_path / "other", Discrete(2), Discrete(2)):
         pass

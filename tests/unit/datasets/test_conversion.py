@@ -78,7 +78,7 @@ def test_a_set_comes_back_from_parquet_exactly(tmp_path: Path) -> None:
 def test_a_set_comes_back_from_csv_exactly_with_its_spaces(tmp_path: Path) -> None:
     own = write(tmp_path / "set")
     assert convert(own.folder, tmp_path / "set.csv").exit_code == 0
-    done = convert(tmp_path / "set.csv", tmp_path / "again", "--spaces", own.folder / "manifest.json")
+    done = convert(tmp_path / "set.csv", tmp_path / "again", "--spaces", f"{own.folder}/manifest.json")
     assert done.exit_code == 0, done.output
     assert_equal(DataSet(tmp_path / "again"), own, but=("agent",))
 
@@ -95,7 +95,7 @@ def test_a_set_comes_back_from_minari_exactly(tmp_path: Path) -> None:
 def test_a_set_comes_back_from_a_file_of_demonstrations_with_its_spaces(tmp_path: Path) -> None:
     own = write(tmp_path / "set", nested=False)
     assert convert(own.folder, tmp_path / "set.npz").exit_code == 0
-    done = convert(tmp_path / "set.npz", tmp_path / "again", "--spaces", own.folder / "manifest.json")
+    done = convert(tmp_path / "set.npz", tmp_path / "again", "--spaces", f"{own.folder}/manifest.json")
     assert done.exit_code == 0, done.output
     assert_equal(DataSet(tmp_path / "again"), own, but=("agent", "logp", "weights_version", "seed"))
 

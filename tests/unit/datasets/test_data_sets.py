@@ -15,8 +15,9 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 
 from rlrun.checkpoint.state_codec import decode, encode
+from rlrun.datasets.arrow_file import file_bytes, mapped_columns
 from rlrun.datasets.data_set import DataSet
-from rlrun.datasets.layout import LOGP_FORM
+from rlrun.datasets.layout import LOGP_FORM, ColumnForm
 from rlrun.datasets.manifest import read_manifest
 from rlrun.datasets.writer import SetWriter
 from rlrun.errors import DataSetError, UsageError
@@ -219,6 +220,50 @@ def test_columns_are_views_of_the_mapped_file(tmp_path: Path) -> None:
     for name, column in DataSet(tmp_path / "set").file(0).items():
         assert not column.flags.writeable, name
         assert not column.flags.owndata, name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell which pages are in memory")
+def test_opening_a_file_does_not_read_it_from_disk(tmp_path: Path) -> None:
+    forms = {"rewards": ColumnForm(np.dtype(np.float64))}
+    path, rows = tmp_path / "000000.arrow", 2_000_000
+    path.write_bytes(file_bytes({"rewards": np.zeros(rows)}, forms))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+        def is_in_memory(place: int) -> bool:  # the question has the system read what is near
+            try:
+                return os.preadv(file.fileno(), [bytearray(1)], place, os.RWF_NOWAIT) == 1
+            except BlockingIOError:
+                return False
+            except OSError:  # this file system cannot tell
+                return True
+
+        if is_in_memory(rows * 6):
+            pytest.skip("this file system keeps files in memory")
+        columns = mapped_columns(path, forms, rows)
+        os.pread(file.fileno(), 1, rows * 4)  # waits for what the opening has read
+        assert not is_in_memory(rows * 3)
+    assert columns["rewards"][rows // 2] == 0
+
+
+def test_lengths_of_episodes_are_in_the_manifest_and_sets_without_them_are_read_as_well(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    with writer(tmp_path / "set", episodes_per_file=2) as written:
+        for steps in (3, 1, 5):
+            written.add_episode(episode(rng, steps))
+    path = tmp_path / "set" / "manifest.json"
+    raw = json.loads(path.read_text())
+    assert [entry.pop("lengths") for entry in raw["files"]] == [[3, 1], [5]]
+    expected = DataSet(tmp_path / "set").episodes
+    path.write_text(json.dumps(raw))
+    for found, own in zip(DataSet(tmp_path / "set").episodes, expected, strict=True):
+        assert_same(found, own)
+    for wrong in ([3, 2], [4], [3, 1, 0], [5, -1], [2.0, 2.0]):
+        raw["files"][0]["lengths"] = wrong
+        path.write_text(json.dumps(raw))
+        with pytest.raises(DataSetError, match=r"no manifest of a data set: .*(lengths are not of these|is no count)"):
+            DataSet(tmp_path / "set")
 
 
 def test_rows_are_gathered_over_files_in_the_order_asked_for(tmp_path: Path) -> None:

@@ -19,15 +19,16 @@ from rlrun.training.training import Training
 SPACES = Box(-np.inf, np.inf, (2,)), Discrete(2, start=1)
 
 
-def write(folder: Path, seed: int, steps: int = 40) -> str:
-    """A set of one episode in which the first number of an observation is the seed."""
+def write(folder: Path, seed: int, steps: int = 40, episodes: int = 1) -> str:
+    """A set with an episode in each file, in which the first number of an observation is the seed."""
     rng = np.random.default_rng(seed)
-    with SetWriter(folder, *SPACES) as writer:
-        obs = rng.normal(size=(steps + 1, 2)).astype(np.float32)
-        obs[:, 0] = seed
-        flags = np.arange(steps) == steps - 1
-        columns = {"actions": rng.integers(1, 3, steps), "rewards": np.ones(steps)}
-        writer.add_episode({"obs": obs, **columns, "terminateds": flags, "truncateds": flags})
+    with SetWriter(folder, *SPACES, episodes_per_file=1) as writer:
+        for _ in range(episodes):
+            obs = rng.normal(size=(steps + 1, 2)).astype(np.float32)
+            obs[:, 0] = seed
+            flags = np.arange(steps) == steps - 1
+            columns = {"actions": rng.integers(1, 3, steps), "rewards": np.ones(steps)}
+            writer.add_episode({"obs": obs, **columns, "terminateds": flags, "truncateds": flags})
     return str(folder)
 
 
@@ -79,6 +80,16 @@ def test_a_resume_draws_the_same_minibatches_bit_for_bit(data: str, tmp_path: Pa
         np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
 
 
+def test_a_checkpoint_from_before_there_were_windows_goes_on_with_the_whole_set(data: str) -> None:
+    with training(data) as started:
+        drawn = source(started)
+        next(drawn)
+        before = {name: own for name, own in drawn.state().items() if name != "windows"}
+        expected = next(drawn)["obs"]
+        drawn.load_state(before)
+        np.testing.assert_array_equal(next(drawn)["obs"], expected)
+
+
 def test_observation_statistics_are_those_of_all_rows_and_stay_as_they_are(data: str) -> None:
     with training(data, normalize_observations=True) as started:
         started.step()
@@ -113,6 +124,31 @@ def test_a_checkpoint_from_elsewhere_that_names_data_needs_trust(data: str, tmp_
         saved = started.save(tmp_path / "saved")
     with pytest.raises(CheckpointRefused, match=r"config\.input is a place to read from"):
         Training.restore(saved)
+
+
+def test_a_resume_goes_on_within_the_window_of_a_remote_set_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"file://{write(tmp_path / 'data', 5, steps=10, episodes=6)}"
+    monkeypatch.setenv("RLRUN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RLRUN_CACHE_GB", "8e-6")  # two of six files
+    with training(uri) as started:
+        started.step()
+        saved = started.save(tmp_path / "saved")
+        started.step()
+        expected = started.running.trainee.learner.flat()
+    assert len(list(tmp_path.glob("cache/datasets/*/*.arrow"))) <= 2
+    with pytest.raises(CheckpointRefused, match=r"config\.input is a place to read from"):
+        Training.restore(saved)
+    monkeypatch.setenv("RLRUN_CACHE_GB", "1")  # the whole set would fit now
+    with Training.restore(saved, trust=True) as resumed:
+        resumed.step()
+        np.testing.assert_array_equal(resumed.running.trainee.learner.flat(), expected)
+    shutil.rmtree(tmp_path / "data")
+    write(tmp_path / "data", 6, steps=10, episodes=6)
+    with pytest.raises(DataSetError, match=r"file:///.*data/000000\.arrow is not as in the data set") as refused:
+        Training.restore(saved, trust=True)
+    assert refused.value.exit_code == 5
 
 
 def test_a_policy_acts_without_the_data_that_it_has_learned_from(data: str, tmp_path: Path) -> None:

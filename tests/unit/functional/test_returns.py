@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlrun.functional.returns import forward_discounted_sums, gae, reverse_scan
+from rlrun.functional.returns import discounted_returns, forward_discounted_sums, gae, reverse_scan
 
 T, B = 13, 3
 numbers = st.floats(-10, 10, width=32)
@@ -99,3 +99,11 @@ def test_forward_sums_count_steps_only_and_start_afresh_after_every_end(rewards,
         expected[t] = np.where(valid[t], rewards[t] + 0.9 * before, before)
         before = np.where(ends[t], 0.0, expected[t])
     np.testing.assert_allclose(forward_discounted_sums(rewards, ends, valid, 0.9, start), expected, atol=1e-9)
+
+
+def test_discounted_returns_are_those_of_each_episode_from_its_end() -> None:
+    rewards = np.array([1.0, 2.0, 4.0, 0.0, 8.0, 0.0])
+    found = discounted_returns(rewards, np.array([0, 4]), np.array([3, 1]), 0.5)
+    assert found.tolist() == [3.0, 4.0, 4.0, 0.0, 8.0, 0.0]
+    none = np.zeros(0, np.int64)
+    assert discounted_returns(np.zeros(0), none, none, 0.5).tolist() == []

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlrun.functional.finite_mdp import Doubles, FiniteMDP
+from rlrun.functional.finite_mdp import FiniteMDP
+from rlrun.functional.returns import Doubles
 from rlrun.off_policy_evaluation.estimators import (
     ValueEstimate,
     WeighedEpisodes,

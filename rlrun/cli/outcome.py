@@ -12,8 +12,9 @@ from rlrun.cli.configurations import MOST_ROWS, configurations_table, left_out
 from rlrun.cli.json_document import print_json, wants_json
 from rlrun.cli.tables import cell_text, listed, metric_words
 from rlrun.cli.terminal import echo
-from rlrun.cli.trial_progress import counted_metric, training_time
+from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 from rlrun.runs.outcome import failure_of, resume_command, shown_path
 from rlrun.runs.trial_status import is_complete
 
@@ -83,7 +84,7 @@ def results_table(trials: Sequence[TrialResult]) -> str:
     columns: dict[str, Callable[[TrialResult], Any]] = {
         "trial": lambda trial: trial.name if is_one_run else f"{trial.directory.parent.name}/{trial.name}",
         "status": lambda trial: trial.shown_status,
-        metric.replace("_", " "): lambda trial: trial.last_result.get(metric),
+        STEP_NAMES[metric]: lambda trial: trial.last_result.get(metric),
         "return": lambda trial: trial.last_result.get("episode_return_mean"),
         "evaluation": lambda trial: trial.last_result.get("evaluation/episode_return_mean"),
         best: lambda trial: trial.best_score,

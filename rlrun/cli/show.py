@@ -14,8 +14,9 @@ from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, listed
-from rlrun.cli.trial_progress import counted_metric, training_time
+from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView
@@ -55,7 +56,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _errors(view),
         _ended(view),
         _stops(view),
-        _best(best, metric),
+        _best(best, metric, view),
         _problems([*view.problems, *damaged]),
     ]
     print_result(_data(view, metric, mode, summaries, best, damaged), "\n\n".join(filter(None, parts)))
@@ -107,7 +108,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     columns: dict[str, Callable[[TrialResult], Any]] = {
         "trial": lambda trial: trial.name,
         "status": lambda trial: trial.shown_status,
-        counted.replace("_", " "): lambda trial: trial.last_result.get(counted),
+        STEP_NAMES[counted]: lambda trial: trial.last_result.get(counted),
         "last": lambda trial: trial.final(metric),
         "best": lambda trial: trial.best(metric, mode),
         words: lambda trial: None if other is None else trial.final(other),
@@ -162,12 +163,12 @@ def _stops(run: RunView) -> str:
     return f"{scheduler} stopped {len(run.stops)} of {len(run.trials)} trials"
 
 
-def _best(best: BestTrial | None, metric: str) -> str:
-    from rlrun.report.reading import DEFAULT_METRIC
+def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
+    from rlrun.report.reading import DEFAULT_METRIC, lacking
     from rlrun.runs.outcome import shown_path
 
     if best is None:
-        return f"no trial has a value of {metric} yet"
+        return f"no trial has a value of {metric} yet{lacking([run], metric)}"
     what = "best" if metric == DEFAULT_METRIC else f"best {metric}"
     lines = [f"{what}: {cell_text(best.value)} by {best.trial}"]
     if best.checkpoint is not None:

@@ -10,9 +10,8 @@ from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
-from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
+from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
-from rlrun.envs.without_env import WITHOUT_ENV
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
@@ -148,6 +147,10 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
 def _check_env(data: Mapping[str, Any], *, may_be_missing: bool) -> Section[EnvConfig]:
     """Validates the env; one that may be missing lacks only where the data to learn from is wrong."""
     if "env" not in data:
+        begins = data.get("begins")
+        if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
+            wrong = "is missing: the spaces of data that an earlier stage records are not known before, so name it"
+            return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
         missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
         return Section(("env",), EnvConfig, None, None, {}, missing)
     return _env_section(data["env"], ("env",))

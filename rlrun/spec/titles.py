@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlrun.envs.env_config import WITHOUT_ENV
+
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
     """Display name of a spec entry's algorithm, or of all policies' algorithms; "?" without any.
@@ -21,7 +23,7 @@ def algorithm_title(entry: Mapping[str, Any]) -> str:
 
 
 def env_title(env: Any) -> str:
-    """Display name of an env or multi-agent world: the id, or a search space over ids.
+    """Display name of an env or multi-agent world: the id, or a search space over ids; "data" without an env.
 
     Examples:
         >>> env_title({"pettingzoo": "mpe2.simple_spread_v3"}), env_title("CartPole-v1")
@@ -29,4 +31,6 @@ def env_title(env: Any) -> str:
     """
     if not isinstance(env, Mapping):
         return str(env or "?")
+    if env.get("id") == WITHOUT_ENV:
+        return "data"
     return str(env.get("id") or env.get("world") or env.get("pettingzoo") or "?")

@@ -85,7 +85,7 @@ function learningCurves() {
   const others = DATA.groups.filter((group) => !group.featured);
   const view = {
     metric: DATA.metrics[0],
-    axis: "env_steps",
+    axis: "steps",
     seeds: false,
     others: true,
     hidden: new Set(),
@@ -218,7 +218,7 @@ function stops() {
     const times = [...new Set(run.stops.map((stop) => stop.time))].sort((a, b) => a - b);
     const end = Math.max(
       times[times.length - 1],
-      ...(run.time_attr === "env_steps" ? mine.map((trial) => trial.env_steps || 0) : []),
+      ...(run.time_attr.replace("_", " ").toLowerCase() === DATA.steps.toLowerCase() ? mine.map((trial) => trial.steps || 0) : []),
     );
     const left = (time) => mine.length - run.stops.filter((stop) => stop.time <= time).length;
     const xs = [0, ...times, end];

@@ -65,8 +65,8 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
 def _heading(run: RunView) -> str:
     from rlrun.envs.presets import preset_text
-    from rlrun.report.reading import kind_of
     from rlrun.report.summary import shape_text, status_text, varied_text
+    from rlrun.spec.tuning import kind_of
 
     table = run.table
     lines = {
@@ -155,7 +155,7 @@ def _ended(run: RunView) -> str:
 
 
 def _stops(run: RunView) -> str:
-    from rlrun.report.reading import kind_of
+    from rlrun.spec.tuning import kind_of
 
     if not run.stops:
         return ""

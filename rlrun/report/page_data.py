@@ -32,8 +32,6 @@ from rlrun.report.reading import (
     RunView,
     axis_of,
     counterpart,
-    kind_of,
-    kind_settings,
 )
 from rlrun.report.step_axis import ENV_STEPS, STEP_NAMES
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
@@ -42,7 +40,7 @@ from rlrun.runs.trial_status import is_over
 from rlrun.spec.search_space import find_spaces
 from rlrun.spec.seats import SEAT_KEYS
 from rlrun.spec.trial_names import short_names
-from rlrun.spec.tuning import Mode
+from rlrun.spec.tuning import Mode, kind_of, kind_settings
 from rlrun.trial.trial_directory import PICTURES
 
 FEATURED = 8

@@ -21,7 +21,7 @@ from rlrun.search.decisions import StopDecision, read_stops
 from rlrun.search.lineage import Generation, read_generations
 from rlrun.spec.experiment import judged_by
 from rlrun.spec.titles import algorithm_title, env_title
-from rlrun.spec.tuning import Mode
+from rlrun.spec.tuning import Mode, kind_settings
 from rlrun.trial.results import RETURN
 
 DEFAULT_METRIC = RETURN
@@ -238,14 +238,3 @@ def _expected(spec: Mapping[str, Any]) -> list[str]:
     """Keys of the spec's `expect`: metrics, and other settings, which have no column."""
     expect = spec.get("expect")
     return [*expect] if isinstance(expect, dict) else []
-
-
-def kind_of(written: Any) -> str:
-    """Name of a scheduler or searcher in a spec, written as the name or as ``{name: settings}``."""
-    return next(iter(written), "") if isinstance(written, dict) else str(written or "")
-
-
-def kind_settings(written: Any) -> dict[str, Any]:
-    """Settings of a scheduler or searcher in a spec, written as ``{name: settings}``; {} for a bare name."""
-    values = list(written.values()) if isinstance(written, dict) else []
-    return next((value for value in values if isinstance(value, dict)), {})

@@ -7,6 +7,9 @@ from typing import Any
 
 from rlrun.envs.env_config import WITHOUT_ENV
 
+WITHOUT_ENV_TITLE = "data"
+"""Display name in the place of an env of runs that learn from data without one."""
+
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
     """Display name of a spec entry's algorithm, or of all policies' algorithms; "?" without any.
@@ -32,5 +35,5 @@ def env_title(env: Any) -> str:
     if not isinstance(env, Mapping):
         return str(env or "?")
     if env.get("id") == WITHOUT_ENV:
-        return "data"
+        return WITHOUT_ENV_TITLE
     return str(env.get("id") or env.get("world") or env.get("pettingzoo") or "?")

@@ -52,6 +52,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _heading(view),
         configurations_table(summaries, metric, whole=whole),
         _trials_table(view, metric, mode, whole=whole),
+        _switch_table(view),
         _policies_table(view, best),
         _errors(view),
         _ended(view),
@@ -118,6 +119,24 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     rows = listed(shown, columns, ["stopped by", "time", words], drops_empty=True)
     heading = "" if metric == DEFAULT_METRIC else f"{metric}, last and best\n"
     return heading + rows + left_out(len(ordered) - len(shown))
+
+
+def _switch_table(run: RunView) -> str:
+    """Table of what each seed loses at the switch from the stage before; "" without evaluations on both sides."""
+    from rlrun.report.reading import axis_of
+    from rlrun.report.switch import FIRST, Switch, switches
+
+    found = switches(run)
+    if not found:
+        return ""
+    columns: dict[str, Callable[[Switch], Any]] = {
+        "switch": lambda one: one.trial,
+        "before": lambda one: one.before,
+        f"lowest of the first {FIRST}": lambda one: one.lowest,
+        "drop": lambda one: one.drop,
+        f"regained at {STEP_NAMES[axis_of([run], None)]}": lambda one: one.regained_at and round(one.regained_at),
+    }
+    return f"evaluations after {run.table.after}\n" + listed(found, columns, [])
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
@@ -198,6 +217,8 @@ def _rank(trial: TrialResult, metric: str, mode: Mode) -> float:
 def _data(
     run: RunView, metric: str, mode: Mode, summaries: list[GroupSummary], best: BestTrial | None, damaged: list[str]
 ) -> dict[str, Any]:
+    from rlrun.report.switch import switches
+
     return {
         "directory": run.path,
         **fields_of(run, "name", "spec"),
@@ -216,6 +237,7 @@ def _data(
             for trial in run.trials
         ],
         "stops": [asdict(stop) for stop in run.stops],
+        "switches": [{**asdict(one), "drop": one.drop} for one in switches(run)],
         "best": best and asdict(best),
         "problems": [*run.problems, *damaged],
     }

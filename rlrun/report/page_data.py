@@ -35,6 +35,7 @@ from rlrun.report.reading import (
 )
 from rlrun.report.step_axis import ENV_STEPS, STEP_NAMES
 from rlrun.report.summary import best_trial, shape_text, status_text, summarise, varied_text
+from rlrun.report.switch import switches
 from rlrun.runs.trial_result import TrialResult
 from rlrun.runs.trial_status import is_over
 from rlrun.spec.search_space import find_spaces
@@ -213,6 +214,8 @@ def _run_data(run: RunView, metric: str, mode: Mode) -> dict[str, Any]:
         "sweep": _sweep_data(groups, metric, mode, _logarithmic(run.spec)),
         "families": [_family_data(family, _logarithmic(run.spec)) for family in families(run, metric, mode)],
         "stops": [asdict(stop) for stop in run.stops],
+        "switches": [{**asdict(one), "drop": one.drop} for one in switches(run)],
+        "after": run.table.after,
         "scheduler": kind_of(run.spec.get("scheduler")),
         "time_attr": str(kind_settings(run.spec.get("scheduler")).get("time_attr") or ENV_STEPS),
     }

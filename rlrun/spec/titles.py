@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from rlrun.envs.env_config import WITHOUT_ENV
@@ -12,12 +13,19 @@ WITHOUT_ENV_TITLE = "data"
 
 
 def algorithm_title(entry: Mapping[str, Any]) -> str:
-    """Display name of a spec entry's algorithm, or of all policies' algorithms; "?" without any.
+    """Display name of a spec entry's algorithm, or of those of all policies or stages; "?" without any.
 
     Examples:
         >>> algorithm_title({"policies": {"a": {"algorithm": "ppo"}, "b": {"algorithm": "dqn"}}})
         'ppo + dqn'
+        >>> algorithm_title({"stages": {"recorded": {"algorithm": "sac"}, "offline": {"algorithm": "iql"}}})
+        'sac, iql'
     """
+    stages = entry.get("stages")
+    if isinstance(stages, Mapping) and stages:
+        entries = [{**entry, "stages": None, **own} for own in stages.values() if isinstance(own, Mapping)]
+        names = map(algorithm_title, entries)
+        return ", ".join(name for name, _ in groupby(names))
     policies = entry.get("policies")
     if not isinstance(policies, Mapping) or not policies:
         return str(entry.get("algorithm", "?"))

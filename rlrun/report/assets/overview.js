@@ -42,6 +42,11 @@ function head() {
         ),
       );
     if (run.expect) main.append(...expectation(run));
+    for (const one of run.switches) {
+      const back = one.regained_at === null ? "" : `, regained at ${number(one.regained_at)} ${DATA.steps}`;
+      const text = `${one.trial}: evaluation ${number(one.before)} at the end of ${run.after}, ${number(one.lowest)} after the switch (drop ${number(one.drop)}${back})`;
+      main.append(el("p", { class: "verdict", text }));
+    }
     for (const { trial, address } of run.pictures)
       main.append(
         el("details", { open: "" }, el("summary", { text: `What ${trial} has learned` }), el("img", { src: address, alt: "" })),

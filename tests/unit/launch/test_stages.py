@@ -14,6 +14,8 @@ from rlrun.checkpoint.format import read_checkpoint
 from rlrun.datasets.input_config import DataSettings
 from rlrun.errors import SpecError, UsageError
 from rlrun.launch.run import resume, run
+from rlrun.report.reading import EVALUATION_METRIC, read_run
+from rlrun.report.switch import Switch, switches
 from rlrun.runs.events import RunEvent, TrialEvent
 from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.trial_result import TrialResult
@@ -254,6 +256,21 @@ def test_each_seed_learns_from_what_the_stage_before_recorded_for_it(
 def test_stages_that_cannot_read_what_others_record_are_refused(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         parse_experiments({"pole": entry})
+
+
+def test_the_drop_at_a_switch_is_the_last_evaluation_before_less_the_lowest_of_the_first_ones(tmp_path: Path) -> None:
+    often = {"evaluation": {"every": 1, "episodes": 1}}
+    spec = chain({**often, "config": {**CONFIG, "lr": 0.1}, "stop": {"iteration": 5}})
+    spec["pole"]["stages"]["first"] = often
+    before, after = run(spec, runs_dir=tmp_path)
+    end = before.results()[-1][EVALUATION_METRIC]
+    reached = [(row["env_steps"], row[EVALUATION_METRIC]) for row in after.results()]
+    regained = next((steps for steps, value in reached if value >= end), None)
+    lowest = min(value for _, value in reached[:3])
+    assert switches(read_run(tmp_path / "pole.second")) == [Switch(after.name, end, lowest, regained)]
+    assert switches(read_run(tmp_path / "pole.first")) == []
+    (tmp_path / "pole.first").rename(tmp_path / "gone")
+    assert switches(read_run(tmp_path / "pole.second")) == []
 
 
 def test_a_seed_that_failed_in_a_stage_fails_in_the_next_one_too(tmp_path: Path) -> None:

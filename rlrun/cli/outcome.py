@@ -108,11 +108,24 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
             if leader.best_score is not None:
                 by = f" by {leader.name}" if len(mine) > 1 else ""
                 lines.append(f"Best {metric_words(leader.judged_by)}: {cell_text(leader.best_score)}{by}")
-            lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best} --episodes 20")
+            env = " --env ID" if _lacks_env(leader) else ""
+            lines.append(f"  rlrun evaluate {shlex.quote(shown_path(target))}{best}{env} --episodes 20")
         if not all(is_complete(trial.status) for trial in mine):
             failed = any(trial.status == "ERROR" for trial in mine)
             lines.append(f"  {resume_command(run, retry_failed=failed)}")
     return lines
+
+
+def _lacks_env(trial: TrialResult) -> bool:
+    """Whether a trial has learned from data without an env, so that one must be named to act in."""
+    from rlrun.errors import RunDamaged
+    from rlrun.spec.titles import WITHOUT_ENV_TITLE, env_title
+    from rlrun.trial.trial_directory import TrialDirectory
+
+    try:
+        return env_title(TrialDirectory(trial.directory).read_spec().get("env")) == WITHOUT_ENV_TITLE
+    except RunDamaged:
+        return False
 
 
 def trial_data(trial: TrialResult) -> dict[str, Any]:

@@ -24,8 +24,7 @@ def algorithm_title(entry: Mapping[str, Any]) -> str:
     stages = entry.get("stages")
     if isinstance(stages, Mapping) and stages:
         entries = [{**entry, "stages": None, **own} for own in stages.values() if isinstance(own, Mapping)]
-        names = map(algorithm_title, entries)
-        return ", ".join(name for name, _ in groupby(names))
+        return ", ".join(name for name, _ in groupby(map(algorithm_title, entries)))
     policies = entry.get("policies")
     if not isinstance(policies, Mapping) or not policies:
         return str(entry.get("algorithm", "?"))

@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from gymnasium.spaces import Box
 
 import rlrun
+from rlrun.cli.main import cli
+from rlrun.cli.outcome import next_steps
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.writer import SetWriter
 from rlrun.report.diagnosis.data_checks import DataReturns, continued_returns, data_returns
 from rlrun.report.diagnosis.diagnose import diagnose
 from rlrun.report.diagnosis.evidence import Evidence
 from rlrun.report.diagnosis.run_diagnosis import diagnose_run
+from rlrun.runs.run_directory import RunDirectory
 from rlrun.runs.trial_result import Columns, TrialResult
 
 BOX = Box(-1, 1, (2,))
@@ -74,6 +78,12 @@ def test_a_policy_that_leaves_the_recorded_actions_is_found(tmp_path: Path) -> N
     data = written(tmp_path / "data", [[0.0, 1.0]] * 40, [True] * 40, actions=0.05)
     found = learned(tmp_path, "td3_bc", data, value_weight=1000.0, lr=1e-2)
     assert "actions outside the data" in found
+    (trial,) = RunDirectory.open(tmp_path / "patient").results()
+    assert next_steps([trial])[1].endswith("patient --env ID --episodes 20")  # there is none in the run
+    told = CliRunner().invoke(cli, ["diagnose", "patient", "--runs-dir", str(tmp_path)]).output
+    assert told.startswith("patient: td3_bc on data, 1 trial\nnot evaluated\n")
+    listed = CliRunner().invoke(cli, ["runs", "--runs-dir", str(tmp_path)]).output.split("\n")
+    assert [row.split()[-4:-3] for row in listed[1:2]] == [["400"]], listed
 
 
 @pytest.mark.parametrize(

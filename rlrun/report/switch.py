@@ -29,7 +29,7 @@ class Switch:
 
     @property
     def drop(self) -> float:
-        """What is lost at the switch; negative for a gain."""
+        """Loss of return at the switch; negative for a gain."""
         return self.before - self.lowest
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlrun.metric import of_policy
+from rlrun.report.diagnosis.data_returns import DataReturns
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.runs.trial_result import TrialResult
 from rlrun.trial.results import RETURN
-
-if TYPE_CHECKING:
-    from rlrun.report.diagnosis.data_checks import DataReturns
 
 Floats = NDArray[np.float64]
 

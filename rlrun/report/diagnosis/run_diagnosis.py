@@ -12,7 +12,7 @@ from rlrun.envs.env_config import EnvConfig, names_world
 from rlrun.envs.env_findings import EnvFinding
 from rlrun.errors import UsageError
 from rlrun.policy.random_behavior import RandomBehavior
-from rlrun.report.diagnosis.data_checks import data_returns
+from rlrun.report.diagnosis.data_returns import data_returns
 from rlrun.report.diagnosis.diagnose import diagnose, failures, has_diverged
 from rlrun.report.diagnosis.evidence import METRICS, RETURNS, Evidence, column_of
 from rlrun.report.diagnosis.finding import Finding

@@ -14,7 +14,7 @@ from rlrun.cli.main import cli
 from rlrun.cli.outcome import next_steps
 from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.writer import SetWriter
-from rlrun.report.diagnosis.data_checks import DataReturns, continued_returns, data_returns
+from rlrun.report.diagnosis.data_returns import DataReturns, continued_returns, data_returns
 from rlrun.report.diagnosis.diagnose import diagnose
 from rlrun.report.diagnosis.evidence import Evidence
 from rlrun.report.diagnosis.run_diagnosis import diagnose_run

@@ -32,11 +32,13 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
         experiment: A validated experiment.
         width: Characters in a line of the table, None for as many as it takes.
     """
+    from rlrun.spec.titles import env_title
+
     members = experiment.mutated()
     seeds = counted(len(experiment.seeds), "population" if members else "seed")
     what = counted(experiment.num_configurations, "member" if members else "configuration")
     product = f"{seeds} of {what}" if members else f"{what} x {seeds}"
-    yield f"{experiment.name}: {experiment.algorithm} on {experiment.env.id}, {product}"
+    yield f"{experiment.name}: {experiment.algorithm} on {env_title(experiment.env.to_data())}, {product}"
     trials = experiment.trials()
     yield from _overshoots(trials or [experiment.first_trial()])
     if experiment.scheduler is not None:
@@ -124,10 +126,12 @@ def _space_text(space: SearchSpace) -> str:
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
+    from rlrun.spec.titles import env_title
+
     return {
         "name": experiment.name,
         "algorithm": experiment.algorithm,
-        "env": experiment.env.id,
+        "env": env_title(experiment.env.to_data()),
         "configurations": experiment.num_configurations,
         "seeds": list(experiment.seeds),
         "num_trials": experiment.num_trials,

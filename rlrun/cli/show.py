@@ -14,8 +14,9 @@ from rlrun.cli.exits import demand_whole
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, metric_options, runs_dir_option
 from rlrun.cli.tables import cell_text, listed
-from rlrun.cli.trial_progress import counted_metric, training_time
+from rlrun.cli.trial_progress import training_time
 from rlrun.report.plain_json import fields_of
+from rlrun.report.step_axis import STEP_NAMES, counted_metric
 
 if TYPE_CHECKING:
     from rlrun.report.reading import RunView
@@ -51,11 +52,12 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _heading(view),
         configurations_table(summaries, metric, whole=whole),
         _trials_table(view, metric, mode, whole=whole),
+        _switch_table(view),
         _policies_table(view, best),
         _errors(view),
         _ended(view),
         _stops(view),
-        _best(best, metric),
+        _best(best, metric, view),
         _problems([*view.problems, *damaged]),
     ]
     print_result(_data(view, metric, mode, summaries, best, damaged), "\n\n".join(filter(None, parts)))
@@ -64,8 +66,8 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
 
 def _heading(run: RunView) -> str:
     from rlrun.envs.presets import preset_text
-    from rlrun.report.reading import kind_of
     from rlrun.report.summary import shape_text, status_text, varied_text
+    from rlrun.spec.tuning import kind_of
 
     table = run.table
     lines = {
@@ -107,7 +109,7 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     columns: dict[str, Callable[[TrialResult], Any]] = {
         "trial": lambda trial: trial.name,
         "status": lambda trial: trial.shown_status,
-        counted.replace("_", " "): lambda trial: trial.last_result.get(counted),
+        STEP_NAMES[counted]: lambda trial: trial.last_result.get(counted),
         "last": lambda trial: trial.final(metric),
         "best": lambda trial: trial.best(metric, mode),
         words: lambda trial: None if other is None else trial.final(other),
@@ -117,6 +119,24 @@ def _trials_table(run: RunView, metric: str, mode: Mode, *, whole: bool) -> str:
     rows = listed(shown, columns, ["stopped by", "time", words], drops_empty=True)
     heading = "" if metric == DEFAULT_METRIC else f"{metric}, last and best\n"
     return heading + rows + left_out(len(ordered) - len(shown))
+
+
+def _switch_table(run: RunView) -> str:
+    """Table of what each seed loses at the switch from the stage before; "" without evaluations on both sides."""
+    from rlrun.report.reading import axis_of
+    from rlrun.report.switch import FIRST, Switch, switches
+
+    found = switches(run)
+    if not found:
+        return ""
+    columns: dict[str, Callable[[Switch], Any]] = {
+        "switch": lambda one: one.trial,
+        "before": lambda one: one.before,
+        f"lowest of the first {FIRST}": lambda one: one.lowest,
+        "drop": lambda one: one.drop,
+        f"regained at {STEP_NAMES[axis_of([run], None)]}": lambda one: one.regained_at and round(one.regained_at),
+    }
+    return f"evaluations after {run.table.after}\n" + listed(found, columns, [])
 
 
 def _policies_table(run: RunView, best: BestTrial | None) -> str:
@@ -154,7 +174,7 @@ def _ended(run: RunView) -> str:
 
 
 def _stops(run: RunView) -> str:
-    from rlrun.report.reading import kind_of
+    from rlrun.spec.tuning import kind_of
 
     if not run.stops:
         return ""
@@ -162,12 +182,12 @@ def _stops(run: RunView) -> str:
     return f"{scheduler} stopped {len(run.stops)} of {len(run.trials)} trials"
 
 
-def _best(best: BestTrial | None, metric: str) -> str:
-    from rlrun.report.reading import DEFAULT_METRIC
+def _best(best: BestTrial | None, metric: str, run: RunView) -> str:
+    from rlrun.report.reading import DEFAULT_METRIC, lacking
     from rlrun.runs.outcome import shown_path
 
     if best is None:
-        return f"no trial has a value of {metric} yet"
+        return f"no trial has a value of {metric} yet{lacking([run], metric)}"
     what = "best" if metric == DEFAULT_METRIC else f"best {metric}"
     lines = [f"{what}: {cell_text(best.value)} by {best.trial}"]
     if best.checkpoint is not None:
@@ -197,6 +217,8 @@ def _rank(trial: TrialResult, metric: str, mode: Mode) -> float:
 def _data(
     run: RunView, metric: str, mode: Mode, summaries: list[GroupSummary], best: BestTrial | None, damaged: list[str]
 ) -> dict[str, Any]:
+    from rlrun.report.switch import switches
+
     return {
         "directory": run.path,
         **fields_of(run, "name", "spec"),
@@ -215,6 +237,7 @@ def _data(
             for trial in run.trials
         ],
         "stops": [asdict(stop) for stop in run.stops],
+        "switches": [{**asdict(one), "drop": one.drop} for one in switches(run)],
         "best": best and asdict(best),
         "problems": [*run.problems, *damaged],
     }

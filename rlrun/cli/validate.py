@@ -44,10 +44,12 @@ def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: in
 
 
 def _described(experiment: Experiment) -> dict[str, Any]:
+    from rlrun.spec.titles import env_title
+
     return {
         "name": experiment.name,
         "algorithm": experiment.algorithm,
-        "env": experiment.env.id,
+        "env": env_title(experiment.env.to_data()),
         "trials": experiment.num_trials,
         "scheduler": None if experiment.scheduler is None else experiment.scheduler.kind,
         "searcher": None if experiment.searcher is None else experiment.searcher.kind,

@@ -23,6 +23,9 @@ from rlrun.foreign_names import unknown_key
 
 Backend = Literal["auto", "vector", "loop", "envpool"]
 
+WITHOUT_ENV = "rlrun.envs.without_env:WithoutEnv"
+"""Id of the env of runs that learn from data without an env."""
+
 Preset = Literal["atari"]
 
 WorldClock = Literal["parallel", "per_agent"]

@@ -10,9 +10,8 @@ from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.config import ConfigModel
-from rlrun.envs.env_config import EnvConfig, lacking_column, names_world
+from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
-from rlrun.envs.without_env import WITHOUT_ENV
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
 from rlrun.league.scripted_opponent import ScriptedOpponent
@@ -26,6 +25,7 @@ from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import SEAT_KEYS, opponent_mistakes
 from rlrun.spec.section import Section, check_section, concerns, refusals, validate
 from rlrun.spec.stages import STAGES
+from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.spec.tuning_checks import check_tuning
 from rlrun.training.policies import Policies, from_data_alone
 from rlrun.worlds.make import check_world
@@ -148,6 +148,10 @@ def _mistakes_at(location: Location, config: EnvConfig) -> list[Mistake]:
 def _check_env(data: Mapping[str, Any], *, may_be_missing: bool) -> Section[EnvConfig]:
     """Validates the env; one that may be missing lacks only where the data to learn from is wrong."""
     if "env" not in data:
+        begins = data.get("begins")
+        if may_be_missing and isinstance(begins, Mapping) and begins.get("recorded"):
+            wrong = "is missing: the spaces of data that an earlier stage records are not known before, so name it"
+            return Section(("env",), EnvConfig, None, None, {}, [Mistake(("env",), wrong)])
         missing = [] if may_be_missing else [Mistake(("env",), "is missing: add for instance env: CartPole-v1")]
         return Section(("env",), EnvConfig, None, None, {}, missing)
     return _env_section(data["env"], ("env",))
@@ -203,7 +207,7 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mutations = [mistake for mistake in wrong_spaces if _is_mutation(mistake.location)]
     misplaced = [*spaces, *(mistake.location for mistake in wrong_spaces)]
     misplaced = [location for location in misplaced if not _is_mutation(location)]
-    written = _with_best(written, data)
+    written = _with_defaults_of_data(_with_best(written, data), data)
     written, in_evaluation = _with_evaluation_env(written)
     settings, mistakes = validate(RunSettings, written)
     mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
@@ -243,6 +247,20 @@ def _with_best(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, An
     if not isinstance(checkpoint, Mapping) or "best" in checkpoint:
         return written
     return {**written, "checkpoint": {**checkpoint, "best": judged_by(data)}}
+
+
+def _with_defaults_of_data(written: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets defaults of the schedulers and searchers of trials that learn from data alone: SGD steps and evaluations."""
+    config, stop = data.get("config"), data.get("stop")
+    names_data = isinstance(config, Mapping) and config.get("input") is not None
+    if not names_data or not isinstance(stop, Mapping) or "sgd_steps" not in stop or "env_steps" in stop:
+        return written
+    tuned = {}
+    for key, clock in (("scheduler", {"time_attr": "sgd_steps"}), ("searcher", {})):
+        kind, settings = kind_of(written.get(key)), kind_settings(written.get(key))
+        if kind not in ("", "random", "pbt", "pb2"):
+            tuned[key] = {kind: {"metric": judged_by(data), **clock, **settings}}
+    return {**written, **tuned}
 
 
 def _with_evaluation_env(written: dict[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
 from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.datasets.input_config import DataSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
@@ -586,6 +587,8 @@ class Experiment(RunSettings, Learning):
         name = (
             member_name(index, total, seed, member) if is_member else trial_name(index, total, varied["params"], seed)
         )
+        if self.begins is not None and isinstance(varied["config"], DataSettings):
+            varied = {**varied, "config": varied["config"].reading_own(self.begins.recorded, name if total > 1 else "")}
         return TrialSpec(
             name=name,
             output=self.output and str(Path(self.output, name if total > 1 else "").absolute()),

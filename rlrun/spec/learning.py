@@ -174,7 +174,7 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
     config = check_section(model, written, ("config",), algorithm=name)
     mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
-    in_place_of_env, wrong = _check_input(config.value)
+    in_place_of_env, wrong = _check_input(config.value, entry)
     mistakes += wrong
     entry = {**in_place_of_env, **entry, "config": written}
     return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
@@ -189,14 +189,18 @@ def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
         return algorithm.clock_unit
 
 
-def _check_input(config: AlgorithmConfig | None) -> tuple[dict[str, Any], list[Mistake]]:
+def _check_input(config: AlgorithmConfig | None, entry: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
     """Opens the data sets of settings; returns the config in the place of a missing env, and what is wrong.
+
+    Those that an earlier stage records are not there yet.
 
     Raises:
         DataSetError: A data set cannot be read.
     """
+    begins = entry.get("begins")
+    to_come = begins.get("recorded", ()) if isinstance(begins, Mapping) else ()
     try:
-        spaces = check_input(config)
+        spaces = check_input(config, to_come)
     except UsageError as error:
         return {}, [Mistake(("config", "input"), str(error))]
     return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []

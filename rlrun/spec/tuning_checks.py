@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rlrun.algorithm_config import AlgorithmConfig
 from rlrun.explain import Location, Mistake, dotted
 from rlrun.spec.expansion import Spaces, count
-from rlrun.spec.experiment import RunSettings
+from rlrun.spec.experiment import RunSettings, judged_by
 from rlrun.spec.search_space import SearchSpace
 from rlrun.spec.tuning import (
     AshaConfig,
@@ -18,6 +18,7 @@ from rlrun.spec.tuning import (
     Pb2Config,
     PbtConfig,
 )
+from rlrun.training.policies import from_data_alone
 
 
 def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConfig], spaces: Spaces) -> list[Mistake]:
@@ -32,6 +33,8 @@ def check_tuning(settings: RunSettings, configs: Mapping[Location, AlgorithmConf
         Mistakes, with locations in the entry.
     """
     mistakes = [*_searcher_mistakes(settings, spaces), *_partner_mistakes(settings)]
+    if any(map(from_data_alone, configs.values())):
+        mistakes += _data_mistakes(settings)
     if settings.scheduler is None:
         return mistakes
     scheduler = settings.scheduler.settings
@@ -64,6 +67,20 @@ def _searcher_mistakes(settings: RunSettings, spaces: Spaces) -> Iterator[Mistak
     elif not grids and settings.num_samples == 1:
         message = f"{name} makes num_samples suggestions, and one is no search: add num_samples"
         yield Mistake(("searcher",), message)
+
+
+def _data_mistakes(settings: RunSettings) -> Iterator[Mistake]:
+    """Yields mistakes for trials that learn from data alone, and neither step an env nor have returns in training."""
+    if settings.scheduler is not None and settings.scheduler.population is not None:
+        message = "a population's generations count env steps, and trials that learn from data step none: take asha"
+        yield Mistake(("scheduler", settings.scheduler.kind), message)
+        return
+    if settings.scheduler is not None and settings.scheduler.time_attr == "env_steps":
+        yield Mistake(("scheduler", settings.scheduler.kind, "time_attr"), "no env is stepped: write sgd_steps")
+    for key, chosen in (("scheduler", settings.scheduler), ("searcher", settings.searcher)):
+        if chosen is not None and getattr(chosen.settings, "metric", "") == judged_by({}):
+            message = "trials that learn from data play no episodes: add evaluation, or name another metric"
+            yield Mistake((key, chosen.kind, "metric"), message)
 
 
 def _partner_mistakes(settings: RunSettings) -> Iterator[Mistake]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from rlrun.envs.env_config import EnvConfig
-from rlrun.envs.without_env import WITHOUT_ENV
+from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig
 from rlrun.errors import UsageError, did_you_mean
 from rlrun.rollout.evaluation import ActsInWorld, EvaluationResult, evaluate
 

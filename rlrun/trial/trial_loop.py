@@ -274,7 +274,8 @@ class TrialLoop:
                 self.resumption = Resumption(None, rows_cut=cut.rows_cut, damage=cut.damage)
             if from_checkpoint is not None:
                 self._load_weights(from_checkpoint)
-        if self.trial.begins is not None and self.trial.begins.filters == "frozen":
+        begins = self.trial.begins
+        if begins is not None and begins.weights and begins.filters == "frozen":
             saved_state.freeze_filters(self.training.running)
         if self.resumption is not None and before is not None and before.status == "RUNNING":
             steps_envs = self.trial.config.num_workers == 0

@@ -28,10 +28,12 @@ class Soft(NamedTuple):
         log_probs: Log-probability of a sampled action, or its exact expectation over all actions, [S, L].
         values: Value for a sampled action, by default the minimum over the critics, or its exact expectation over all
             actions, [S, L].
+        actions: The sampled actions, [S, L, D]; None with exact expectations.
     """
 
     log_probs: Tensor
     values: Tensor
+    actions: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class SquashedNetworks(SoftNetworks):
         """Evaluates reparameterised actions, sampled with the batch's standard normal `noise` [S, L, D]."""
         observations = self.networks.present(batch)
         actions, log_probs = self.sample(observations, batch["noise"])
-        return Soft(log_probs, self.networks.actor_values(objective, observations, actions).squeeze(-1))
+        return Soft(log_probs, self.networks.actor_values(objective, observations, actions).squeeze(-1), actions)
 
     @override
     def sample_and_evaluate_next(self, batch: SampleBatch) -> Soft:

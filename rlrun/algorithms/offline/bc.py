@@ -59,7 +59,6 @@ class BC(Algorithm[BCConfig]):
     Config = BCConfig
     policy_family = "stochastic_actor"
     clock_unit = "sgd_steps"
-    learns_in_worlds = False
     learner_metrics = (Metric("log_prob", "nats", "Mean log-probability of the data's actions"), ENTROPY, GRAD_NORM)
 
     @override

@@ -56,7 +56,6 @@ class MARWIL(Algorithm[MARWILConfig]):
 
     Config = MARWILConfig
     clock_unit = "sgd_steps"
-    learns_in_worlds = False
     learner_metrics = POLICY_GRADIENT_METRICS
 
     @override

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,13 @@ class ViewedSet(DataSet):
     a view too, of the steps before it.
 
     Args:
-        folder: Folder of the data set.
+        data: The data set, whose opened files are shared.
         leaves_of: The tree of `ObservationLeaf` of the view.
         action_space: The policy's own actions, which views hold.
     """
 
-    def __init__(self, folder: Path, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
-        super().__init__(folder)
+    def __init__(self, data: DataSet, leaves_of: ObservationTree, action_space: ActionSpace) -> None:
+        vars(self).update(vars(data))
         self._leaves = leaves_of
         self._action_space = action_space
         self._name = VIEW_FRAMES if VIEW_FRAMES in leaves_of else VIEW_OBS

@@ -140,14 +140,17 @@ class DataMinibatches(StatefulSource[SampleBatch]):
         sets, spaces = [opened(part) for part in self.parts], self.trainee.spaces
         for data in sets:
             check_same_spaces(f"the data set {data.folder}", Spaces(*data.manifest.spaces), spaces)
-        policy = self.trainee.policy
-        self._action_space = own = policy.behavior().action_space
-        read = [ViewedSet(data.folder, policy.leaves, own) for data in sets] if is_viewed(policy.leaves) else sets
-        self._views = [self.view(data) for data in read]
+        self._action_space = self.trainee.policy.behavior().action_space
+        self._views = [self._view_as_policy(data) for data in sets]
         self._sets = sets
         if self.measures and not self.trainee.filters.moments:
             for data in sets:
-                self.trainee.filters.merge(observation_moments(data, shown(policy.leaves)))
+                self.trainee.filters.merge(observation_moments(data, shown(self.trainee.policy.leaves)))
+
+    def _view_as_policy(self, data: DataSet) -> DataView:
+        """Chooses how a data set is read, with observations as the policy sees them while it acts."""
+        leaves = self.trainee.policy.leaves
+        return self.view(ViewedSet(data, leaves, self._action_space) if is_viewed(leaves) else data)
 
     @override
     def state(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.data.tree import map_tree, named_leaves
 from rlrun.data.views import VIEW_FRAMES, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS, viewed
+from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.layout import LOGP, LOGP_FORM
 from rlrun.datasets.transitions import Sequences, Steps, Transitions
 from rlrun.datasets.writer import SetWriter
@@ -46,7 +47,7 @@ def recorded(folder: Path, policy: ActorCriticPolicy, env: type[ShortEpisodes]) 
             for slot, rows, agent, begins in rollout.raw["default"].streams():
                 writer.add(str(slot), rows, agent=agent, begins=begins)
     assert len(list(folder.glob("*.arrow"))) > 1
-    return batches, ViewedSet(folder, policy.leaves, policy.behavior().action_space)
+    return batches, ViewedSet(DataSet(folder), policy.leaves, policy.behavior().action_space)
 
 
 def assert_equal(found: Any, expected: Any) -> None:

@@ -81,6 +81,13 @@ def test_one_of_them_may_learn_while_the_other_does_not(sets: tuple[str, str]) -
     assert [result[f"policies/{name}/sgd_steps"] for name in ("left", "right")] == [0, 40]
 
 
+def test_one_policy_learns_for_all_agents_of_a_world(sets: tuple[str, str]) -> None:
+    with Training(WORLD, BC(input=sets[0], lr=0.02, **SMALL)) as training:
+        result = training.step()
+        assert training.act(np.zeros(4, np.float32)) == 0
+    assert (result["sgd_steps"], result["env_steps"]) == (40, 0)
+
+
 def test_a_policy_has_data_next_to_the_world_while_another_learns_from_the_world_alone(
     sets: tuple[str, str], tmp_path: Path
 ) -> None:

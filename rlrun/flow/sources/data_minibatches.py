@@ -21,12 +21,12 @@ from rlrun.errors import UsageError
 from rlrun.flow.flow import Flow
 from rlrun.flow.operators.replay import NormalizeObservations
 from rlrun.flow.sources.items import StatefulSource, from_items
+from rlrun.flow.sources.viewed_set import ViewedSet
 from rlrun.functional.moments import Moments
 from rlrun.functional.saved_numbers import load_generator
 from rlrun.functional.seeding import child_seed
 from rlrun.policy.action_spaces.action_space import ActionSpace
 from rlrun.policy.observation_filter import ObservationFilter
-from rlrun.policy.viewed_set import ViewedSet
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee

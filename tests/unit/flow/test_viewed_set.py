@@ -17,8 +17,8 @@ from rlrun.datasets.data_set import DataSet
 from rlrun.datasets.layout import LOGP, LOGP_FORM
 from rlrun.datasets.transitions import Sequences, Steps, Transitions
 from rlrun.datasets.writer import SetWriter
+from rlrun.flow.sources.viewed_set import ViewedSet
 from rlrun.policy.actor_critic import ActorCriticPolicy
-from rlrun.policy.viewed_set import ViewedSet
 from rlrun.replay.ring import ReplayRing
 from rlrun.rollout.rollout_worker import RolloutWorker
 from tests.unit.rollout.test_views import NONE, ShortChoices, ShortEpisodes, policy_of, worker_of

@@ -25,6 +25,9 @@ PREV_REWARDS = "prev_rewards"
 HISTORY = "history"
 """Column of a fragment with views: the rows before its first one, leaves [1 + rows, B, ...]."""
 
+TAKEN_LOGP = "taken_logp"
+"""Column of a fragment that is recorded for a data set: log-probability of each action in the env's units, [T, B]."""
+
 CLOSING_COLUMNS = (
     "obs",
     "values",
@@ -42,6 +45,7 @@ OWN_COLUMNS = frozenset(
     {
         *CLOSING_COLUMNS,
         HISTORY,
+        TAKEN_LOGP,
         "actions",
         "advantages",
         "cost_advantages",

@@ -22,7 +22,7 @@ from rlrun.functional.saved_numbers import as_count
 from rlrun.rollout.fragment_noise import FragmentNoise
 from rlrun.rollout.lockstep_recorder import LockstepRecorder
 from rlrun.rollout.phases import ENV_STEP, INFERENCE, POSTPROCESS, RECORDING, FragmentTimes, machine_clock
-from rlrun.rollout.raw_rows import RawRows, episode_seeds, raw_columns
+from rlrun.rollout.raw_rows import RawRows, episode_seeds, raw_columns, record_log_probs
 from rlrun.rollout.recorder import Recorded, Recorder, place_finals
 from rlrun.rollout.rewards import RETURNS, RewardTransform
 from rlrun.rollout.rollout import Rollout
@@ -51,6 +51,8 @@ class RolloutWorker:
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
+            if config.records:
+                record_log_probs(self.behaviors[policy])
             self.behaviors[policy].assign_envs(max(config.worker_index - 1, 0) * slots, config.num_workers * slots)
             self._rewards[policy] = RewardTransform(slots, config.rewards[policy])
             self._noise[policy] = FragmentNoise(

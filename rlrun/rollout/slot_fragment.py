@@ -220,8 +220,9 @@ class DecisionFragment(SlotFragment):
         slots = carried.slots.nonzero()[0]
         self._next[slots], self._open[slots] = 1, 0
         self._valid[0, slots] = self._buffers.filled[0, slots] = True
-        for name, column in self._recorded().items():
-            for leaf, kept in zip(leaves(column), leaves(carried.columns[name]), strict=True):
+        recorded = self._recorded()
+        for name, column in carried.columns.items():
+            for leaf, kept in zip(leaves(recorded[name]), leaves(column), strict=True):
                 leaf[0, slots] = kept
 
     def _recorded(self) -> dict[str, Any]:

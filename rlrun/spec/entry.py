@@ -27,7 +27,7 @@ from rlrun.spec.section import Section, check_section, concerns, refusals, valid
 from rlrun.spec.stages import STAGES
 from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.spec.tuning_checks import check_tuning
-from rlrun.training.policies import Policies, from_data_alone
+from rlrun.training.policies import Policies
 from rlrun.worlds.make import check_world
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
@@ -87,7 +87,8 @@ def _check(
         mistakes += check_mutations(data, learning.parts)
     elif learning.candidates:
         mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
-    env = _check_env(data, may_be_missing=learning.learns is not None and from_data_alone(learning.learns.first.config))
+    learns = learning.learns
+    env = _check_env(data, may_be_missing=learns is not None and learns.is_alone and learns.data_alone)
     mistakes += env.mistakes
     if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
         mistakes += _evaluation_without_env(env.value)

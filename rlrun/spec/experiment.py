@@ -39,7 +39,7 @@ from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.stages import BeginsConfig
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
-from rlrun.training.policies import Policies, from_data_alone
+from rlrun.training.policies import Policies
 from rlrun.training.policy_spec import PolicySpec
 
 EVALUATION_METRICS = (
@@ -458,7 +458,7 @@ class Experiment(RunSettings, Learning):
     def _collects_what_it_writes(self) -> Self:
         for algorithm in self.algorithms if self.output is not None else ():
             found = algorithm_class(algorithm)
-            steps_env = found.clock_unit == "env_steps" and not from_data_alone(self.config)
+            steps_env = found.clock_unit == "env_steps" and not self.learns.data_alone
             if found.worker_factory != ROLLOUT_WORKER or not steps_env:
                 raise ValueError(f"output: {algorithm} collects no env steps that could be recorded; leave it out")
         return self

@@ -189,7 +189,9 @@ def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
         return algorithm.clock_unit
 
 
-def _check_input(config: AlgorithmConfig | None, entry: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mistake]]:
+def _check_input(
+    config: AlgorithmConfig | None, entry: Mapping[str, Any], where: Location = ("config",)
+) -> tuple[dict[str, Any], list[Mistake]]:
     """Opens the data sets of settings; returns the config in the place of a missing env, and what is wrong.
 
     Those that an earlier stage records are not there yet.
@@ -202,7 +204,7 @@ def _check_input(config: AlgorithmConfig | None, entry: Mapping[str, Any]) -> tu
     try:
         spaces = check_input(config, to_come)
     except UsageError as error:
-        return {}, [Mistake(("config", "input"), str(error))]
+        return {}, [Mistake((*where, "input"), str(error))]
     return ({} if spaces is None else {"env": without_env(spaces).to_data()}), []
 
 
@@ -338,7 +340,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
         mistakes.append(Mistake(("env",), f"policies act in {world}, and this env has one agent"))
     checked = {}
     for name, policy in policies.items():
-        one = _check_policy(name, policy, entry.get("stop"))
+        one = _check_policy(name, policy, entry, len(_trained(entry, list(policies))))
         mistakes += one.mistakes
         checked[name] = one
     entry = {**entry, "policies": {name: one.entry for name, one in checked.items()}}
@@ -355,6 +357,7 @@ def _check_policies(entry: Mapping[str, Any]) -> CheckedLearning:
     learns = None
     if len(specs) == len(checked):
         learns = Policies.of_specs(specs, WorldSamplingSettings(), None, (), seats.seats, seats.league)
+        mistakes += refusals(("policies",), learns.check_input)
     return CheckedLearning(entry, mistakes, title, (sampling, *parts), specs, seats, learns)
 
 
@@ -375,7 +378,7 @@ class _CheckedPolicy:
     spec: PolicySpec | None = None
 
 
-def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
+def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained: int) -> _CheckedPolicy:
     place: Location = ("policies", name)
     if not NAME_PATTERN.fullmatch(str(name)):
         message = f"the policy's name '{name}' must be of letters, digits and _- (metrics are named after it)"
@@ -400,16 +403,26 @@ def _check_policy(name: Any, policy: Any, stop: Any) -> _CheckedPolicy:
         return _CheckedPolicy(
             policy, mistakes + _check_without_algorithm(_stated(policy, "config"), shared, own, where)
         )
-    written, wrong = with_run_length(_stated(policy, "config"), stop, algorithm.clock_unit, where)
+    written = _stated(policy, "config")
+    unit = _clock_unit(algorithm, written)
+    written, wrong = with_run_length(written, _own_stop(entry.get("stop"), unit, num_trained), unit, where)
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
     called = known_algorithm(policy["algorithm"])
     config = check_section(model, written, where, algorithm=called)
     mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
+    mistakes += _check_input(config.value, entry, where)[1]
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())
     slots = policy.get("slots") if not _slots_mistakes(policy) else None
     spec = PolicySpec(algorithm=called, config=settings, slots=slots)
     return _CheckedPolicy({**policy, "config": written}, mistakes, config, spec)
+
+
+def _own_stop(stop: Any, unit: ClockUnit, num_trained: int) -> Any:
+    """Stop criteria in steps of one policy: the SGD steps of a run are those of all its policies."""
+    if unit != "sgd_steps" or not isinstance(stop, Mapping) or not isinstance(stop.get(unit), int):
+        return stop
+    return {**stop, unit: stop[unit] // num_trained}
 
 
 def _slots_mistakes(policy: Mapping[str, Any]) -> list[Mistake]:

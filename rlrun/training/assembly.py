@@ -28,7 +28,7 @@ from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.curriculum import Curriculum
-from rlrun.training.joint_learning import learning_together
+from rlrun.training.joint_learning import learning_in_turn, learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.policies import Policies, clock_unit_of, from_data_alone, schedules_of
 from rlrun.training.run_output import RunOutput
@@ -107,7 +107,10 @@ def assemble(
     for policy, own in making.items():
         joined = -(-wanted[policy] // length) * length if len(wanted) > 1 and policy in wanted else length
         trainees[policy] = own.trainee(policy, workers, _seed_of(policy, policies, seed), joined)
-    branches, flow = learning_together(algorithms, trainees, policies.trained, length)
+    if policies.data_alone:
+        branches, flow = learning_in_turn(algorithms, trainees, policies.trained)
+    else:
+        branches, flow = learning_together(algorithms, trainees, policies.trained, length)
     for trainee in trainees.values():
         _announce_compilation(algorithms[trainee.name].config, trainee, update_executor, announce)
     return RunningTraining(
@@ -144,6 +147,7 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
             f"env {env.id} has one agent, and so one policy: say `env: {{world: ...}}` or `env: {{pettingzoo: ...}}` "
             "for a world of many agents"
         )
+    policies.check_input()
     for policy, algorithm in policies.algorithms.items():
         chooses_episodes = _worker_factory(algorithm) != ROLLOUT_WORKER
         if chooses_episodes and env.has_many_agents and env.varies:
@@ -232,6 +236,8 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
     Raises:
         UsageError: An algorithm with custom workers is combined with other policies.
     """
+    if policies.data_alone:
+        return _worker_set(worker, policies.sampling, NO_WORKER)
     for policy, algorithm in algorithms.items():
         factory = _worker_factory(algorithm)
         if factory == ROLLOUT_WORKER:
@@ -330,7 +336,7 @@ def _sampling_together(policies: Policies, slots: Mapping[str, int]) -> dict[str
     """Returns the algorithms with shared sampling settings; `num_envs_per_worker` counts each agent slot as an env."""
     algorithms = {}
     for policy, algorithm in policies.sampling_together().items():
-        if slots[policy] > 1:
+        if slots[policy] > 1 and not policies.data_alone:
             env_slots = policies.sampling.num_envs_per_worker * slots[policy]
             algorithm = type(algorithm)(algorithm.config.replace(num_envs_per_worker=env_slots))
         algorithms[policy] = algorithm

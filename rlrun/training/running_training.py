@@ -117,29 +117,29 @@ class RunningTraining:
         """Dataflow of each policy that learns."""
         return {policy: branch.flow for policy, branch in self.branches.items() if branch.flow is not None}
 
-    def step(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
+    def step(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
         """Runs one iteration and returns its result; a curriculum then sets the env arguments of the next episodes.
 
         Args:
-            min_env_steps: Least number of env steps of the iteration.
+            min_steps: Least number of steps of the iteration, in the unit of the clock.
             since_last_s: Seconds since the last iteration that are counted in this one.
 
         Raises:
             UsageError: The training was restored for acting only.
         """
         self.demand_whole()
-        result = self._iterate(min_env_steps, since_last_s)
+        result = self._iterate(min_steps, since_last_s)
         if self.curriculum is not None and self.curriculum.advance(result):
             self.workers.order(Orders(env_kwargs=self.curriculum.kwargs))
         return result
 
-    def _iterate(self, min_env_steps: int, since_last_s: float) -> dict[str, Any]:
+    def _iterate(self, min_steps: int, since_last_s: float) -> dict[str, Any]:
         """Runs one iteration and returns its result."""
-        clock = self.trainee.clock
+        clock = next(branch.trainee.clock for branch in self.branches.values() if branch.flow is not None)
         self.results.begin()
         began = time.perf_counter()
         next(self.flow)
-        while clock.steps_this_iteration < min_env_steps:
+        while clock.steps_this_iteration < min_steps:
             next(self.flow)
         self.iteration += 1
         if self.league is not None:

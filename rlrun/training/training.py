@@ -20,7 +20,7 @@ from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
 from rlrun.training.learner_factory import common_update_executor, continued_executor, silent
 from rlrun.training.metric_table import refuse_undeclared
-from rlrun.training.policies import Policies, clock_unit_of, schedules_of, steps_per_iteration
+from rlrun.training.policies import Policies, clock_unit_of, schedules_of
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, copied_opponents
 
@@ -130,7 +130,7 @@ class Training:
         """
         running, described = self.running, self.description
         with described.hangs_fail():
-            result = running.step(steps_per_iteration(described.policies.sampling), since_last_s)
+            result = running.step(described.policies.steps_per_iteration, since_last_s)
         if undeclared := result.keys() - self._declared:
             refuse_undeclared(undeclared, described.metrics(), described.policies)
             self._declared |= undeclared

@@ -73,6 +73,9 @@ def test_the_page_about_data_leads_from_a_log_to_a_policy(tmp_path: Path, monkey
 def test_yaml_of_a_page_is_a_valid_spec(block: str, tmp_path: Path) -> None:
     path = tmp_path / "page.yaml"
     path.write_text(block)
+    (tmp_path / "poles").mkdir()
+    for name in ("poles/left", "poles/right", "more"):
+        (tmp_path / name).symlink_to(ROOT / "configs" / "cartpole" / "data" / "expert")
     try:
         experiments = load_experiments([path])
     except SpecError as error:

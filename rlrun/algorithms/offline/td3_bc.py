@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from rlrun.algorithms.actor_q.td3 import TD3, TD3Config
 from rlrun.algorithms.offline.replay_or_data import ReplayOrData
-from rlrun.algorithms.offline.settings import DataValueModelConfig
 from rlrun.algorithms.offline.support import ACTOR_SUPPORT, support_statistics
 from rlrun.config import NonNegativeFloat, PositiveFloat, defaults
 from rlrun.data.sample_batch import SampleBatch
@@ -17,6 +16,7 @@ from rlrun.datasets.input_config import DataSettings
 from rlrun.functional.masked import masked_mean
 from rlrun.learner.objective import Loss
 from rlrun.metric import Metric
+from rlrun.nn.model_config import ActionValueModelConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ class TD3BCConfig(DataSettings, TD3Config):
     hidden layers and large minibatches; its `beta_1` is 1 / (`value_weight` times the number of action coordinates).
     """
 
-    model: DataValueModelConfig = DataValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
+    model: ActionValueModelConfig = ActionValueModelConfig(hiddens=(256, 256), activation="relu", orthogonal_init=False)
     """Network architecture of the actor and of each critic."""
     value_weight: PositiveFloat = 2.5
     """Weight alpha of the normalised values against the squared distance to recorded actions; a smaller one imitates

@@ -333,6 +333,23 @@ def test_a_data_set_of_a_world_holds_every_step_of_every_agent_in_whole_episodes
     assert not [finding for finding in check_set(tmp_path / "set") if finding.is_wrong]
 
 
+@pytest.mark.parametrize("clock", ["parallel", "per_agent"])
+def test_a_step_that_is_carried_into_the_next_fragment_keeps_the_log_probability_that_it_was_taken_with(clock):
+    _, worlds = lives(clock)
+    recorder = slot_recorder(worlds, 9)
+    behavior = recorder_behavior(recorder)
+    behavior.record_log_probs(lambda outputs, actions: np.full(len(actions), behavior.weights_version, np.float32))
+    carried = 0
+    for fragment in range(10):
+        behavior.weights_version = fragment
+        noise = behavior.noise(generator(0, "noise", fragment), 9, recorder.slots["default"])
+        columns = raw_columns(behavior, recorder.record({"default": noise}).batches["default"], ())
+        steps = columns["valid"]
+        np.testing.assert_array_equal(columns[LOGP][steps], columns["weights_version"][steps])
+        carried += (columns["weights_version"][steps] < fragment).sum()
+    assert bool(carried) is (clock == "per_agent")
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("clock", ["parallel", "per_agent"])
 def test_fragments_of_7_hold_the_steps_of_one_of_70(clock, model):

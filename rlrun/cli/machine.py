@@ -40,6 +40,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "marl": ("pettingzoo", "mpe2", "lbforaging"),
     "popgym": ("popgym",),
     "minari": ("h5py",),
+    "serve": ("starlette", "uvicorn"),
+    "openenv": ("websockets",),
 }
 
 COMPILATION_TIMEOUT_S = 60.0

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from rlrun.errors import UsageError
@@ -73,6 +74,17 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def demand_web_packages() -> None:
+    """Raises an error where the packages of HTTP servers are missing.
+
+    Raises:
+        UsageError: They are not installed; the message names the extra.
+    """
+    absent = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if absent:
+        raise UsageError(f"an HTTP server needs {' and '.join(absent)}: pip install 'rlrun[serve]'")
 
 
 def read_token(file: str | Path | None = None) -> str | None:

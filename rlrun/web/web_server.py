@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import threading
@@ -70,6 +71,10 @@ class WebServer:
         """Starts to answer requests."""
         self._thread.start()
 
+    def wait(self) -> None:
+        """Waits until the server ends; signals interrupt it."""
+        self._thread.join()
+
     def stop(self) -> None:
         """Ends the server and its thread, after running requests or `_STOP_S` seconds; again without effect."""
         self._server.should_exit = True
@@ -96,6 +101,6 @@ def _bound(listening: Listening) -> socket.socket:
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
         return socket.create_server((listening.host, listening.port), family=family, backlog=listening.most_connections)
-    except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # below 0: no such host
         raise UsageError(f"cannot listen on {listening.host}, port {listening.port}: {reason}") from None

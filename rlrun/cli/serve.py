@@ -1,4 +1,4 @@
-"""``rlrun serve CHECKPOINT|RUN``: a saved policy behind HTTP."""
+"""``rlrun serve CHECKPOINT|RUN``: a saved policy over HTTP."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from rlrun.envs.json_values import batch_to_json
 from rlrun.functional.softmax import log_softmax
 from rlrun.policy.action_spaces.action_space import Floats
 from rlrun.policy.behavior import BehaviorPolicy
-from rlrun.policy.episode_memory import actions_from, resume_episode
 from rlrun.policy.recordings import LogProbsAndValues
 from rlrun.serving.served_policy import ServedPolicy
 from rlrun.serving.sessions import Session
+from rlrun.training.episode_memory import actions_from, resume_episode
 
 
 @dataclass(frozen=True)

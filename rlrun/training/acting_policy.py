@@ -11,7 +11,7 @@ from rlrun.data.space_kinds import batched
 from rlrun.data.tree import map_tree
 from rlrun.errors import UsageError
 from rlrun.functional.seeding import generator
-from rlrun.policy.episode_memory import actions_from
+from rlrun.training.episode_memory import actions_from
 
 if TYPE_CHECKING:
     from rlrun.flow.trainee import Trainee

@@ -27,6 +27,7 @@ SECTIONS = {
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
     "Look at data": ("dataset",),
+    "Use a policy elsewhere": ("serve",),
     "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip

@@ -54,6 +54,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _policies_table(view, best),
         _errors(view),
         _ended(view),
+        _early_ends(view),
         _stops(view),
         _best(best, metric),
         _problems([*view.problems, *damaged]),
@@ -151,6 +152,11 @@ def _errors(run: RunView) -> str:
 def _ended(run: RunView) -> str:
     """Env and episode of each trial whose process crashed without an exception."""
     return "\n".join([f"{trial.name}: {trial.ended_in}" for trial in run.trials if trial.ended_in][:MOST_ROWS])
+
+
+def _early_ends(run: RunView) -> str:
+    """Reasons of the trials that a hook or a plateau stopped."""
+    return "\n".join([trial.early_end for trial in run.trials if trial.early_end][:MOST_ROWS])
 
 
 def _stops(run: RunView) -> str:

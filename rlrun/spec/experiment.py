@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Seriali
 from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
-from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, Plugins, PositiveFloat, PositiveInt
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
 from rlrun.explain import Location, shown
@@ -293,6 +293,8 @@ class RunSettings(ConfigModel):
     several trials each has a set of its own in that folder, and of several policies each has one as well."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services (Weights & Biases, MLflow) that also receive the results."""
+    hooks: Plugins = ()
+    """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
 
     @property
     def searches(self) -> bool:
@@ -404,6 +406,8 @@ class TrialSpec(Learning):
     """Path of the data set that receives the collected steps; null for none."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services that receive the results of the trial."""
+    hooks: Plugins = ()
+    """Hooks, which measure the trial and may stop it: settings by import path."""
     trials_sharing_update: PositiveInt = 1
     """Number of the experiment's trials that share one compiled update, this trial included. They differ only in seeds
     and scheduled settings; `compile: auto` takes this number into account."""

@@ -28,30 +28,36 @@ ANY_WORLD = EnvConfig(world="any")
 _COUNTS = ("iteration", "env_steps", "agent_steps", "sgd_steps", "episodes")
 
 
-def reported_metrics(learns: Policies, *, in_world: bool) -> tuple[list[Metric], list[Metric]]:
+def reported_metrics(
+    learns: Policies, *, in_world: bool, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+) -> tuple[list[Metric], list[Metric]]:
     """Names of the metrics that trainings and their evaluations report; no process or env is started.
 
     Args:
         learns: The policies.
         in_world: Whether the policies act in a multi-agent world.
+        hooks: Settings of each hook by its import path.
     """
     measured = [*EVALUATION_METRICS, EVALUATION_COLUMNS]
     measured += [*policy_evaluation_metrics(learns.algorithms), *AGAINST_METRICS] if in_world else ORACLE_METRICS
-    return Description(ANY_WORLD if in_world else ANY_ENV, learns).metrics(), measured
+    return Description(ANY_WORLD if in_world else ANY_ENV, learns, hooks=hooks).metrics(), measured
 
 
-def check_metrics(data: Mapping[str, Any], learns: Policies) -> list[Mistake]:
+def check_metrics(
+    data: Mapping[str, Any], learns: Policies, hooks: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+) -> list[Mistake]:
     """Validates that every metric named in a spec entry is reported.
 
     Args:
         data: The entry as written.
         learns: The policies, with default settings in place of wrong ones.
+        hooks: Settings of each hook by its import path.
 
     Returns:
         Mistakes, with locations in the entry.
     """
     in_world = "policies" in data or names_world(data.get("env"))
-    known, measured = reported_metrics(learns, in_world=in_world)
+    known, measured = reported_metrics(learns, in_world=in_world, hooks=hooks)
     evaluation = data.get("evaluation")
     if evaluation is not None:
         asked = evaluation if isinstance(evaluation, Mapping) else {}

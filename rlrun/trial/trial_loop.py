@@ -331,8 +331,11 @@ class TrialLoop:
             self._write_record("RUNNING")
         self._guard.refuse_divergence(result, self._spec, self._files.failed)
         self._guard.remember()
-        result |= evaluated(self.training, self.trial, is_last=stop_reached(self.trial.stop, result) is not None)
+        result |= evaluated(self.training, self.trial, is_last=self._why_to_stop(result) is not None)
         if result.get(f"{EVALUATION}episode_return_mean") is not None:
+            if self.training.running.hooks is not None:
+                found = {name: value for name, value in result.items() if name.startswith(EVALUATION)}
+                result |= self.training.running.hooks.on_evaluation(self.training.iteration, found)
             for policy, picture in pictures(self.training).items():
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
@@ -355,6 +358,8 @@ class TrialLoop:
             raise RuntimeError(
                 f"{self.directory}: an iteration was stopped halfway; there is no complete state to save"
             )
+        if self.training.running.hooks is not None:
+            self.training.running.hooks.on_checkpoint(self.training.iteration)
         self._record = self._updated_record("RUNNING")
         record = self._record
         with self._timing_checkpoint():
@@ -383,9 +388,14 @@ class TrialLoop:
             self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def _note_stop(self, row: Row) -> None:
-        reason = stop_reached(self.trial.stop, row)
+        reason = self._why_to_stop(row)
         if reason is not None:
             self.done, self.stop_reason = True, reason
+
+    def _why_to_stop(self, row: Row) -> str | None:
+        """Reason to stop after a result: a stop criterion, or a hook's; None for none."""
+        hooks = self.training.running.hooks
+        return stop_reached(self.trial.stop, row) or (None if hooks is None else hooks.stop or None)
 
     def _note_endless_episodes(self) -> None:
         """Warns the user after half of the run if no episode has ended."""

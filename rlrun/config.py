@@ -29,6 +29,7 @@ from pydantic import (
     ConfigDict,
     StringConstraints,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -87,7 +88,10 @@ def _with_settings(plugins: Any) -> Any:
 
 
 Plugin = Annotated[dict[NonEmptyText, dict[str, Any]], Len(1, 1)]
-Plugins = Annotated[tuple[Plugin, ...], BeforeValidator(_with_settings)]
+_PLUGIN_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+Plugins = Annotated[
+    tuple[Plugin, ...], BeforeValidator(_with_settings), WithJsonSchema({"type": "array", "items": _PLUGIN_SCHEMA})
+]
 """Type of a list of custom classes: settings of each by its import path, ``[my_lab.hooks:Plateau: {patience: 3}]``."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ def _heading(run: RunView) -> str:
     lines = {
         "": f"{run.algorithm} on {run.env}, {shape_text(run)}",
         "status": status_text(run.trials) or "no trials yet",
-        "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
+        "stop": _stop_text(run.spec.get("stop") or {}),
         "preset": preset_text(run.spec.get("env"), run.spec.get("config") or {}),
         "scheduler": kind_of(run.spec.get("scheduler")),
         "searcher": kind_of(run.spec.get("searcher")),
@@ -85,6 +85,13 @@ def _heading(run: RunView) -> str:
     details = [f"  {label:<12}{text}" for label, text in lines.items() if label and text]
     details += ["  varies", *varied] if varied else []
     return "\n".join([f"{run.name}: {lines['']}", *details, *_network(run)])
+
+
+def _stop_text(stop: Mapping[str, Any]) -> str:
+    words = [f"{name} {value:,.10g}" for name, value in stop.items() if name != "plateau"]
+    if plateau := stop.get("plateau"):
+        words.append(f"a plateau of {plateau['metric']} over {plateau['patience']} evaluations")
+    return ", ".join(words)
 
 
 def _network(run: RunView) -> list[str]:

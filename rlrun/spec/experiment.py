@@ -36,6 +36,7 @@ from rlrun.spec.expansion import (
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.stages import BeginsConfig
+from rlrun.spec.stop_config import StopConfig
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
 from rlrun.training.policies import Policies, from_data_alone
@@ -159,14 +160,7 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-def _stops_at_all(stop: dict[str, float]) -> dict[str, float]:
-    if not stop:
-        raise ValueError("needs at least one metric; add for instance env_steps: 100_000")
-    return stop
-
-
 Seeds = Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_counted), AfterValidator(_distinct)]
-Stop = Annotated[dict[str, float], AfterValidator(_stops_at_all)]
 
 
 class CheckpointConfig(ConfigModel):
@@ -267,8 +261,8 @@ class RunSettings(ConfigModel):
     """Seeds of the trials: a list, or a number n for 0 to n - 1; each seed is a trial."""
     num_samples: PositiveInt = 1
     """Number of samples from random search spaces, at each point of the grid."""
-    stop: Stop
-    """Stop criteria of a trial: bounds by metric; the trial stops at the first one that is reached."""
+    stop: StopConfig
+    """Stop criteria of a trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
@@ -384,8 +378,8 @@ class TrialSpec(Learning):
     """Values of the settings that vary between the experiment's trials, by shortest unique name."""
     experiment: str
     """Name of the experiment."""
-    stop: Stop
-    """Stop criteria of the trial: bounds by metric; the trial stops at the first one that is reached."""
+    stop: StopConfig
+    """Stop criteria of the trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None

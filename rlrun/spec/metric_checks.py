@@ -18,6 +18,7 @@ from rlrun.spec.experiment import (
     ExpectConfig,
     policy_evaluation_metrics,
 )
+from rlrun.spec.stop_config import PLATEAU, StopConfig
 from rlrun.training.description import Description
 from rlrun.training.policies import Policies
 
@@ -66,8 +67,11 @@ def check_metrics(
         known += [metric for metric in measured if metric not in left_out]
     sections = {key: data[key] for key in ("stop", "expect") if isinstance(data.get(key), Mapping)}
     used: list[tuple[Location, str]] = [
-        ((key, metric), metric) for key, section in sections.items() for metric in section
+        ((key, metric), metric) for key, section in sections.items() for metric in section if metric != PLATEAU
     ]
+    plateau = sections.get("stop", {}).get(PLATEAU)
+    if isinstance(plateau, Mapping) and isinstance(plateau.get("metric"), str):
+        used.append((("stop", PLATEAU, "metric"), plateau["metric"]))
     checkpoint = data.get("checkpoint")
     if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("best"), str):
         used.append((("checkpoint", "best"), checkpoint["best"]))
@@ -81,11 +85,12 @@ def check_metrics(
         for metric, value in sections.get("stop", {}).items()
         if metric in _COUNTS and isinstance(value, int | float) and value <= 0
     ]
-    limits = [*known, *(Metric(name, "", "") for name in ExpectConfig.model_fields)]
+    further = {"expect": ExpectConfig.model_fields, "stop": StopConfig.model_fields}
+    allowed = {key: [*known, *(Metric(name, "", "") for name in names)] for key, names in further.items()}
     return zeros + [
-        Mistake(location, message, at_key=location[0] in sections)
+        Mistake(location, message, at_key=location[0] in sections and len(location) == 2)
         for location, metric in used
-        if (message := _unknown_metric(metric, limits if location[0] == "expect" else known, measured))
+        if (message := _unknown_metric(metric, allowed.get(str(location[0]), known), measured))
     ]
 
 

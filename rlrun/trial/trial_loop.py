@@ -28,6 +28,7 @@ from rlrun.trial.checked_results import truncate_results
 from rlrun.trial.divergence import DivergenceGuard
 from rlrun.trial.exploit import Exploit
 from rlrun.trial.loggers.trial_logger import loggers_of
+from rlrun.trial.plateau import Plateau
 from rlrun.trial.results import RETURN, ResultWriter, Row, best_value, iterate_results, json_row
 from rlrun.trial.resumption import Resumption, ending_in_words
 from rlrun.trial.starting_point import StartingPoint
@@ -96,6 +97,7 @@ class TrialLoop:
         )
         self._spec = trial.to_data()
         self._best: Row = dict.fromkeys([RETURN, trial.judged_by])
+        self._plateau = Plateau(trial)
         self._checkpoint_s = 0.0
         self._since_last_s = 0.0
         self._is_between_iterations = True
@@ -313,7 +315,8 @@ class TrialLoop:
             self._note(sentence)
         self.last_result = json_row(point.result)
         self._best = dict.fromkeys(self._best)
-        self._note_best(iterate_results(self.directory))
+        self._plateau = Plateau(self.trial)
+        self._note_rows(iterate_results(self.directory))
         was_exact = self._record.exact_resume is not False
         self._record = replace(self._record, exact_resume=was_exact and self.resumption.is_exact)
         self._note_stop(self.last_result)
@@ -340,7 +343,7 @@ class TrialLoop:
                 self._files.write_picture(policy, picture)
         result["time/checkpoint_s"], self._checkpoint_s = self._checkpoint_s, 0.0
         self.last_result = self._results.write(result)
-        self._note_best([self.last_result])
+        self._note_rows([self.last_result])
         self._loggers.log(self.last_result)
         self._is_between_iterations = True
         self._note_stop(self.last_result)
@@ -383,8 +386,9 @@ class TrialLoop:
             self._checkpoint_s += seconds
             self._since_last_s += seconds
 
-    def _note_best(self, rows: Iterable[Row]) -> None:
+    def _note_rows(self, rows: Iterable[Row]) -> None:
         for row in rows:
+            self._plateau.note(row)
             self._best = {metric: best_value([{metric: best}, row], metric) for metric, best in self._best.items()}
 
     def _note_stop(self, row: Row) -> None:
@@ -393,14 +397,15 @@ class TrialLoop:
             self.done, self.stop_reason = True, reason
 
     def _why_to_stop(self, row: Row) -> str | None:
-        """Reason to stop after a result: a stop criterion, or a hook's; None for none."""
+        """Reason to stop after a result: a bound, a hook's reason or a plateau; None for none."""
         hooks = self.training.running.hooks
-        return stop_reached(self.trial.stop, row) or (None if hooks is None else hooks.stop or None)
+        by_hook = "" if hooks is None else hooks.stop
+        return stop_reached(self.trial.stop.bounds, row) or by_hook or self._plateau.reason or None
 
     def _note_endless_episodes(self) -> None:
         """Warns the user after half of the run if no episode has ended."""
         counts = self.training.running.workers.counts
-        half = {metric: bound / 2 for metric, bound in self.trial.stop.items()}
+        half = {metric: bound / 2 for metric, bound in self.trial.stop.bounds.items()}
         if counts.endless is not None and stop_reached(half, self.last_result) is not None:
             counts.endless.look_halfway(counts.env_steps)
 

@@ -52,7 +52,7 @@ def with_update_executor(trial: TrialSpec, why_no_kernels: str) -> TrialSpec:
 
 def planned_env_steps(trial: TrialSpec) -> int | None:
     """Planned steps, in the trial's clock, of all trials that share a trial's update; None if unknown."""
-    bound = trial.stop.get(clock_unit_of(trial.learns.first))
+    bound = trial.stop.bounds.get(clock_unit_of(trial.learns.first))
     return None if bound is None else int(bound) * trial.trials_sharing_update
 
 

@@ -138,7 +138,7 @@ def test_rungs_of_the_yaml_page_are_where_its_comment_says() -> None:
     assert "rungs at 5,000 and 20,000" in block
     (experiment,) = parse_experiments(parse_document(block).data)
     assert experiment.scheduler is not None
-    rule = make_rule(experiment.scheduler, experiment.stop, experiment.num_trials)
+    rule = make_rule(experiment.scheduler, experiment.stop.bounds, experiment.num_trials)
     assert isinstance(rule, Asha)
     assert rule.rungs == ((5_000, 20_000),)
 

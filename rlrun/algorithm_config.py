@@ -13,6 +13,7 @@ from rlrun.config import (
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
+    Plugins,
     PositiveFloat,
     PositiveInt,
     Schedule,
@@ -55,6 +56,9 @@ class AlgorithmConfig(ConfigModel):
     """Reward clipping bound for learning, usually 1 for Atari; reported returns are unclipped. null for no clipping."""
     model: ModelConfig = ModelConfig()
     """Network architecture."""
+    before_learning: Plugins = ()
+    """Operators in front of the algorithm's learning, which may change its fragments: package.module:Class, or
+    {package.module:Class: SETTINGS}."""
     microbatch_size: PositiveInt | None = None
     """Steps per microbatch (gradient accumulation): gradients of parts of a minibatch are summed, which saves memory
     and gives the same update; null for whole minibatches."""

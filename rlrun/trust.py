@@ -143,6 +143,8 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("output"):
         demands.append(f"output {spec['output']!s:.80} is a place to write to")
+    for hook in spec.get("hooks") or ():
+        demands.append(f"hooks {next(iter(hook))!s:.80} is code that would be run")
     if spec.get("loggers"):
         demands.append("loggers are services to send results to")
     return demands
@@ -202,11 +204,13 @@ def text_demands(value: Any, path: str) -> list[str]:
 
 
 def _config_demands(config: Any, path: str) -> list[str]:
-    """Collects the demands of an algorithm's settings; any data set is a folder to read, whatever its name."""
+    """Collects the demands of an algorithm's settings; a data set is a folder to read, an operator is code."""
     if not isinstance(config, dict):
         return text_demands(config, path)
     others = {key: value for key, value in config.items() if key != "expert" or value not in harmless()["experts"]}
     reads = [f"{path}.{key} is a place to read from" for key in ("input", "expert") if others.get(key)]
+    if others.get("before_learning"):
+        reads.append(f"{path}.before_learning is code that would be run")
     return reads + text_demands(others, path)
 
 

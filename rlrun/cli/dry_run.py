@@ -63,7 +63,7 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
 
 def _overshoots(trials: Sequence[TrialSpec]) -> list[str]:
     """Warning for trials that overshoot the stop criterion by far, since trials end only with a complete iteration."""
-    stop = trials[0].stop.get("env_steps")
+    stop = trials[0].stop.bounds.get("env_steps")
     end = 0 if stop is None else max(_end(trial.learns, stop) for trial in trials)
     if stop is None or end <= stop * (1 + MOST_OVERSHOOT):
         return []
@@ -89,10 +89,10 @@ def _scheduler_line(experiment: Experiment) -> str:
     settings = experiment.scheduler.settings
     known = settings.to_data()
     if isinstance(settings, AshaConfig | HyperBandConfig):
-        known["max_t"] = settings.limit(experiment.stop)
-        known["grace_period"] = settings.first_rung(experiment.stop)
+        known["max_t"] = settings.limit(experiment.stop.bounds)
+        known["grace_period"] = settings.first_rung(experiment.stop.bounds)
     if isinstance(settings, MedianConfig):
-        known["grace_period"] = settings.first_time(experiment.stop)
+        known["grace_period"] = settings.first_time(experiment.stop.bounds)
     return f"scheduler {experiment.scheduler.kind}: {_settings_text(known)}"
 
 

@@ -63,7 +63,7 @@ def described_trainings(
     if algorithm is not None:
         return [(algorithm, Description(ANY_ENV, Policies.alone(algorithm_named(algorithm)())))]
     trials = [experiment.first_trial() for experiment in load_experiments(files, overrides)]
-    return [(trial.experiment, Description(trial.env, trial.learns, trial.seed)) for trial in trials]
+    return [(trial.experiment, Description(trial.env, trial.learns, trial.seed, hooks=trial.hooks)) for trial in trials]
 
 
 def named_experiments(

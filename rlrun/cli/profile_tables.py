@@ -50,6 +50,8 @@ def _operator_table(profile: Profile) -> str:
         _operator_row(operator.path, operator.seconds, operator.items, profile) for operator in profile.operators
     ]
     rows.append(_operator_row("waiting", profile.waited_s, len(profile.waits), profile))
+    if profile.hooks_s is not None:
+        rows.append(_operator_row("hooks of the trial", profile.hooks_s, None, profile))
     rows.append(_operator_row("between operators", profile.between_s, None, profile))
     rows.append(_operator_row("in all", profile.seconds, None, profile))
     return table(["operator", "share %", "seconds", "items", "ms per item"], rows, stdout_width())
@@ -154,6 +156,7 @@ def profile_data(trial: TrialSpec, profile: Profile, warm_up_s: float) -> dict[s
         ],
         "waiting_s": profile.waited_s,
         "between_operators_s": profile.between_s,
+        "hooks_s": profile.hooks_s,
         "workers": [asdict(worker) for worker in profile.workers],
         "learner": fields_of(profile, "sgd_s", "sgd_steps"),
     }

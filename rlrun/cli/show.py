@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,7 @@ def show(run: str, metric: str | None, mode: Mode | None, whole: bool, runs_dir:
         _policies_table(view, best),
         _errors(view),
         _ended(view),
+        _early_ends(view),
         _stops(view),
         _best(best, metric, view),
         _problems([*view.problems, *damaged]),
@@ -73,7 +74,7 @@ def _heading(run: RunView) -> str:
     lines = {
         "": f"{run.algorithm} on {run.env}, {shape_text(run)}",
         "status": status_text(run.trials) or "no trials yet",
-        "stop": ", ".join(f"{name} {value:,.10g}" for name, value in (run.spec.get("stop") or {}).items()),
+        "stop": _stop_text(run.spec.get("stop") or {}),
         "preset": preset_text(run.spec.get("env"), run.spec.get("config") or {}),
         "scheduler": kind_of(run.spec.get("scheduler")),
         "searcher": kind_of(run.spec.get("searcher")),
@@ -86,6 +87,13 @@ def _heading(run: RunView) -> str:
     details = [f"  {label:<12}{text}" for label, text in lines.items() if label and text]
     details += ["  varies", *varied] if varied else []
     return "\n".join([f"{run.name}: {lines['']}", *details, *_network(run)])
+
+
+def _stop_text(stop: Mapping[str, Any]) -> str:
+    words = [f"{name} {value:,.10g}" for name, value in stop.items() if name != "plateau"]
+    if plateau := stop.get("plateau"):
+        words.append(f"a plateau of {plateau['metric']} over {plateau['patience']} evaluations")
+    return ", ".join(words)
 
 
 def _network(run: RunView) -> list[str]:
@@ -171,6 +179,11 @@ def _errors(run: RunView) -> str:
 def _ended(run: RunView) -> str:
     """Env and episode of each trial whose process crashed without an exception."""
     return "\n".join([f"{trial.name}: {trial.ended_in}" for trial in run.trials if trial.ended_in][:MOST_ROWS])
+
+
+def _early_ends(run: RunView) -> str:
+    """Reasons of the trials that a hook or a plateau stopped."""
+    return "\n".join([trial.early_end for trial in run.trials if trial.early_end][:MOST_ROWS])
 
 
 def _stops(run: RunView) -> str:

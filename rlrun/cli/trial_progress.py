@@ -72,7 +72,7 @@ class TrialProgress:
         """Creates the progress of a trial that has not started."""
         seed = trial.seed if trial.population is None else trial.population
         group = trial.configuration if trial.population is None else None
-        return cls(trial.name, trial.stop, trial.params, seed, group, judged_by=trial.judged_by)
+        return cls(trial.name, trial.stop.bounds, trial.params, seed, group, judged_by=trial.judged_by)
 
     def observe(self, event: TrialEvent, now: float) -> None:
         """Updates the progress with an event from the trial.

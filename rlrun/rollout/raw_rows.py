@@ -77,19 +77,22 @@ class RawRows:
             begun.add(slot)
 
 
-def raw_columns(behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str]) -> SampleBatch:
+def raw_columns(
+    behavior: WorkerBehavior, batch: SampleBatch, further: Sequence[str], *, has_log_probs: bool = True
+) -> SampleBatch:
     """Raw columns of a recorded fragment, before it is postprocessed; removes those that are for a data set alone.
 
     Args:
         behavior: The behavior policy that acted.
         batch: The fragment as recorded.
         further: Names of further columns to keep.
+        has_log_probs: Whether the log-probabilities of the actions are included, where they are known.
     """
     own, valid = batch["actions"], batch["valid"]
     with np.errstate(all="ignore"):  # rows without a step are undefined
         taken = behavior.env_actions(own.reshape(valid.size, *own.shape[2:]))
         actions = map_tree(lambda leaf: leaf.reshape(*valid.shape, *leaf.shape[1:]), taken)
-        log_probs = _log_probs(behavior, batch)
+        log_probs = _log_probs(behavior, batch) if has_log_probs else None
     names = ("obs", "rewards", "terminateds", "truncateds", "valid", *further)
     columns = SampleBatch({name: batch[name] for name in names}, actions=actions)
     columns["weights_version"] = batch.get("weights_version", np.full(valid.shape, behavior.weights_version, np.int32))

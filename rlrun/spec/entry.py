@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any
 
 from rlrun.algorithm_config import AlgorithmConfig
-from rlrun.config import ConfigModel
+from rlrun.config import ConfigModel, Plugin
 from rlrun.envs.env_config import WITHOUT_ENV, EnvConfig, lacking_column, names_world
 from rlrun.envs.env_model import finite_mdp
 from rlrun.explain import Location, Mistake, dotted, shown
 from rlrun.foreign_names import unknown_key
+from rlrun.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.league.scripted_opponent import ScriptedOpponent
+from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.spec.expansion import filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
@@ -80,10 +82,13 @@ def _check(
     """Validates all known keys of a spec entry."""
     settings, wrong = _check_settings(data)
     learning = check_learning(data)
-    mistakes = [*wrong, *learning.mistakes]
+    hooks, wrong_hooks = _check_hooks(settings)
+    mistakes = [*wrong, *wrong_hooks, *learning.mistakes]
     data = learning.entry
     if learning.learns is not None:
-        mistakes += check_metrics(data, learning.learns)
+        unknown = check_metrics(data, learning.learns, hooks)
+        mistakes += [mistake for mistake in unknown if not (wrong_hooks and f"'{HOOKS}" in mistake.message)]
+        mistakes += _hooks_without_events(hooks, learning.learns)
         mistakes += check_mutations(data, learning.parts)
     elif learning.candidates:
         mistakes += check_metrics_of_any(data, [Policies.alone(each(each.Config())) for each in learning.candidates])
@@ -224,6 +229,31 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
             Mistake(("stop",), "is missing: say when a trial ends, for instance stop: {env_steps: 100_000}")
         )
     return settings, mistakes
+
+
+def _check_hooks(settings: RunSettings | None) -> tuple[Sequence[Plugin], list[Mistake]]:
+    """Makes each hook once; returns the hooks, none if one is wrong, and the mistakes."""
+    mistakes = []
+    for number, hook in enumerate([] if settings is None else settings.hooks):
+        for path, own in hook.items():
+            mistakes += refusals(("hooks", number), partial(make_hook, path, own))
+    if settings is None or mistakes:
+        return (), mistakes
+    wrong = refusals(("hooks",), partial(declared_by, settings.hooks))
+    return (() if wrong else settings.hooks), wrong
+
+
+def _hooks_without_events(hooks: Sequence[Plugin], learns: Policies) -> list[Mistake]:
+    """Mistakes for hooks on steps and fragments of an algorithm whose workers collect in another way."""
+    in_workers = worker_hooks(hooks)
+    for algorithm in learns.algorithms.values() if in_workers else ():
+        if algorithm.worker_factory != ROLLOUT_WORKER or from_data_alone(algorithm.config):
+            message = (
+                f"{algorithm.name()} collects no fragments of env steps, which {', '.join(in_workers[0])} needs: "
+                f"use {', '.join(TRIAL_EVENTS)}"
+            )
+            return [Mistake(("hooks", hooks.index(in_workers[0])), message)]
+    return []
 
 
 def _with_misplaced(mistakes: Sequence[Mistake], spaces: Sequence[Location]) -> list[Mistake]:

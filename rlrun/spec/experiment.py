@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Seriali
 from typing_extensions import override
 
 from rlrun.algorithm_config import AlgorithmConfig, WorldSamplingSettings
-from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, PositiveFloat, PositiveInt
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeInt, Plugins, PositiveFloat, PositiveInt
 from rlrun.datasets.input_config import DataSettings
 from rlrun.envs.env_config import EnvConfig
 from rlrun.errors import SpecError
@@ -37,6 +37,7 @@ from rlrun.spec.expansion import (
 from rlrun.spec.loggers import LoggersConfig
 from rlrun.spec.search_space import SearchSpace, find_spaces
 from rlrun.spec.stages import BeginsConfig
+from rlrun.spec.stop_config import StopConfig
 from rlrun.spec.trial_names import member_name, short_names, trial_name
 from rlrun.spec.tuning import FailureConfig, Pb2Config, PbtConfig, SchedulerConfig, SearcherConfig
 from rlrun.training.policies import Policies
@@ -160,14 +161,7 @@ def _distinct(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-def _stops_at_all(stop: dict[str, float]) -> dict[str, float]:
-    if not stop:
-        raise ValueError("needs at least one metric; add for instance env_steps: 100_000")
-    return stop
-
-
 Seeds = Annotated[tuple[NonNegativeInt, ...], BeforeValidator(_counted), AfterValidator(_distinct)]
-Stop = Annotated[dict[str, float], AfterValidator(_stops_at_all)]
 
 
 class CheckpointConfig(ConfigModel):
@@ -268,8 +262,8 @@ class RunSettings(ConfigModel):
     """Seeds of the trials: a list, or a number n for 0 to n - 1; each seed is a trial."""
     num_samples: PositiveInt = 1
     """Number of samples from random search spaces, at each point of the grid."""
-    stop: Stop
-    """Stop criteria of a trial: bounds by metric; the trial stops at the first one that is reached."""
+    stop: StopConfig
+    """Stop criteria of a trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None = None
@@ -294,6 +288,8 @@ class RunSettings(ConfigModel):
     several trials each has a set of its own in that folder, and of several policies each has one as well."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services (Weights & Biases, MLflow) that also receive the results."""
+    hooks: Plugins = ()
+    """Hooks, which measure a run and may stop it: package.module:Class, or {package.module:Class: SETTINGS}."""
 
     @property
     def searches(self) -> bool:
@@ -383,8 +379,8 @@ class TrialSpec(Learning):
     """Values of the settings that vary between the experiment's trials, by shortest unique name."""
     experiment: str
     """Name of the experiment."""
-    stop: Stop
-    """Stop criteria of the trial: bounds by metric; the trial stops at the first one that is reached."""
+    stop: StopConfig
+    """Stop criteria of the trial: bounds by metric, or a plateau; the trial stops at the first one that is reached."""
     checkpoint: CheckpointConfig
     """Settings of checkpoints: when they are written, and which are kept."""
     evaluation: EvaluationConfig | None
@@ -405,6 +401,8 @@ class TrialSpec(Learning):
     """Path of the data set that receives the collected steps; null for none."""
     loggers: LoggersConfig = LoggersConfig()
     """Logging services that receive the results of the trial."""
+    hooks: Plugins = ()
+    """Hooks, which measure the trial and may stop it: settings by import path."""
     trials_sharing_update: PositiveInt = 1
     """Number of the experiment's trials that share one compiled update, this trial included. They differ only in seeds
     and scheduled settings; `compile: auto` takes this number into account."""

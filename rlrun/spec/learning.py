@@ -27,6 +27,7 @@ from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
 from rlrun.spec.section import Section, check_section, refusals
 from rlrun.spec.stages import STAGES
 from rlrun.training.env_of_data import check_input
+from rlrun.training.own_operators import own_operator_class
 from rlrun.training.policies import Policies, clock_unit_of
 from rlrun.training.policy_spec import PolicySpec
 from rlrun.worlds.mapping import PolicyMapping
@@ -171,13 +172,23 @@ def _check_alone(entry: Mapping[str, Any]) -> CheckedLearning:
         entry = {**entry, "env": with_env} if "env" in entry else entry
     written, wrong = with_run_length(written, entry.get("stop"), _clock_unit(algorithm, written))
     mistakes += wrong
-    config = check_section(model, written, ("config",), algorithm=name)
+    config = _with_operators(check_section(model, written, ("config",), algorithm=name))
     mistakes += [_with_place(mistake, name, [model]) for mistake in config.mistakes]
     learns = Policies.alone(algorithm(config.value or model()))
     in_place_of_env, wrong = _check_input(config.value, entry)
     mistakes += wrong
     entry = {**in_place_of_env, **entry, "config": written}
     return CheckedLearning(entry, mistakes, name, (config,), learns=learns)
+
+
+def _with_operators(config: Section[AlgorithmConfig]) -> Section[AlgorithmConfig]:
+    """Checks the operators of `before_learning`; settings with a wrong one have no value."""
+    mistakes = []
+    for number, operator in enumerate(() if config.value is None else config.value.before_learning):
+        for path, settings in operator.items():
+            where: Location = (*config.location, "before_learning", number)
+            mistakes += refusals(where, partial(own_operator_class, path, settings))
+    return replace(config, value=None, mistakes=[*config.mistakes, *mistakes]) if mistakes else config
 
 
 def _clock_unit(algorithm: type[Algorithm[Any]], written: Any) -> ClockUnit:
@@ -409,7 +420,7 @@ def _check_policy(name: Any, policy: Any, entry: Mapping[str, Any], num_trained:
     mistakes += wrong
     model = _without_sampling(algorithm.Config)
     called = known_algorithm(policy["algorithm"])
-    config = check_section(model, written, where, algorithm=called)
+    config = _with_operators(check_section(model, written, where, algorithm=called))
     mistakes += [_with_place(mistake, called, [model], f"policies.{name}.config") for mistake in config.mistakes]
     mistakes += _check_input(config.value, entry, where)[1]
     settings = algorithm.Config() if config.value is None else algorithm.Config.parse(config.value.to_data())

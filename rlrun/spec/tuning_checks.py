@@ -111,7 +111,7 @@ def _time_mistakes(
 ) -> Iterator[Mistake]:
     """Yields mistakes in a scheduler's time settings: rungs, grace periods and limits."""
     counter = scheduler.time_attr
-    ends = settings.stop.get(counter)
+    ends = settings.stop.bounds.get(counter)
     missing = f"is needed where nothing stops by {counter}: write it here, or add {counter} to stop"
     if isinstance(scheduler, MedianConfig):
         if scheduler.grace_period is None and ends is None:
@@ -126,7 +126,7 @@ def _time_mistakes(
     if scheduler.max_t is None and ends is None:
         yield Mistake((*where, "max_t"), missing)
         return
-    limit, first = scheduler.limit(settings.stop), scheduler.first_rung(settings.stop)
+    limit, first = scheduler.limit(settings.stop.bounds), scheduler.first_rung(settings.stop.bounds)
     limits = f"{f'stop.{counter}' if scheduler.max_t is None else 'max_t'} ({_number(limit)})"
     if first >= limit:
         yield Mistake((*where, "grace_period"), f"must be below {limits}, not {_number(first)}")
@@ -158,7 +158,7 @@ def _population_mistakes(
     if interval < largest:
         message = f"must be at least the env steps between two updates ({largest:,}), not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
-    elif (ends := settings.stop.get("env_steps")) is not None and interval >= ends:
+    elif (ends := settings.stop.bounds.get("env_steps")) is not None and interval >= ends:
         message = f"must be below stop.env_steps ({_number(ends)}), or no generation ever comes, not {interval:,}"
         yield Mistake((*where, "interval_env_steps"), message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from rlrun.flow.clock import Clock
 from rlrun.flow.policy_workers import PolicyWorkers
 from rlrun.flow.trainee import Trainee
 from rlrun.functional.seeding import child_seed
+from rlrun.hook import worker_hooks
 from rlrun.league.frozen_policy import FrozenPolicy
 from rlrun.league.league import League
 from rlrun.league.league_settings import SeatSettings
@@ -34,6 +35,7 @@ from rlrun.training.policies import Policies, clock_unit_of, from_data_alone, sc
 from rlrun.training.run_output import RunOutput
 from rlrun.training.running_training import RunningTraining
 from rlrun.training.saved_opponents import SavedOpponent, read_opponent
+from rlrun.training.trial_hooks import TrialHooks
 from rlrun.worlds.make import game_of, make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.world_view import WorldView
@@ -58,6 +60,7 @@ def assemble(
     copied: Mapping[str, SavedOpponent] = MappingProxyType({}),
     for_plan: bool = False,
     output: Path | None = None,
+    hooks: Sequence[Mapping[str, Mapping[str, Any]]] = (),
 ) -> RunningTraining:
     """Assembles a training: creates its trainees, rollout workers and dataflow.
 
@@ -70,6 +73,7 @@ def assemble(
         copied: Frozen opponents copied into a saved run, by checkpoint path; others are loaded from the seats' paths.
         for_plan: Whether the dataflow is only printed: then nothing is started, except a world to read its spaces.
         output: Folder of the data set of the collected steps; None for none.
+        hooks: Settings of each hook by its import path.
 
     Raises:
         UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
@@ -101,6 +105,7 @@ def assemble(
         slots=world.slots,
         num_workers=max(sampling.num_workers, 1),
         records=output is not None,
+        hooks=worker_hooks(hooks),
     )
     workers = _workers(worker, policies, algorithms)
     trainees = {}
@@ -123,6 +128,7 @@ def assemble(
         curriculum=None if env.curriculum is None else Curriculum(env.curriculum),
         league=_league(env, policies, trainees, make_seats, saved, seed) if policies.seats and not for_plan else None,
         output=None if output is None else RunOutput(output, env, trainees),
+        hooks=TrialHooks(hooks, seed) if hooks else None,
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rlrun.rollout.worker_set import WorkerSet
     from rlrun.training.branch import Branch
     from rlrun.training.run_output import RunOutput
+    from rlrun.training.trial_hooks import TrialHooks
 
 
 class RunningTraining:
@@ -38,6 +39,7 @@ class RunningTraining:
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
+        hooks: Hooks of the trial; None for none.
 
     Attributes:
         workers: The rollout workers.
@@ -47,6 +49,7 @@ class RunningTraining:
         league: Frozen opponents in a world with seats; None without seats.
         curriculum: Curriculum of env arguments; None for none.
         output: Data sets of the collected steps; None for none.
+        hooks: Hooks of the trial; None for none.
         results: Aggregator of the results of iterations.
         acting: Inference policies in this process, by name.
         iteration: Number of iterations so far.
@@ -70,6 +73,7 @@ class RunningTraining:
         league: League | None = None,
         curriculum: Curriculum | None = None,
         output: RunOutput | None = None,
+        hooks: TrialHooks | None = None,
     ) -> None:
         self.workers = workers
         self.branches = dict(branches)
@@ -78,6 +82,8 @@ class RunningTraining:
         self.league = league
         self.curriculum = curriculum
         self.output = output
+        self.hooks = hooks
+        workers.counts.hooks = None if hooks is None else hooks.answers
         workers.counts.record = None if output is None else output.record
         self.results = IterationResults(workers, self.branches, flow, announce=announce, agents=agents, league=league)
         self.acting = {policy: ActingPolicy(branch.trainee) for policy, branch in branches.items()}
@@ -131,6 +137,8 @@ class RunningTraining:
         result = self._iterate(min_steps, since_last_s)
         if self.curriculum is not None and self.curriculum.advance(result):
             self.workers.order(Orders(env_kwargs=self.curriculum.kwargs))
+        if self.hooks is not None:
+            result |= self.hooks.on_result(self.iteration, result)
         return result
 
     def _iterate(self, min_steps: int, since_last_s: float) -> dict[str, Any]:

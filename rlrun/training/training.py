@@ -14,7 +14,6 @@ from rlrun.errors import CheckpointError, CompilerMissing, UsageError
 from rlrun.rollout.evaluation import EvaluationResult
 from rlrun.training import saved_state
 from rlrun.training.acting import Acting
-from rlrun.training.assembly import assemble
 from rlrun.training.checkpointing import executor_record, saved_training, section_state, update_executor_of
 from rlrun.training.description import Description, nothing_to_normalize
 from rlrun.training.games import Games
@@ -102,15 +101,7 @@ class Training:
                 algorithms = described.policies.algorithms.values()
                 self.update_executor = common_update_executor(algorithms, self._total_env_steps)
             with described.hangs_fail():
-                self._running = assemble(
-                    described.env,
-                    described.policies,
-                    described.seed,
-                    self._announce,
-                    update_executor=self.update_executor,
-                    copied=self._copied_opponents,
-                    output=described.output,
-                )
+                self._running = described.assembled(self._announce, self.update_executor, self._copied_opponents)
                 if for_training:
                     self._running.broadcast()
             for policy, spaces in self._running.spaces().items():

@@ -110,6 +110,7 @@ def by_hand() -> Profile:
         iterations=2,
         env_steps=500_000,
         sgd_steps=4,
+        hooks_s=None,
         operators=operators,
         waits=waits,
         fragments=fragments,
@@ -152,6 +153,13 @@ all                           2       1.5           1,000.0           750.0
 learner: SGD 35.0 % of the time (4 SGD steps, 875 ms each), waiting for data 45.0 %
 policy lag: 1.25 batches on average, at most 3"""
     )
+
+
+def test_hooks_of_the_trial_have_a_line_of_their_own() -> None:
+    measured = dataclasses.replace(by_hand(), hooks_s=0.25)
+    lines = "\n".join(profile_lines(shipped_experiment("ppo", "CartPole-v1").first_trial(), measured, 1.5))
+    assert "hooks of the trial      2.5     0.25      -            -\n" in lines
+    assert measured.between_s == 1.0
 
 
 def test_sgd_that_happens_on_the_workers_alone_is_not_given_a_time_on_the_learner() -> None:

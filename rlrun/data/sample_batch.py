@@ -25,6 +25,9 @@ PREV_REWARDS = "prev_rewards"
 HISTORY = "history"
 """Column of a fragment with views: the rows before its first one, leaves [1 + rows, B, ...]."""
 
+LOGGED = "logged"
+"""Column of a fragment: whether the action was not the policy's, but one that a client took by itself, [T, B]."""
+
 CLOSING_COLUMNS = (
     "obs",
     "values",
@@ -42,6 +45,7 @@ OWN_COLUMNS = frozenset(
     {
         *CLOSING_COLUMNS,
         HISTORY,
+        LOGGED,
         "actions",
         "advantages",
         "cost_advantages",

@@ -210,6 +210,7 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None) -> tuple[Record
             length=length,
             max_replay_s=config.env.max_replay_s,
             names_agents=config.records,
+            marks_logged=config.env.external is not None and config.env.external.logged_actions == "mask",
         )
         return of_worlds, Watched(name, worlds.places)
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots

@@ -95,7 +95,10 @@ def _bound(listening: Listening) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     try:
-        return socket.create_server((listening.host, listening.port), family=family, backlog=listening.most_connections)
+        made = socket.create_server((listening.host, listening.port), family=family, backlog=listening.most_connections)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"cannot listen on {listening.host}, port {listening.port}: {reason}") from None
+    # Connections inherit it. Without it, an answer's second packet waits 40 ms for the acknowledgement of the first.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made

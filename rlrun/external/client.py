@@ -89,7 +89,11 @@ class Client:
         self._starts = 0
         self._next: dict[tuple[str, str | None], int] = {}  # sequence numbers by episode and agent
         self._rewards: dict[tuple[str, str | None], float] = {}  # that the next message carries
-        self._hello()
+        try:
+            self._hello()
+        except BaseException:
+            self.close()
+            raise
         threading.Thread(target=self._beat, daemon=True).start()
 
     def start_episode(self) -> str:
@@ -171,7 +175,7 @@ class Client:
                 table.pop(key)
 
     def close(self) -> None:
-        """Ends the heartbeats; running episodes end as truncated when the server notices the silence."""
+        """Ends the heartbeats and waits for a server; running episodes end as truncated, once the server notices."""
         self._closed.set()
         while self._idle:
             self._idle.pop().close()
@@ -220,7 +224,7 @@ class Client:
             try:
                 status, text = self._post(body)
             except (OSError, http.client.HTTPException) as error:
-                if time.monotonic() - last_answer > self._patience_s:
+                if self._closed.is_set() or time.monotonic() - last_answer > self._patience_s:
                     raise ServerGone(f"no answer for {self._patience_s:g} s: {error!r}") from error
             else:
                 if status == 200:

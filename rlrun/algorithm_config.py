@@ -34,8 +34,15 @@ SAMPLING = (
 """Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
 
 
+LoggedActions = Literal["learn", "mask", "refuse"]
+
+
 class AlgorithmConfig(ConfigModel):
     """Settings that all algorithms share; each algorithm adds further ones."""
+
+    of_logged_actions: ClassVar[LoggedActions] = "learn"
+    """What becomes of actions that a client took instead of the policy's: they are learned from (`learn`), left out of
+    the losses (`mask`), or an error (`refuse`)."""
 
     needed: ClassVar[Mapping[str, str]] = {}
     """Error messages for null values of required settings, by setting."""

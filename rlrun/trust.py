@@ -168,6 +168,8 @@ def env_demands(env: EnvConfig, path: str) -> list[str]:
         path: Path of the env in the spec.
     """
     demands = []
+    if env.external is not None:
+        return [f"{path}.external opens port {env.external.port} on {env.external.host:.80} to other programs"]
     if env.has_many_agents:
         kwargs, evaluation_kwargs = _but_own_envs(env.kwargs), _but_own_envs(env.evaluation_kwargs)
         if not _is_known_world(env):

@@ -21,7 +21,7 @@ from rlrun.errors import did_you_mean
 # Section of the help -> commands. `rlrun NAME` is the function NAME of the file cli/NAME.py, which imports click and
 # nothing heavier at import time.
 SECTIONS = {
-    "Train": ("train", "resume", "regress"),
+    "Train": ("train", "resume", "regress", "client"),
     "Look at results": (
         "runs", "status", "show", "compare", "evaluate", "play", "league",
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",

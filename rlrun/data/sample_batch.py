@@ -27,6 +27,8 @@ HISTORY = "history"
 
 TAKEN_LOGP = "taken_logp"
 """Column of a fragment that is recorded for a data set: log-probability of each action in the env's units, [T, B]."""
+LOGGED = "logged"
+"""Column of a fragment: whether the action was not the policy's, but one that a client took by itself, [T, B]."""
 
 CLOSING_COLUMNS = (
     "obs",
@@ -46,6 +48,7 @@ OWN_COLUMNS = frozenset(
         *CLOSING_COLUMNS,
         HISTORY,
         TAKEN_LOGP,
+        LOGGED,
         "actions",
         "advantages",
         "cost_advantages",

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from rlrun.config import ConfigModel, NonEmptyText, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import OWN_COLUMNS
+from rlrun.envs.external_config import ExternalConfig
 from rlrun.explain import UnknownKey
 from rlrun.foreign_names import unknown_key
 
@@ -32,10 +33,13 @@ WorldClock = Literal["parallel", "per_agent"]
 """Time axis of experience. `parallel`: one row per world step, in which all living agents act. `per_agent`: one row per
 decision of an agent, for turn-based worlds or agents that act at different rates."""
 
+EXTERNAL = "external"
+"""Id of every external env, in messages and records."""
+
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 """Names of the settings valid only for single-agent envs."""
 
-OF_MANY_AGENTS = ("world", "pettingzoo", "clock")
+OF_MANY_AGENTS = ("world", "pettingzoo", "external", "clock")
 """Names of the settings valid only for multi-agent worlds."""
 
 
@@ -110,7 +114,8 @@ def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str 
 class EnvConfig(ConfigModel):
     """Config of a single-agent env or a multi-agent world, with its backend; a bare string in YAML is the id.
 
-    `world` or `pettingzoo` selects a multi-agent world, `id` a single-agent env.
+    `world` or `pettingzoo` selects a multi-agent world, `external` simulators that connect as clients, and `id` a
+    single-agent env.
     """
 
     id: str = ""
@@ -124,6 +129,10 @@ class EnvConfig(ConfigModel):
     pettingzoo: str | None = None
     """Module of a PettingZoo env, such as mpe2.simple_spread_v3. The env is created by the module's `parallel_env`, or
     by `env` (turn-based) if there is no parallel form."""
+
+    external: ExternalConfig | None = None
+    """Server to which simulators connect as clients and ask for actions; see docs/external.md. Each running episode is
+    a world of its own, so that `num_envs_per_worker` is the number of episodes at a time."""
 
     preset: Preset | None = None
     """Preset of a family of envs: default settings, which explicit settings override. `atari` sets `evaluation_kwargs`
@@ -189,7 +198,7 @@ class EnvConfig(ConfigModel):
         own = {key: value for key, value in data.items() if key not in foreign}
         if names_world(data):
             named = (data.get("world"), data.get("pettingzoo"))
-            own["id"] = next((name for name in named if isinstance(name, str)), "")
+            own["id"] = next((name for name in named if isinstance(name, str)), EXTERNAL if "external" in data else "")
         elif "id" not in data:
             wrong.append({"type": "missing", "loc": ("id",), "input": data})
         try:
@@ -215,11 +224,25 @@ class EnvConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _one_world(self) -> Self:
-        if names_world(self.model_fields_set) and (self.world is None) == (self.pettingzoo is None):
+        worlds = (self.world, self.pettingzoo, self.external)
+        if names_world(self.model_fields_set) and sum(world is not None for world in worlds) != 1:
             raise ValueError(
-                "say which world, by one of the two: `world`, a factory of one's own (package.module:factory), or "
-                "`pettingzoo`, a module such as mpe2.simple_spread_v3"
+                "say which world, by one of the three: `world`, a factory of one's own (package.module:factory), "
+                "`pettingzoo`, a module such as mpe2.simple_spread_v3, or `external`, a server for simulators"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _clients_make_the_episodes(self) -> Self:
+        if self.external is not None:
+            fields = {name: field for name, field in type(self).model_fields.items() if name not in ("id", "external")}
+            changed = [
+                name
+                for name, field in fields.items()
+                if name in self.model_fields_set and getattr(self, name) != field.get_default(call_default_factory=True)
+            ]
+            if changed:
+                raise ValueError(f"the clients of an external env make its episodes: leave out {', '.join(changed)}")
         return self
 
     @model_validator(mode="after")
@@ -247,7 +270,7 @@ class EnvConfig(ConfigModel):
     @property
     def has_many_agents(self) -> bool:
         """Whether this config describes a multi-agent world."""
-        return self.world is not None or self.pettingzoo is not None
+        return self.world is not None or self.pettingzoo is not None or self.external is not None
 
     @property
     def varies(self) -> bool:
@@ -261,7 +284,7 @@ class EnvConfig(ConfigModel):
 
 def names_world(data: Any) -> bool:
     """Whether raw config data, or a set of its keys, describes a multi-agent world."""
-    return isinstance(data, Mapping | set) and ("world" in data or "pettingzoo" in data)
+    return isinstance(data, Mapping | set) and any(kind in data for kind in ("world", "pettingzoo", "external"))
 
 
 def _foreign_settings(

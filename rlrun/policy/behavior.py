@@ -413,6 +413,10 @@ class BehaviorPolicy:
         """Converts recorded actions [N, ...] to env actions."""
         return self.action_space.to_env(actions)
 
+    def own_actions(self, actions: Any) -> Any:
+        """Converts env actions [N, ...] to actions as they are recorded."""
+        return self.action_space.from_env(actions)
+
     def observation_moments(self, observations: Any, filled: NDArray[np.bool_]) -> dict[str, Moments]:
         """Moments of raw observations for the observation filter, by the filter's names.
 

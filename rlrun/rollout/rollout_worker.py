@@ -227,6 +227,7 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None, *, names_agents
             length=length,
             max_replay_s=config.env.max_replay_s,
             names_agents=names_agents,
+            marks_logged=config.env.external is not None and config.env.external.logged_actions == "mask",
         )
         return of_worlds, Watched(name, worlds.places)
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots

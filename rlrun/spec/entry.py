@@ -29,7 +29,7 @@ from rlrun.spec.section import Section, check_section, concerns, refusals, valid
 from rlrun.spec.stages import STAGES
 from rlrun.spec.tuning import kind_of, kind_settings
 from rlrun.spec.tuning_checks import check_tuning
-from rlrun.training.policies import Policies
+from rlrun.training.policies import Policies, from_data_alone
 from rlrun.worlds.make import check_world
 
 NEEDED_KEYS = ("algorithm", "env", "stop")
@@ -219,6 +219,8 @@ def _check_settings(data: Mapping[str, Any]) -> tuple[RunSettings | None, list[M
     mistakes = _with_misplaced(mistakes, misplaced) + in_evaluation
     if settings is not None and settings.evaluation is not None and settings.evaluation.against is not None:
         mistakes += _against_mistakes(settings.evaluation.against, data.get("env"))
+    if settings is not None and settings.evaluation is not None and settings.evaluation.env is None:
+        mistakes += _clients_evaluation_mistakes(data.get("env"))
     if settings is not None and settings.evaluation is not None and settings.evaluation.oracle:
         mistakes += _oracle_mistakes(data.get("env"))
     worded = {mistake.location[: len(MUTATIONS) + 1] for mistake in mutations}  # reported at the exact value
@@ -309,6 +311,17 @@ def _against_mistakes(opponent: str, env: Any) -> list[Mistake]:
     if not names_world(env):
         return [Mistake(where, "is for worlds of many agents: an env with one has no sides")]
     return refusals(where, partial(ScriptedOpponent, opponent))
+
+
+def _clients_evaluation_mistakes(env: Any) -> list[Mistake]:
+    """Mistakes of evaluations in an external env, whose clients are busy with episodes to learn from."""
+    if not isinstance(env, Mapping) or "external" not in env:
+        return []
+    message = (
+        "is missing: the clients of env.external run episodes to learn from. Name an env such as CartPole-v1, or a "
+        "server of its own for clients that evaluate, {external: {port: 9950, spaces: ...}}"
+    )
+    return [Mistake(("evaluation", "env"), message)]
 
 
 def _oracle_mistakes(env: Any) -> list[Mistake]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -29,6 +30,7 @@ from rlrun.rollout.worker import ROLLOUT_WORKER
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_set import WorkerSet
 from rlrun.training.curriculum import Curriculum
+from rlrun.training.external_env import with_logged_actions
 from rlrun.training.joint_learning import learning_in_turn, learning_together
 from rlrun.training.learner_factory import COMPILED_ELSEWHERE, AlgorithmLearnerFactory, started_learner
 from rlrun.training.policies import Policies, clock_unit_of, from_data_alone, schedules_of
@@ -79,6 +81,7 @@ def assemble(
         UsageError: An algorithm does not support this env, or several algorithms cannot be combined.
     """
     _refuse_misfits(env, policies, for_plan=for_plan)
+    env = with_logged_actions(env, policies.algorithms)
     sampling, mapping = policies.sampling, policies.agent_mapping()
     world = policies_in_world(env, mapping, policies.slots) if env.has_many_agents else _unasked(*policies.algorithms)
     algorithms = _sampling_together(policies, world.slots)
@@ -161,6 +164,8 @@ def _refuse_misfits(env: EnvConfig, policies: Policies, *, for_plan: bool) -> No
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, in one game; leave out env.tasks "
                 "and env.curriculum"
             )
+        if chooses_episodes and env.external is not None:
+            raise UsageError(f"{algorithm.name()} makes its experience by itself, and so not with an external env")
         if chooses_episodes and env.curriculum is not None:
             raise UsageError(
                 "env.curriculum: this algorithm's workers begin the episodes that it chooses; leave it out"
@@ -253,8 +258,10 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
                 f"policy {policy}: {algorithm.name()} makes its experience by itself, for all agents of a world; leave "
                 "out other policies and seats"
             )
-        return _worker_set(algorithm.worker_config(worker), policies.sampling, factory)
-    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER)
+        own = algorithm.worker_config(worker)
+        return _worker_set(own, policies.sampling, factory, policies.sampling.worker_timeout_s)
+    timeout_s = policies.sampling.worker_timeout_s if worker.env.external is None else math.inf  # it waits for clients
+    return _worker_set(worker, policies.sampling, ROLLOUT_WORKER, timeout_s)
 
 
 def _worker_factory(algorithm: Algorithm[Any]) -> str:
@@ -401,13 +408,13 @@ def _announce_compilation(
         announce(COMPILED_ELSEWHERE)
 
 
-def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str) -> WorkerSet:
+def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str, timeout_s: float) -> WorkerSet:
     """Creates a set of workers, whose processes start on first use."""
     return WorkerSet(
         worker,
         sampling.num_workers,
         num_cpus_per_worker=sampling.num_cpus_per_worker,
-        worker_timeout_s=sampling.worker_timeout_s,
+        worker_timeout_s=timeout_s,
         max_worker_restarts=sampling.max_worker_restarts,
         factory=factory,
     )

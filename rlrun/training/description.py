@@ -192,7 +192,8 @@ class Description:
         """
         if env == self.env:
             return
-        if env.has_many_agents is not self.env.has_many_agents:
+        may_be_single = self.env.external is not None and len(self.policies.acting) == 1
+        if env.has_many_agents is not self.env.has_many_agents and not may_be_single:
             kind = "is a world of many agents" if env.has_many_agents else "has one agent"
             raise UsageError(f"env {env.id} {kind}, and the training was in {self.env.id}")
         told_apart = self.policies.told_apart(env)

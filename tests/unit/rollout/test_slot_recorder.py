@@ -51,6 +51,7 @@ class OneAgentEach:
     """A vector env as worlds of one agent, whose slots are the env slots."""
 
     state_space = None
+    replays = True
 
     def __init__(self, config: EnvConfig, clock: str, num_worlds: int) -> None:
         self.env = make_vector_env(config, num_worlds, EpisodeSeeds(3, 0))

@@ -27,7 +27,7 @@ SECTIONS = {
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
     "Look at data": ("dataset",),
-    "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
+    "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)

@@ -24,6 +24,7 @@ from rlrun.spec.yaml_source import Document, read_document
 from rlrun.translation.translate import Translation, translate_rllib, translate_zoo
 
 REASONS = {
+    r"is not found: there is no '|before its package is imported": "lacks a package here",
     r"settings of .* are not translated": "no translation of the algorithm's settings",
     r"there is no algorithm|is not here yet|unknown algorithm": "no such algorithm",
     r"an env of RLlib's own": "an env of RLlib's own",

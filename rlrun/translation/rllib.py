@@ -36,7 +36,7 @@ ENTRY_KEYS = (
 
 MARKS_OF_0_5 = (
     "sample_batch_size", "optimizer_class", "per_worker_exploration", "schedule_max_timesteps", "exploration_fraction",
-    "exploration_final_eps", "beta_annealing_fraction", "gpu", "gpu_fraction", "use_pytorch", "sgd_stepsize", "eager",
+    "exploration_final_eps", "beta_annealing_fraction", "gpu", "gpu_fraction", "use_pytorch", "eager",
     "grad_norm_clipping", "sgd_batchsize", "timesteps_per_batch", "noise_scale", "exploration_sigma",
 )  # fmt: skip
 MARKS_OF_2_5 = (

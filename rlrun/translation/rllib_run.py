@@ -7,7 +7,7 @@ from typing import Any
 
 from rlrun.explain import Location, shown
 from rlrun.foreign_names import other_metric
-from rlrun.translation.entry import Refusal, TranslatedEntry
+from rlrun.translation.entry import RUN, Refusal, TranslatedEntry
 from rlrun.translation.remarks import Harm
 from rlrun.translation.rllib_settings import steps_of_round
 from rlrun.translation.theirs import Theirs
@@ -100,16 +100,16 @@ def evaluation(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs
     result.put("evaluation.every", every, ("config", "evaluation_interval"))
     key = "evaluation_duration" if "evaluation_duration" in config else "evaluation_num_episodes"
     episodes, unit = config.get(key, 10), config.get("evaluation_duration_unit", "episodes")
-    place: Location = ("config", key)
+    place: Location = ("config", key) if key in config else RUN
     if unit != "episodes" or episodes == "auto":
         result.tell(place, key, "evaluations count episodes: 10", Harm.SLIGHT)
         episodes = 10
     elif "evaluation_duration_unit" in config:
         result.tell(("config", "evaluation_duration_unit"), "evaluation_duration_unit", "", Harm.NONE)
-    result.put("evaluation.episodes", episodes, place)
-    place = ("config", "evaluation_config")
+    result.put("evaluation.episodes", episodes, place, key)
+    place = ("config", "evaluation_config") if config.get("evaluation_config") else RUN
     if own.pop("explore", True):
-        result.put("evaluation.stochastic", True, place)
+        result.put("evaluation.stochastic", True, place, "evaluation_config.explore")
     for key, value in (own.pop("env_config", None) or {}).items():
         result.put(f"env.evaluation_kwargs.{key}", value, place)
     for key in own.keys() - {"num_envs_per_worker", "observation_filter"}:

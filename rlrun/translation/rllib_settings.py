@@ -53,7 +53,7 @@ def _rows(theirs: Theirs) -> int:
 
 
 def _whole_rounds(theirs: Theirs) -> int:
-    """Env steps of a batch of A2C: rounds of fragments until `train_batch_size` is reached."""
+    """Env steps of a batch of A2C and PG: rounds of fragments until `train_batch_size` is reached."""
     wanted, each = int(theirs.get("train_batch_size")), steps_of_round(theirs)
     return wanted if fragment_steps(theirs) is None else -(-wanted // each) * each
 
@@ -88,7 +88,10 @@ def schedule(theirs: Theirs, key: str, value: Any) -> Any:
 
 @conversion
 def entropy_weight(theirs: Theirs, key: str, value: Any) -> Any:
-    """Weight of the entropy, which was added to the loss with its sign until 0.6 by A3C, A2C and IMPALA."""
+    """Weight of the entropy, which A3C, A2C and IMPALA added to the loss with its sign until 0.6.
+
+    With learners of the new API IMPALA adds the mean entropy to losses that are sums.
+    """
     if theirs.get("entropy_coeff_schedule") is not None:
         return OMIT
     if isinstance(value, int | float) and value < 0:
@@ -96,7 +99,8 @@ def entropy_weight(theirs: Theirs, key: str, value: Any) -> Any:
             theirs.tell(key, "a negative weight would punish entropy", Harm.LEARNING)
             return OMIT
         return -value
-    return value
+    is_mean = theirs.algorithm == "IMPALA" and theirs.get("_enable_learner_api")
+    return tidy(value / _rows(theirs)) if is_mean else value
 
 
 @conversion
@@ -140,6 +144,14 @@ def penalty_of_appo(theirs: Theirs, key: str, value: Any) -> float:
 
 
 @conversion
+def trace_decay(theirs: Theirs, key: str, value: Any) -> float:
+    """Lambda of APPO, which V-trace leaves out there."""
+    if value != 1:
+        theirs.tell(key, "V-trace had no lambda there, which is 1 here", Harm.NONE)
+    return 1.0
+
+
+@conversion
 def batch_size(theirs: Theirs, key: str, value: Any) -> Any:
     """Env steps of a batch; rows of a minibatch for algorithms with a replay buffer."""
     if theirs.has("replay"):
@@ -149,7 +161,7 @@ def batch_size(theirs: Theirs, key: str, value: Any) -> Any:
         return OMIT
     if theirs.algorithm == "DDPPO":
         return steps_of_round(theirs)
-    return _whole_rounds(theirs) if theirs.algorithm == "A2C" else value
+    return _whole_rounds(theirs) if theirs.algorithm in ("A2C", "PG") else value
 
 
 @conversion

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rlrun.errors import SpecError
 from rlrun.spec.files_of_others import translated_text
 from rlrun.spec.load import load_experiments
+from rlrun.spec.yaml_source import parse_document
 
 PPO = """\
 balance:
@@ -42,7 +42,7 @@ def text_of(written: str, **options: Any) -> str:
 
 
 def spec_of(written: str, **options: Any) -> Any:
-    (spec,) = yaml.safe_load(text_of(written, **options)).values()
+    (spec,) = parse_document(text_of(written, **options)).data.values()
     return spec
 
 
@@ -79,7 +79,7 @@ def test_the_text_is_the_spec_that_is_trained_and_says_each_change_once_in_order
     text = text_of(PPO)
     assert "  num_epochs: {grid_search: [6, 8]}  # line 10: num_sgd_iter\n" in text
     assert "  lr: 5e-05  # RLlib's default of lr\n" in text
-    assert yaml.safe_load(text)["balance"]["seeds"] == 2
+    assert parse_document(text).data["balance"]["seeds"] == 2
     told = [line for line in text.splitlines() if line.startswith("#")]
     assert told[0] == "# From theirs.yaml, read as RLlib 1.13."
     slight, harmless = (
@@ -151,6 +151,15 @@ def test_the_entropy_had_the_sign_of_the_loss_in_2018() -> None:
     config = config_of("A3C", "{sample_batch_size: 20, entropy_coeff: -0.01}")
     assert (config["entropy_coeff"], config["rollout_fragment_length"]) == (0.01, 20)
     assert "punish entropy" in problems("a: {run: PPO, env: CartPole-v1, config: {entropy_coeff: -0.01}}")[0]
+
+
+def test_the_entropy_is_a_mean_next_to_sums_in_learners_of_the_new_api() -> None:
+    config = config_of("IMPALA", "{_enable_learner_api: true, entropy_coeff: 0.01}")
+    assert config["entropy_coeff"] == pytest.approx(0.01 / 500)
+
+
+def test_the_correction_of_appo_had_no_lambda() -> None:
+    assert config_of("APPO", "{lambda: 0.9}")["gae_lambda"] == 1.0
 
 
 def test_the_tuning_example_of_2018_is_read_with_the_defaults_of_2018() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rlrun.errors import SpecError
 from rlrun.spec.files_of_others import translated_text
 from rlrun.spec.load import load_experiments
+from rlrun.spec.yaml_source import parse_document
 from rlrun.translation.python_text import python_value
 
 FILES = {
@@ -57,7 +57,7 @@ def spec_of(name: str, env: str) -> Any:
     text = translated_text(Path(f"{name}.yml"), env=env)
     Path("ours.yaml").write_text(text)
     load_experiments([Path("ours.yaml")])
-    (spec,) = yaml.safe_load(text).values()
+    (spec,) = parse_document(text).data.values()
     return spec
 
 
@@ -105,7 +105,7 @@ def test_recurrent_policies_have_sequences_that_divide_a_minibatch_and_envs_with
     [
         ("ppo", "CartPol-v1", "has no settings for 'CartPol-v1'; did you mean 'CartPole-v1'?"),
         ("ppo", "Acrobot-v1", "neither a literal nor dict(...)"),
-        ("ppo", "MountainCar-v0", "ppo.yml:13:33: MountainCar-v0.callback: changes what is learned"),
+        ("ppo", "MountainCar-v0", "ppo.yml:14:33: MountainCar-v0.callback: changes what is learned"),
         ("mystery", "Pendulum-v1", "settings of 'mystery' (the file's name) are not translated"),
     ],
 )

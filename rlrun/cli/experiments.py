@@ -92,7 +92,7 @@ def named_experiments(
 
     most = MAX_TRIALS if max_trials is None else max_trials
     if files:
-        return load_experiments(files, overrides, max_trials=most)
+        return load_experiments(files, overrides, max_trials=most, tell=lambda text: echo(text, err=True))
     if algorithm is None or env is None:
         raise click.UsageError("--algorithm and --env go together")
     experiment = shipped_experiment(algorithm, env, overrides, max_trials=most)

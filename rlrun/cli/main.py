@@ -28,7 +28,7 @@ SECTIONS = {
     ),
     "Look at data": ("dataset",),
     "Use a policy elsewhere": ("serve",),
-    "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
+    "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)

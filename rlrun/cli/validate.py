@@ -10,6 +10,7 @@ import click
 from rlrun.cli.json_document import print_result
 from rlrun.cli.options import json_option, max_trials_option, set_option
 from rlrun.cli.tables import stdout_width, table
+from rlrun.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rlrun.spec.experiment import Experiment
@@ -31,7 +32,7 @@ def validate(files: tuple[Path, ...], overrides: tuple[str, ...], max_trials: in
     from rlrun.spec.load import load_experiments
 
     most = MAX_TRIALS if max_trials is None else max_trials
-    loaded = load_experiments(files, overrides, max_trials=most)
+    loaded = load_experiments(files, overrides, max_trials=most, tell=lambda text: echo(text, err=True))
     if make_envs:
         from rlrun.launch.checks import check_envs
 

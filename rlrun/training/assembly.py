@@ -248,7 +248,7 @@ def _workers(worker: WorkerConfig, policies: Policies, algorithms: Mapping[str, 
         UsageError: An algorithm with custom workers is combined with other policies.
     """
     if policies.data_alone:
-        return _worker_set(worker, policies.sampling, NO_WORKER)
+        return _worker_set(worker, policies.sampling, NO_WORKER, policies.sampling.worker_timeout_s)
     for policy, algorithm in algorithms.items():
         factory = _worker_factory(algorithm)
         if factory == ROLLOUT_WORKER:

@@ -88,7 +88,8 @@ def asked(idle: list[socket.socket], due: np.ndarray[tuple[int], np.dtype[np.flo
     """
     body = json.dumps({"observation": [0.01, -0.02, 0.03, 0.04]})
     request = f"POST /act HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    waiting, latencies, selector = list(reversed(due.tolist())), [], selectors.DefaultSelector()
+    waiting, selector = list(reversed(due.tolist())), selectors.DefaultSelector()
+    latencies: list[float] = []
     while len(latencies) < len(due):
         while waiting and idle and waiting[-1] <= time.perf_counter():
             connection = idle.pop()

@@ -42,6 +42,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "minari": ("h5py",),
     "serve": ("starlette", "uvicorn"),
     "openenv": ("websockets",),
+    "export": ("onnx", "onnxruntime"),
 }
 
 COMPILATION_TIMEOUT_S = 60.0

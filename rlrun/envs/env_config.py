@@ -53,7 +53,7 @@ def _openenv_in_full(data: Any) -> Any:
         return data
     further = {key: value for key, value in data.items() if key != "openenv"}
     if taken := further.keys() & {"id", "kwargs"}:
-        raise ValueError(f"openenv says which env and its arguments: leave out {', '.join(sorted(taken))}")
+        raise ValueError(f"openenv stands for an env and its arguments: leave out {', '.join(sorted(taken))}")
     if not isinstance(data["openenv"], Mapping):
         raise ValueError("openenv takes the server's `url` and its `spaces`")
     return {"id": OPENENV, "kwargs": dict(data["openenv"]), "max_replay_s": 0.0, **further}

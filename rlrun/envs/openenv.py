@@ -30,7 +30,7 @@ _MOST_BYTES = 100_000_000
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
-class OpenEnv(gymnasium.Env[Any, Any]):
+class OpenEnv(gymnasium.Env[Any, Any]):  # type: ignore[misc]  # gymnasium is not type-checked
     """Env of an OpenEnv server.
 
     Each env has a session of its own, which a lost connection ends; a reset then opens another.

@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails
 from typing_extensions import override
 
-from rlrun.config import ConfigModel, NonEmptyText, PositiveFloat, PositiveInt
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveInt
 from rlrun.data.sample_batch import OWN_COLUMNS
 from rlrun.envs.external_config import ExternalConfig
 from rlrun.explain import UnknownKey
@@ -35,6 +35,8 @@ decision of an agent, for turn-based worlds or agents that act at different rate
 
 EXTERNAL = "external"
 """Id of every external env, in messages and records."""
+OPENENV = "rlrun.envs.openenv:OpenEnv"
+"""Env of an OpenEnv server, which `openenv` stands for."""
 
 OF_ONE_AGENT = ("id", "preset", "reset_options", "backend")
 """Names of the settings valid only for single-agent envs."""
@@ -46,6 +48,21 @@ OF_MANY_AGENTS = ("world", "pettingzoo", "external", "clock")
 def _id_alone(data: Any) -> Any:
     """Expands a bare id to the mapping {id: ...}; returns other data unchanged."""
     return {"id": data} if isinstance(data, str) else data
+
+
+def _openenv_in_full(data: Any) -> Any:
+    """Expands `openenv: {url: URL, ...}` to the env that plays on that server; returns other data unchanged.
+
+    A resume plays no logged actions into the server, unless `max_replay_s` is given.
+    """
+    if not isinstance(data, Mapping) or "openenv" not in data:
+        return data
+    further = {key: value for key, value in data.items() if key != "openenv"}
+    if taken := further.keys() & {"id", "kwargs"}:
+        raise ValueError(f"openenv stands for an env and its arguments: leave out {', '.join(sorted(taken))}")
+    if not isinstance(data["openenv"], Mapping):
+        raise ValueError("openenv takes the server's `url` and its `spaces`")
+    return {"id": OPENENV, "kwargs": dict(data["openenv"]), "max_replay_s": 0.0, **further}
 
 
 class WrapperConfig(ConfigModel):
@@ -183,14 +200,15 @@ class EnvConfig(ConfigModel):
     """Time limit: steps after which an episode is truncated, in a world for all agents; null for the env's own
     limit."""
 
-    max_replay_s: PositiveFloat = 60.0
-    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes."""
+    max_replay_s: NonNegativeFloat = 60.0
+    """Time limit in seconds, at a resume, for replaying the actions of one worker's current episodes; 0 to begin new
+    ones instead."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _has_settings_of_its_kind(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
         """Expands a bare id, and rejects settings of the other kind of env (single- or multi-agent)."""
-        data = _id_alone(data)
+        data = _openenv_in_full(_id_alone(data))
         if not isinstance(data, Mapping):
             return build(data)
         foreign = OF_ONE_AGENT if names_world(data) else OF_MANY_AGENTS

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -63,6 +64,7 @@ class Listening:
         return f"the token travels unencrypted to {self.host}: use TLS, or a proxy that does, outside a trusted network"
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether a host's name or address means this machine alone.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import re
 import subprocess
@@ -205,29 +206,49 @@ def test_stochastic_actions_are_drawn_from_the_policy(dense):
 
 
 def test_requests_that_arrive_during_a_computation_are_computed_together(dense):
-    import asyncio
-
-    sizes, may_go_on = [], threading.Event()
+    sizes, has_begun, may_go_on = [], threading.Event(), threading.Event()
     decisions = Decisions(loaded(dense), None)
 
     def decide(asked: Any) -> Any:
         sizes.append(len(asked))
+        has_begun.set()
         assert may_go_on.wait(60)
         return decisions.decide(asked)
 
-    async def all_at_once() -> Any:
+    async def one_and_then_six() -> Any:
         batches = Batches(decide, most_rows=4)
         rows = np.float32(observations(7))
-        asked = [asyncio.ensure_future(batches.answer(Asked(row[None], 1))) for row in rows]
+        tasks = [asyncio.create_task(batches.answer(Asked(rows[:1], 1)))]
+        assert await asyncio.to_thread(has_begun.wait, 60)
+        tasks += [asyncio.create_task(batches.answer(Asked(row[None], 1))) for row in rows[1:]]
         await asyncio.sleep(0)
         may_go_on.set()
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*tasks)
         batches.close()
         return rows, [answer["actions"] for answer in answers]
 
-    rows, found = asyncio.run(all_at_once())
+    rows, found = asyncio.run(one_and_then_six())
     assert sizes == [1, 4, 2]
     assert found == [decisions.decide([Asked(row[None], 1)])[0]["actions"] for row in rows]
+
+
+def test_a_network_that_fails_fails_the_requests_of_its_batch_and_no_later_ones():
+    async def asked_twice() -> Any:
+        answers = iter([ZeroDivisionError("in a network"), None])
+
+        def decide(asked: Any) -> Any:
+            if error := next(answers):
+                raise error
+            return [{"actions": [1]}]
+
+        batches = Batches(decide, most_rows=4)
+        with pytest.raises(ZeroDivisionError):
+            await batches.answer(Asked(None, 1))
+        found = await batches.answer(Asked(None, 1))
+        batches.close()
+        return found
+
+    assert asyncio.run(asked_twice()) == {"actions": [1]}
 
 
 def test_a_newer_checkpoint_is_served_by_one_switch_and_one_that_cannot_be_used_is_not(dense, tmp_path):

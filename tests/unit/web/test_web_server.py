@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import socket
 import ssl
 import subprocess
 import threading
@@ -75,6 +76,12 @@ def test_a_body_that_is_no_json_object_is_refused_by_a_message():
             status, answer = ask(server, "/echo", body)
             assert status == 400
             assert answer["error"].startswith(message)
+
+
+def test_the_parts_of_an_answer_do_not_wait_for_acknowledgements():
+    server = WebServer(guarded_app([], Listening()), Listening())
+    assert server._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    server.stop()
 
 
 def test_errors_of_all_kinds_are_json_and_those_of_the_server_log_their_traceback(caplog):

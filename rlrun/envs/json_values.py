@@ -12,7 +12,7 @@ from rlrun.data.tree import leaves, map_tree
 from rlrun.envs.spaces import Misfit, Tree, empty_batch, row_writer
 
 _SUBJECT = "the observation"
-"""What messages about elements of spaces are about."""
+"""Subject of the messages of `Misfit`."""
 
 
 def batch_from_json(space: Space[Any], elements: Sequence[Any], subject: str = _SUBJECT) -> Tree:

@@ -142,7 +142,7 @@ class Client:
         truncated: bool = False,
         info: dict[str, float] | None = None,
     ) -> None:
-        """Ends one agent of an episode that goes on; arguments as in `end_episode`."""
+        """Ends one agent of an episode that continues; arguments as in `end_episode`."""
         self._say("end_agent", episode, agent, observation=observation, truncated=truncated, info=info or {})
 
     def end_episode(
@@ -189,7 +189,7 @@ class Client:
     def _beat(self) -> None:
         """Tells the server now and then that this client lives."""
         while not self._closed.wait(self._beat_s):
-            with contextlib.suppress(Refused, ServerGone):  # whoever asks next is told
+            with contextlib.suppress(Refused, ServerGone):  # the next request finds out
                 self._ask({"verb": "heartbeat", "client": self._client})
 
     def _say(self, verb: str, episode: str, agent: str | None, **entries: Any) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class Agent:
 
 @dataclass
 class News:
-    """Parts of a world's next step: what its client has said since the last one."""
+    """Parts of a world's next step, from the messages of its client since the last one."""
 
     observations: dict[str, Any] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)

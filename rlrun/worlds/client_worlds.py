@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ClientWorld(World):
-    """World that shows what a client says of its episode; one without clients only has spaces.
+    """World of one client's episode at a time; without clients it only has spaces.
 
     Args:
         agents: Spaces of the agents by id.
@@ -58,7 +58,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns what the client has said since; `ClientWorlds` has told it the actions."""
+        """Returns the news of the client's episode; `ClientWorlds` has sent it the actions."""
         assert self._episodes is not None
         news = self._episodes.take(self._number)
         return WorldStep(news.observations, news.rewards, news.terminateds, news.truncateds, news.infos, news.ended)
@@ -130,19 +130,19 @@ class ClientWorlds(LoopWorlds):
             return
         if self._episodes.gather(POLL_S):
             return
-        began, told, wished = time.monotonic(), 0, 0.0
+        began, notices, wished = time.monotonic(), 0, 0.0
         with Waiting():
             while not self._episodes.gather(POLL_S):
                 waited_s = time.monotonic() - began + POLL_S
                 wished = wished + POLL_S if interrupt_wanted.is_set() else 0.0
                 if wished >= INTERRUPT_S:
                     raise KeyboardInterrupt
-                if waited_s >= NOTICE_S * (told + 1):
-                    told += 1
+                if waited_s >= NOTICE_S * (notices + 1):
+                    notices += 1
                     print(self._waiting(waited_s), file=sys.stderr, flush=True)
 
     def _waiting(self, waited_s: float) -> str:
         return (
             f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
-            f"{self._server.url}, and it goes on waiting"
+            f"{self._server.url}, and the wait continues"
         )

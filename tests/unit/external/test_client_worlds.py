@@ -17,9 +17,11 @@ from rlrun.data.sample_batch import LOGGED
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Waiting, Watched, hangs_fail_after
 from rlrun.errors import SpecError, UsageError
+from rlrun.external.agents import agents_of
 from rlrun.external.client import Client, Refused
 from rlrun.flow.operators.advantages import ComputeAdvantages
 from rlrun.training.external_env import with_logged_actions
+from rlrun.worlds.make import check_world
 from tests.external_recording import IN_JSON, SPACES, external, recording
 
 pytestmark = pytest.mark.timeout(60)
@@ -138,6 +140,7 @@ def test_a_resume_plays_nothing_and_counts_the_episodes_that_begin_again() -> No
             assert anew["default"].tolist() == [True, False]  # the second world was idle
             assert [place.episode for place in resumed._worlds.places()] == [1, 0]
             assert not resumed._rows.policies["default"].acts.any()
+        recorder.close()
     assert isinstance(told[0], Exception)  # the server is gone
 
 
@@ -175,14 +178,14 @@ def test_a_wait_for_clients_is_no_hang() -> None:
     [
         ({"spaces": {"observation": IN_JSON["observation"]}}, "needs `observation` and `action`"),
         ({"spaces": {**IN_JSON, "action": {"type": "Discreet", "n": 2}}}, "its type is one of"),
-        ({"spaces": "no_such.json"}, "no file no_such.json"),
+        ({"spaces": "no_such.json"}, "no_such.json cannot be read: there is no such file"),
         ({"port": 70_000}, "65535"),
         ({"prot": 1}, "port"),
     ],
 )
 def test_mistakes_in_the_settings_are_explained(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(SpecError, match=says):
-        external(**settings)
+    with pytest.raises((SpecError, UsageError), match=says):
+        check_world(external(**settings))
 
 
 def test_settings_of_other_envs_are_refused_beside_external() -> None:
@@ -200,7 +203,7 @@ def test_spaces_may_be_written_short_and_come_from_a_file(tmp_path: Any) -> None
     )
     config = external(spaces=str(file)).external
     assert config is not None
-    assert config.agents() == {"agent": SPACES}
+    assert agents_of(config) == {"agent": SPACES}
     file.unlink()
     saved = external(spaces=config.spaces)  # as a resolved spec has them
     assert EnvConfig.parse(saved.model_dump()) == saved

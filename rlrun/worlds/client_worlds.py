@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import Tree
 from rlrun.errors import UsageError
 from rlrun.external.client_episodes import ClientEpisodes
+from rlrun.external.episode import LoggedAction
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import WorldRows
@@ -94,25 +95,39 @@ class ClientWorlds(LoopWorlds):
     ) -> None:
         self._server = server
         self._episodes = server.episodes
+        self._mapping = mapping
         worlds = [ClientWorld(agents, self._episodes, number) for number in range(num_worlds)]
         super().__init__("external", worlds, seeds, mapping, spaces, slots, None, first_episodes)
 
     @override
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
         self._server.start()
-        taken: dict[str, dict[int, Any]] = {}
+        taken: dict[str, dict[int, LoggedAction]] = {}
         stepped = np.zeros(self.num_worlds, np.bool_)
         for policy, slots in self._policies.items():
             rows = self._copies[policy](actions[policy])
             for slot in slots.rows.acts.nonzero()[0].tolist():
                 world = slot // slots.per_world
                 stepped[world] = True
-                if did := self._episodes.answer(world, slots.owners[slot], rows[slot]):
-                    taken.setdefault(policy, {})[slot] = did[0]
+                did = self._episodes.answer(world, slots.owners[slot], rows[slot])
+                if did is not None:
+                    taken.setdefault(policy, {})[slot] = did
         self._await_news()
         shown = super().step(actions)
         shown.stepped, shown.taken = stepped, taken
         return shown
+
+    def publish(self, policy: str, version: int, make: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the weights by which clients may act by themselves.
+
+        Args:
+            policy: Name of the policy.
+            version: Version of its weights.
+            make: Creates the policy in JSON, if a client asks for it.
+        """
+        for agent in self.possible_agents:
+            if self._mapping.policy_of(agent, 0) == policy:
+                self._episodes.publish(agent, version, make)
 
     @override
     def close(self) -> None:

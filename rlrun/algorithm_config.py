@@ -41,7 +41,7 @@ class AlgorithmConfig(ConfigModel):
     """Settings that all algorithms share; each algorithm adds further ones."""
 
     of_logged_actions: ClassVar[LoggedActions] = "learn"
-    """What becomes of actions that a client took instead of the policy's: they are learned from (`learn`), left out of
+    """Use of actions that a client took instead of the policy's: they are learned from (`learn`), left out of
     the losses (`mask`), or an error (`refuse`)."""
 
     needed: ClassVar[Mapping[str, str]] = {}

@@ -17,6 +17,7 @@ from rlrun.functional.seeding import generator
 from rlrun.nn.model_config import ModelConfig
 from rlrun.policy.actor_critic import ActorCriticPolicy
 from rlrun.policy.weights import Weights
+from rlrun.rollout.client_weights import policy_in_json
 from rlrun.rollout.recorder import Recorded
 from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.worlds.client_worlds import ClientWorlds
@@ -43,7 +44,8 @@ def recording(
     assert isinstance(worlds, ClientWorlds)
     policy = plain_policy(ActorCriticPolicy, *SPACES, ModelConfig(hiddens=(4,), **(model or {})), seed=1)
     behavior = policy.behavior()
-    behavior.load(Weights(4, policy.parameters.gather(policy.module).numpy()))
+    weights = Weights(4, policy.parameters.gather(policy.module).numpy())
+    behavior.load(weights)
     recorder = SlotRecorder(
         worlds,
         {"default": behavior},
@@ -59,6 +61,7 @@ def recording(
         behavior.postprocess(recorded.batches["default"])
         return recorded
 
+    worlds.publish("default", 4, lambda: policy_in_json(behavior, weights))
     worlds._server.start()  # so that its address is known
     try:
         yield recorder, worlds._server.url, record

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
+from annotated_types import Ge, Le
 from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     ValidationError,
+    field_validator,
     model_serializer,
     model_validator,
 )
 from pydantic_core import InitErrorDetails
 from typing_extensions import override
 
-from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveInt
+from rlrun.config import ConfigModel, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlrun.data.sample_batch import OWN_COLUMNS
-from rlrun.envs.external_config import ExternalConfig
 from rlrun.explain import UnknownKey
 from rlrun.foreign_names import unknown_key
 
@@ -126,6 +129,68 @@ def kwargs_of_tasks(kwargs: dict[str, Any], tasks: tuple[TaskConfig, ...] | str 
     """Returns the keyword arguments of each listed task, merged over the env's own; without a list, the env's own."""
     listed = tasks if isinstance(tasks, tuple) else (TaskConfig(),)
     return tuple({**kwargs, **task.kwargs} for task in listed)
+
+
+class TlsConfig(ConfigModel):
+    """Certificate of a server, for encrypted connections."""
+
+    cert: NonEmptyText
+    """File of the certificate in PEM format."""
+
+    key: NonEmptyText
+    """File of its private key."""
+
+
+class ExternalConfig(ConfigModel):
+    """Server to which simulators connect as clients; see docs/external.md for the protocol."""
+
+    port: Annotated[int, Ge(0), Le(65_535)] = 9900
+    """Port of the server; a rollout worker's is `port` + its index, which is 0 without worker processes."""
+
+    host: NonEmptyText = "127.0.0.1"
+    """Address of the network interface, such as 0.0.0.0 for all. Any but this machine's own needs a token, from the
+    environment variable RLRUN_TOKEN or from `token_file`."""
+
+    spaces: dict[str, Any]
+    """Spaces as JSON, `{observation: ..., action: ...}`, or those of several agents by id, `{buyer: {observation: ...,
+    action: ...}, ...}`; or the name of a JSON file that holds them."""
+
+    token_file: NonEmptyText | None = None
+    """File that holds the token; null for the environment variable RLRUN_TOKEN."""
+
+    tls: TlsConfig | None = None
+    """Certificate for encrypted connections; null for none."""
+
+    logged_actions: Literal["refuse", "mask", "learn"] | None = None
+    """Use of actions that clients chose by themselves (`log_action`). `refuse`: they are an error. `mask`:
+    their steps are in returns and advantages but not in the losses of an on-policy algorithm. `learn`: they are learned
+    from. Null for refuse where the algorithm is on-policy, else learn."""
+
+    client_timeout_s: PositiveFloat = 30.0
+    """Silence in seconds after which a client counts as dead, so that its episodes end as truncated."""
+
+    gather_ms: NonNegativeFloat = 5.0
+    """Longest time in milliseconds for which a request waits, so that those of other running episodes are answered with
+    it. A simulator that needs longer for a step is not waited for."""
+
+    max_message_bytes: Annotated[int, Ge(1_000)] = 8_000_000
+    """Maximum length of a message in bytes."""
+
+    max_requests_per_s: PositiveFloat = 10_000.0
+    """Maximum mean rate of requests of one address."""
+
+    @field_validator("spaces", mode="before")
+    @classmethod
+    def _read(cls, spaces: Any) -> Any:
+        """Reads the spaces of a file, so that a saved run does not need it."""
+        if not isinstance(spaces, str):
+            return spaces
+        try:
+            if not Path(spaces).is_file():
+                raise ValueError("there is no such file")
+            return json.loads(Path(spaces).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ValueError(f"{spaces} cannot be read: {error}") from None
 
 
 class EnvConfig(ConfigModel):

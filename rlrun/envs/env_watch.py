@@ -202,7 +202,7 @@ def waits_for(frame: FrameType | None) -> str:
 
 
 class Waiting(Watched):
-    """Watch over a wait for somebody outside, such as a client, which is no hang however long it takes.
+    """Watch over a wait for another program, such as a client, which is no hang however long it takes.
 
     As the innermost watch it takes the place of the one around it, which begins again afterwards.
     """

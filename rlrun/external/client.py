@@ -125,9 +125,29 @@ class Client:
             self._count(each, None)
         return {each: answer["action"] for each, answer in zip(episodes, answers)}  # noqa: B905
 
-    def log_action(self, episode: str, observation: Any, action: Any, agent: str | None = None) -> None:
-        """Records an action that was taken here, and not by the policy."""
-        self._say("log_action", episode, agent, observation=observation, action=action)
+    def log_action(
+        self, episode: str, observation: Any, action: Any, agent: str | None = None, version: int | None = None
+    ) -> int | None:
+        """Records an action that was chosen here.
+
+        Args:
+            episode: The episode.
+            observation: What the action was chosen for.
+            action: The action.
+            agent: The agent, where there are several.
+            version: Version of the policy's weights that chose it; None for an action that was not the policy's.
+
+        Returns:
+            The present version of the weights; None where the server gives none.
+        """
+        answer = self._say("log_action", episode, agent, observation=observation, action=action, version=version)
+        present: int | None = answer.get("version")
+        return present
+
+    def get_weights(self, version: int | None = None, agent: str | None = None) -> dict[str, Any]:
+        """Returns the policy with its `version`; where that is the given one, only the version."""
+        message = {"verb": "get_weights", "client": self._client, "version": version}
+        return self._ask(message if agent is None else {**message, "agent": agent})
 
     def log_returns(self, episode: str, reward: float, agent: str | None = None) -> None:
         """Adds a reward to the agent's last action; it is sent with the next message."""
@@ -142,7 +162,7 @@ class Client:
         truncated: bool = False,
         info: dict[str, float] | None = None,
     ) -> None:
-        """Ends one agent of an episode that goes on; arguments as in `end_episode`."""
+        """Ends one agent of an episode that continues; arguments as in `end_episode`."""
         self._say("end_agent", episode, agent, observation=observation, truncated=truncated, info=info or {})
 
     def end_episode(
@@ -189,7 +209,7 @@ class Client:
     def _beat(self) -> None:
         """Tells the server now and then that this client lives."""
         while not self._closed.wait(self._beat_s):
-            with contextlib.suppress(Refused, ServerGone):  # whoever asks next is told
+            with contextlib.suppress(Refused, ServerGone):  # the next request finds out
                 self._ask({"verb": "heartbeat", "client": self._client})
 
     def _say(self, verb: str, episode: str, agent: str | None, **entries: Any) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from typing import Any
 
 from rlrun.data.space_json import space_to_json
 from rlrun.envs.spaces import Spaces
-from rlrun.external.episode import Agent, Answer, Client, Episode, News, Requests, answered
+from rlrun.errors import UsageError
+from rlrun.external.episode import Agent, Answer, Client, Episode, LoggedAction, News, Requests, answered
 from rlrun.external.message import (
     PROTOCOL,
     Message,
@@ -30,6 +31,7 @@ from rlrun.external.message import (
     observation_of,
     reward_of,
     text_of,
+    version_of,
 )
 
 MOST_CLIENTS = 10_000
@@ -84,12 +86,14 @@ class ClientEpisodes:
         self._with_news: set[int] = set()
         self._awaited: set[tuple[str, str]] = set()  # (episode, agent) that are likely to ask at once
         self._is_closed = False
+        self._published: dict[str, tuple[int, Callable[[], Answer]]] = {}
         self._verbs: Mapping[str, Callable[[Message], Future[Answer]]] = {
             "hello": self._hello,
             "heartbeat": self._heartbeat,
             "start_episode": self._start_episode,
             "get_action": self._get_action,
             "log_action": self._log_action,
+            "get_weights": self._get_weights,
             "log_returns": self._log_returns,
             "end_agent": self._end_agent,
             "end_episode": self._end_episode,
@@ -156,13 +160,26 @@ class ClientEpisodes:
             return earlier
         _check_is_to_move(agent)
         observation, reward = observation_of(agent.spaces, message.get("observation")), reward_of(message)
-        agent.did = (action_of(agent.spaces, message.get("action")),) if logs else ()
-        agent.logged_actions += logs
+        agent.did = LoggedAction(action_of(agent.spaces, message.get("action")), version_of(message)) if logs else None
         agent.asking = agent.requests.accept(Future())
         episode.news.observations[name] = observation
         _add_reward(episode, name, reward)
         self._has_news(episode, name)
         return agent.asking
+
+    def _get_weights(self, message: Message) -> Future[Answer]:
+        """Answers by an agent's policy, or by its version alone where that is the client's."""
+        self._client_of(message)
+        published = self._published.get(self._agent_named(message))
+        if published is None:
+            raise Refused("no_weights", "this server gives no weights: ask for actions by get_action")
+        version, policy = published
+        if version_of(message) == version:
+            return answered({"version": version})
+        try:
+            return answered({"version": version, **policy()})
+        except UsageError as error:
+            raise Refused("no_weights", str(error)) from None
 
     def _log_returns(self, message: Message) -> Future[Answer]:
         episode, name = self._episode_of(message), self._agent_named(message)
@@ -292,18 +309,27 @@ class ClientEpisodes:
             self._free.add(world)
             self._begin_waiting()
 
-    def answer(self, world: int, name: str, action: Any) -> tuple[Any, ...]:
-        """Answers the request of a world's agent by an action, or by nothing if the client has acted by itself.
+    def publish(self, name: str, version: int, policy: Callable[[], Answer]) -> None:
+        """Replaces the policy that clients of an agent may act by, for those that act by themselves."""
+        with self._changed:
+            self._published[name] = version, policy
 
-        Returns:
-            The action that the client took by itself, in a tuple of one; () for none.
+    def answer(self, world: int, name: str, action: Any) -> LoggedAction | None:
+        """Answers the request of a world's agent by an action; returns the one that the client took by itself, if any.
+
+        A client that has acted by itself is told the present version of the weights.
         """
         with self._changed:
             episode = self._worlds[world]
             agent = None if episode is None else episode.agents[name]
             if episode is None or agent is None or agent.asking is None:
-                return ()  # its episode has ended meanwhile
-            agent.asking.set_result({} if agent.did else {"action": action_to_json(action)})
+                return None  # its episode has ended meanwhile
+            if agent.did is None:
+                agent.asking.set_result({"action": action_to_json(action)})
+            else:
+                version, _ = self._published.get(name, (None, None))
+                agent.logged_actions += agent.did.version is None or agent.did.version != version
+                agent.asking.set_result({} if version is None else {"version": version})
             agent.asking = None
             episode.client.heard_s = self._clock()
             self._awaited.add((episode.id, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlrun.envs.spaces import Spaces
 from rlrun.external.message import Message, Refused
@@ -72,6 +72,18 @@ class Client:
         return any(agent.asking for episode in self.episodes.values() for agent in episode.agents.values())
 
 
+class LoggedAction(NamedTuple):
+    """Action that a client took by itself.
+
+    Attributes:
+        action: The action.
+        version: Version of the policy's weights that chose it; None for an action that was not the policy's.
+    """
+
+    action: Any
+    version: int | None
+
+
 @dataclass(eq=False)
 class Agent:
     """An agent in a client's episode.
@@ -80,8 +92,8 @@ class Agent:
         spaces: Its spaces.
         requests: Sequence numbers of its requests.
         asking: Future answer to the observation that waits for an action; None if the client is to move.
-        did: Action that the client took by itself at that observation, in a tuple of one; () for none.
-        logged_actions: Number of such actions so far.
+        did: Action that the client took by itself at that observation; None for none.
+        logged_actions: Number of such actions so far that were not by the present weights of its policy.
         is_living: Whether the world has had an observation of the agent.
         has_ended: Whether its episode has ended.
     """
@@ -89,7 +101,7 @@ class Agent:
     spaces: Spaces
     requests: Requests = field(default_factory=Requests)
     asking: Future[Answer] | None = None
-    did: tuple[Any, ...] = ()
+    did: LoggedAction | None = None
     logged_actions: int = 0
     is_living: bool = False
     has_ended: bool = False
@@ -97,7 +109,7 @@ class Agent:
 
 @dataclass
 class News:
-    """Parts of a world's next step: what its client has said since the last one."""
+    """Parts of a world's next step, from the messages of its client since the last one."""
 
     observations: dict[str, Any] = field(default_factory=dict)
     rewards: dict[str, float] = field(default_factory=dict)

@@ -76,6 +76,18 @@ def flag_of(message: Message, name: str) -> bool:
     return value
 
 
+def version_of(message: Message) -> int | None:
+    """Returns the version of weights in a message; None if it is missing.
+
+    Raises:
+        Refused: It is no whole number.
+    """
+    value = message.get("version")
+    if value is not None and type(value) is not int:
+        raise Refused("bad_message", f"version must be a whole number, not {value!r:.80}")
+    return value
+
+
 def reward_of(message: Message) -> float:
     """Returns the reward in a message; 0 if it is missing.
 

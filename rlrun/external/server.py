@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rlrun.envs.external_config import ExternalConfig
+from rlrun.envs.env_config import ExternalConfig
 from rlrun.errors import EnvironmentUnusable
 from rlrun.external.client_episodes import ClientEpisodes
 from rlrun.external.episode import Answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_hooks import WorkerHooks
+from rlrun.worlds.client_worlds import ClientWorlds
 from rlrun.worlds.make import make_vector_world
 
 _NO_RETURNS = Moments.empty(())
@@ -50,7 +52,9 @@ class RolloutWorker:
         self._lessons = None if config.env.curriculum is None else Lessons(config.num_envs)
         self._hooks = WorkerHooks(config) if config.hooks else None
         self._needs_rows = self._hooks is not None and self._hooks.needs_rows
-        self._recorder, self._watched = _recorder_for(config, self._lessons, names_agents=self._has_raw_rows)
+        self._recorder, self._watched, self._clients = _recorder_for(
+            config, self._lessons, names_agents=self._has_raw_rows
+        )
         self._rewards: dict[str, RewardTransform] = {}
         self._noise: dict[str, FragmentNoise] = {}
         for policy, slots in self._recorder.slots.items():
@@ -76,6 +80,10 @@ class RolloutWorker:
         for policy, latest in orders.weights.items():
             self.behaviors[policy].load(latest)
             self._rewards[policy].moments = latest.filters.get(RETURNS, _NO_RETURNS)
+            if self._clients is not None:
+                from rlrun.rollout.client_weights import policy_in_json
+
+                self._clients.publish(policy, latest.version, partial(policy_in_json, self.behaviors[policy], latest))
         if self._lessons is not None and orders.env_kwargs is not None:
             self._lessons.latest = dict(orders.env_kwargs)
 
@@ -209,8 +217,10 @@ class RolloutWorker:
         self._recorder.close()
 
 
-def _recorder_for(config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool) -> tuple[Recorder, Watched]:
-    """Creates the recorder for single-agent envs or multi-agent worlds, and the watchdog over env steps."""
+def _recorder_for(
+    config: WorkerConfig, lessons: Lessons | None, *, names_agents: bool
+) -> tuple[Recorder, Watched, ClientWorlds | None]:
+    """Creates the recorder for single-agent envs or worlds, the watchdog over env steps, and the clients' worlds."""
     seeds = EpisodeSeeds(config.seed, config.worker_index)
     firsts = [config.first_fragment * config.fragment_length] * config.num_envs
     name, length = f"env {config.env.id}: worker {config.worker_index}", config.fragment_length
@@ -229,10 +239,11 @@ def _recorder_for(config: WorkerConfig, lessons: Lessons | None, *, names_agents
             names_agents=names_agents,
             marks_logged=config.env.external is not None and config.env.external.logged_actions == "mask",
         )
-        return of_worlds, Watched(name, worlds.places)
+        clients = worlds if isinstance(worlds, ClientWorlds) else None
+        return of_worlds, Watched(name, worlds.places), clients
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
     in_lockstep = LockstepRecorder(
         env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )
-    return in_lockstep, Watched(name, env.places)
+    return in_lockstep, Watched(name, env.places), None

@@ -137,18 +137,20 @@ class SlotFragment(ABC):
     def row_of(self, t: int, slot: int) -> int:
         """Returns the row of the decision that a slot's agent took at a world step."""
 
-    def replace_actions(self, t: int, taken: Mapping[int, Any]) -> None:
-        """Records the actions that agents took at a world step instead of the policy's.
+    def replace_actions(self, t: int, taken: Mapping[int, tuple[Any, int | None]]) -> None:
+        """Records the actions that agents took by themselves at a world step, instead of the policy's.
+
+        Actions by the present weights are the policy's own.
 
         Args:
             t: The world step.
-            taken: Env actions by slot.
+            taken: Env actions by slot, each with the version of the weights that chose it; None for others.
         """
-        for slot, action in taken.items():
+        for slot, (action, version) in taken.items():
             row = self.row_of(t, slot)
             own = self._behavior.own_actions(map_tree(lambda leaf: np.asarray(leaf)[None], action))
             self._buffers.batch["actions"][row, slot] = own[0]
-            if LOGGED in self._buffers.batch:
+            if LOGGED in self._buffers.batch and version != self._behavior.weights_version:
                 self._buffers.batch[LOGGED][row, slot] = True
 
     def _show_closing_row(self, rows: SlotRows, states: NDArray[Any] | None) -> Flags:

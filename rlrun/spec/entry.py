@@ -133,7 +133,7 @@ def _check(
 
 def env_mistakes(config: EnvConfig) -> list[Mistake]:
     """Validates that an env, its arguments and its wrappers exist and are installed, without instantiating the env."""
-    named = next((name,) for name in ("world", "pettingzoo", "id") if getattr(config, name) is not None)
+    named = next((name,) for name in ("world", "pettingzoo", "external", "id") if getattr(config, name) is not None)
     bare = config.replace(wrappers=(), **({} if config.preset is None else {"preset": None}))
     mistakes = _mistakes_at(named, bare)
     if mistakes and config.kwargs and not _mistakes_at(named, bare.replace(kwargs={})):

@@ -1,4 +1,4 @@
-"""What a training makes of an external env: actions that clients choose by themselves, and who may learn there."""
+"""Actions that clients of an external env choose by themselves, and the algorithms that may learn from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]) -> EnvConfig:
-    """Decides what becomes of actions that clients choose by themselves, if the env is external.
+    """Decides the use of actions that clients choose by themselves, if the env is external.
 
     Args:
         env: The env.
@@ -40,7 +40,7 @@ def with_logged_actions(env: EnvConfig, algorithms: Mapping[str, Algorithm[Any]]
 
 
 def _possible(config: AlgorithmConfig) -> tuple[str, str]:
-    """What an algorithm can make of actions that are not its policy's, and why."""
+    """Possible use of actions that are not the policy's, with the reason."""
     if "model" not in config.refused and config.model.views.prev_actions:
         return "refuse", "its network is shown its own last actions (model.views.prev_actions)"
     if config.of_logged_actions == "mask" and config.model.core is not None:

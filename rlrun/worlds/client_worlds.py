@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from rlrun.envs.spaces import Spaces
 from rlrun.envs.vector_env import Tree
 from rlrun.errors import UsageError
 from rlrun.external.client_episodes import ClientEpisodes
+from rlrun.external.episode import LoggedAction
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.vector_world import WorldRows
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ClientWorld(World):
-    """World that shows what a client says of its episode; one without clients only has spaces.
+    """World of one client's episode at a time; without clients it only has spaces.
 
     Args:
         agents: Spaces of the agents by id.
@@ -58,7 +59,7 @@ class ClientWorld(World):
 
     @override
     def step(self, actions: Mapping[str, Any]) -> WorldStep:
-        """Returns what the client has said since; `ClientWorlds` has told it the actions."""
+        """Returns the news of the client's episode; `ClientWorlds` has sent it the actions."""
         assert self._episodes is not None
         news = self._episodes.take(self._number)
         return WorldStep(news.observations, news.rewards, news.terminateds, news.truncateds, news.infos, news.ended)
@@ -94,25 +95,39 @@ class ClientWorlds(LoopWorlds):
     ) -> None:
         self._server = server
         self._episodes = server.episodes
+        self._mapping = mapping
         worlds = [ClientWorld(agents, self._episodes, number) for number in range(num_worlds)]
         super().__init__("external", worlds, seeds, mapping, spaces, slots, None, first_episodes)
 
     @override
     def step(self, actions: Mapping[str, Tree]) -> WorldRows:
         self._server.start()
-        taken: dict[str, dict[int, Any]] = {}
+        taken: dict[str, dict[int, LoggedAction]] = {}
         stepped = np.zeros(self.num_worlds, np.bool_)
         for policy, slots in self._policies.items():
             rows = self._copies[policy](actions[policy])
             for slot in slots.rows.acts.nonzero()[0].tolist():
                 world = slot // slots.per_world
                 stepped[world] = True
-                if did := self._episodes.answer(world, slots.owners[slot], rows[slot]):
-                    taken.setdefault(policy, {})[slot] = did[0]
+                did = self._episodes.answer(world, slots.owners[slot], rows[slot])
+                if did is not None:
+                    taken.setdefault(policy, {})[slot] = did
         self._await_news()
         shown = super().step(actions)
         shown.stepped, shown.taken = stepped, taken
         return shown
+
+    def publish(self, policy: str, version: int, make: Callable[[], dict[str, Any]]) -> None:
+        """Replaces the weights by which clients may act by themselves.
+
+        Args:
+            policy: Name of the policy.
+            version: Version of its weights.
+            make: Creates the policy in JSON, if a client asks for it.
+        """
+        for agent in self.possible_agents:
+            if self._mapping.policy_of(agent, 0) == policy:
+                self._episodes.publish(agent, version, make)
 
     @override
     def close(self) -> None:
@@ -130,19 +145,19 @@ class ClientWorlds(LoopWorlds):
             return
         if self._episodes.gather(POLL_S):
             return
-        began, told, wished = time.monotonic(), 0, 0.0
+        began, notices, wished = time.monotonic(), 0, 0.0
         with Waiting():
             while not self._episodes.gather(POLL_S):
                 waited_s = time.monotonic() - began + POLL_S
                 wished = wished + POLL_S if interrupt_wanted.is_set() else 0.0
                 if wished >= INTERRUPT_S:
                     raise KeyboardInterrupt
-                if waited_s >= NOTICE_S * (told + 1):
-                    told += 1
+                if waited_s >= NOTICE_S * (notices + 1):
+                    notices += 1
                     print(self._waiting(waited_s), file=sys.stderr, flush=True)
 
     def _waiting(self, waited_s: float) -> str:
         return (
             f"env external: no client has asked for {waited_s:.0f} s; {self._episodes.num_clients} are connected to "
-            f"{self._server.url}, and it goes on waiting"
+            f"{self._server.url}, and the wait continues"
         )

@@ -11,16 +11,16 @@ from typing import Any
 import gymnasium
 
 from rlrun.data.action_masks import check_action_mask
-from rlrun.envs.env_config import EnvConfig, WrapperConfig, kwargs_of_tasks
+from rlrun.envs.env_config import EnvConfig, ExternalConfig, WrapperConfig, kwargs_of_tasks
 from rlrun.envs.env_watch import Watched
 from rlrun.envs.episode_place import EpisodeSeeds
-from rlrun.envs.external_config import ExternalConfig
 from rlrun.envs.make import check_env, make_vector_env, spaces_of
 from rlrun.envs.single_env import check_call
 from rlrun.envs.spaces import Spaces, check_spaces
 from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
+from rlrun.external.agents import agents_of
 from rlrun.external.client_episodes import ClientEpisodes
 from rlrun.external.server import EpisodeServer
 from rlrun.registry import load_object
@@ -52,7 +52,7 @@ NO_LOGGED_ACTIONS = (
     "the actions here are the policy's, which learns from them alone: ask for each by get_action, or set "
     "env.external.logged_actions"
 )
-"""Why a client's `log_action` is refused."""
+"""Reason of a refused `log_action` of a client."""
 
 
 def check_world(config: EnvConfig) -> None:
@@ -67,6 +67,7 @@ def check_world(config: EnvConfig) -> None:
         check_env(config)
         return
     if config.external is not None:
+        agents_of(config.external)
         return
     check_functions(config.tasks, config.curriculum)
     for wrapper in config.wrappers:
@@ -98,7 +99,7 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
         EnvError: The world's own code raised.
     """
     if config.external is not None:
-        return ClientWorld(config.external.agents())
+        return ClientWorld(agents_of(config.external))
     check_world(config)
     if not config.varies:
         return _of_one_task(config, config.kwargs)
@@ -286,7 +287,7 @@ def _client_worlds(
 ) -> VectorWorld:
     """Creates the worlds of clients' episodes, with a server that starts at the first step."""
     world = make_world(config)
-    agents = external.agents()
+    agents = agents_of(external)
     episodes = ClientEpisodes(
         agents,
         num_worlds,

@@ -66,7 +66,8 @@ class WorldRows:
         infos: Infos of agents that ended in the step, by policy and slot.
         missing_finals: Number of agents truncated without a final observation; their last observation is used instead.
         dropped_rewards: Number of discarded rewards, for agents that had ended or were never born.
-        taken: Env actions that agents took in the step instead of the policy's, by policy and slot.
+        taken: Env actions that agents took by themselves in the step, by policy and slot. Each has the version of the
+            policy's weights that chose it; None if it was not the policy's.
     """
 
     policies: Mapping[str, SlotRows]
@@ -76,7 +77,7 @@ class WorldRows:
     infos: Mapping[str, Mapping[int, Mapping[str, Any]]]
     missing_finals: int
     dropped_rewards: int = 0
-    taken: Mapping[str, Mapping[int, Any]] = field(default_factory=dict)
+    taken: Mapping[str, Mapping[int, tuple[Any, int | None]]] = field(default_factory=dict)
 
 
 class VectorWorld(Protocol):

@@ -158,12 +158,12 @@ def test_a_client_without_the_token_is_refused(monkeypatch: pytest.MonkeyPatch) 
         Client(address).close()  # reads the variable
 
 
-@pytest.mark.parametrize("file", ["client.py", "env_client.py"])
-def test_a_file_to_copy_is_python_3_7_and_imports_no_package(file: str) -> None:
+@pytest.mark.parametrize(("file", "packages"), [("client.py", set()), ("env_client.py", {"numpy"})])
+def test_a_file_to_copy_is_python_3_7_and_imports_no_other_package(file: str, packages: set[str]) -> None:
     tree = ast.parse((FILES / file).read_text(), feature_version=(3, 7))
     names = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+    assert {name.partition(".")[0] for name in names} - sys.stdlib_module_names == packages
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.NamedExpr | ast.Match)]
 
 

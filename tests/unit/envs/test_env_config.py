@@ -43,8 +43,8 @@ def test_mistakes_are_named(data: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("data", [{"world": None}, {"world": "a:b", "pettingzoo": "c"}])
-def test_a_world_is_named_by_exactly_one_of_two_settings(data: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="say which world, by one of the two"):
+def test_a_world_is_named_by_exactly_one_of_three_settings(data: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="say which world, by one of the three"):
         EnvConfig.parse(data)
 
 

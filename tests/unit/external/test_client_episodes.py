@@ -238,7 +238,7 @@ def test_a_logged_action_is_handed_on_or_refused_with_the_reason() -> None:
     assert episodes.ask({**request, "episode": episode, "action": 3}).result(0)["error"] == "bad_action"
     answer = episodes.ask({**request, "episode": episode})
     episodes.take(0)
-    assert episodes.answer(0, "agent", np.int64(0)) == (2,)
+    assert episodes.answer(0, "agent", np.int64(0)) == (2, None)
     assert answer.result(0) == {}
     told(episodes, "end_episode", episode=episode, seq=0)
     assert episodes.take(0).infos["agent"]["logged_actions"] == 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.impala.impala import Impala
@@ -16,11 +20,21 @@ from rlrun.algorithms.ppo import PPO
 from rlrun.data.sample_batch import LOGGED
 from rlrun.envs.env_config import EnvConfig
 from rlrun.envs.env_watch import Waiting, Watched, hangs_fail_after
+from rlrun.envs.spaces import Spaces
 from rlrun.errors import SpecError, UsageError
+from rlrun.external.agents import agents_of
 from rlrun.external.client import Client, Refused
+from rlrun.external.env_client import LocalPolicy
 from rlrun.flow.operators.advantages import ComputeAdvantages
+from rlrun.functional.moments import Moments
+from rlrun.nn.model_config import ModelConfig
+from rlrun.policy.actor_critic import ActorCriticPolicy
+from rlrun.policy.weights import Weights
+from rlrun.rollout.client_weights import policy_in_json
 from rlrun.training.external_env import with_logged_actions
+from rlrun.worlds.make import check_world
 from tests.external_recording import IN_JSON, SPACES, external, recording
+from tests.policies import plain_policy
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -138,6 +152,7 @@ def test_a_resume_plays_nothing_and_counts_the_episodes_that_begin_again() -> No
             assert anew["default"].tolist() == [True, False]  # the second world was idle
             assert [place.episode for place in resumed._worlds.places()] == [1, 0]
             assert not resumed._rows.policies["default"].acts.any()
+        recorder.close()
     assert isinstance(told[0], Exception)  # the server is gone
 
 
@@ -175,14 +190,14 @@ def test_a_wait_for_clients_is_no_hang() -> None:
     [
         ({"spaces": {"observation": IN_JSON["observation"]}}, "needs `observation` and `action`"),
         ({"spaces": {**IN_JSON, "action": {"type": "Discreet", "n": 2}}}, "its type is one of"),
-        ({"spaces": "no_such.json"}, "no file no_such.json"),
+        ({"spaces": "no_such.json"}, "no_such.json cannot be read: there is no such file"),
         ({"port": 70_000}, "65535"),
         ({"prot": 1}, "port"),
     ],
 )
 def test_mistakes_in_the_settings_are_explained(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(SpecError, match=says):
-        external(**settings)
+    with pytest.raises((SpecError, UsageError), match=says):
+        check_world(external(**settings))
 
 
 def test_settings_of_other_envs_are_refused_beside_external() -> None:
@@ -200,7 +215,67 @@ def test_spaces_may_be_written_short_and_come_from_a_file(tmp_path: Any) -> None
     )
     config = external(spaces=str(file)).external
     assert config is not None
-    assert config.agents() == {"agent": SPACES}
+    assert agents_of(config) == {"agent": SPACES}
     file.unlink()
     saved = external(spaces=config.spaces)  # as a resolved spec has them
     assert EnvConfig.parse(saved.model_dump()) == saved
+
+
+def act_here(client: Client) -> list[int]:
+    policy = LocalPolicy(client, seed=3)
+    episode, actions, versions = client.start_episode(), [], []
+    for step in range(3):
+        actions.append(policy.act([step / 10]))
+        said = policy.version - (step == 1)  # one action is by older weights
+        versions.append(client.log_action(episode, [step / 10], actions[-1], version=said))
+        policy.follow(versions[-1])
+    client.end_episode(episode, [0.3])
+    assert versions == [4, 4, 4]
+    assert client.get_weights(4) == {"version": 4}
+    return actions
+
+
+def test_actions_by_the_present_weights_are_the_policys_own_and_those_by_older_ones_are_masked() -> None:
+    with recording(1, 5, logged_actions="mask") as (_, address, record), simulating(address, act_here) as told:
+        recorded = record()
+    batch = recorded.batches["default"]
+    assert batch["actions"][:3, 0].tolist() == told[0]
+    assert batch[LOGGED][:, 0].tolist() == [False, True, False, False, False]
+    assert recorded.agent_episodes["default"][0].info["logged_actions"] == 1.0
+
+
+@given(st.integers(0, 2**16), st.sampled_from(["tanh", "relu", "elu", "silu"]), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_a_policy_in_json_has_the_logits_of_the_policy(seed: int, activation: Any, normalize: bool) -> None:
+    spaces = Spaces(Box(-np.inf, np.inf, (3,), np.float32), Discrete(4, start=2))
+    model = ModelConfig(hiddens=(5, 3), activation=activation)
+    policy = plain_policy(ActorCriticPolicy, *spaces, model, seed=seed, normalize_observations=normalize)
+    rows = np.random.default_rng(seed).normal(2.0, 3.0, (6, 3)).astype(np.float32)
+    filters = {"observations/": Moments.of(rows, 1)} if normalize else {}
+    weights = Weights(7, policy.parameters.gather(policy.module).numpy(), filters)
+    behavior = policy.behavior()
+    behavior.load(weights)
+
+    class Served:
+        def get_weights(self, version: int) -> dict[str, Any]:
+            return {"version": 7, **json.loads(json.dumps(policy_in_json(behavior, weights)))}
+
+    class NoNoise:
+        def gumbel(self, size: Any) -> Any:
+            return np.zeros(size)
+
+    assert policy_in_json(behavior, weights)["clip"] == (10.0 if normalize else None)
+    here = LocalPolicy(Served())
+    here._random = NoNoise()
+    assert [here.act(row) for row in rows] == np.asarray(behavior.actions(rows, None)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("action", "model", "reason"),
+    [(Box(-1, 1, (1,)), {}, "not Discrete"), (Discrete(2), {"core": "gru"}, "more than dense layers")],
+)
+def test_a_policy_of_another_kind_is_refused_by_its_reason(action: Any, model: dict[str, Any], reason: str) -> None:
+    policy = plain_policy(ActorCriticPolicy, SPACES.observation, action, ModelConfig(hiddens=(4,), **model), seed=0)
+    weights = Weights(0, policy.parameters.gather(policy.module).numpy())
+    with pytest.raises(UsageError, match=reason):
+        policy_in_json(policy.behavior(), weights)

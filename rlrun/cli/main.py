@@ -26,6 +26,7 @@ SECTIONS = {
         "runs", "status", "show", "compare", "evaluate", "play", "league",
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
+    "Use a policy elsewhere": ("export",),
     "Look at data": ("dataset",),
     "Write a spec": ("examples", "init", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),

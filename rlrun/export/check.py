@@ -148,8 +148,7 @@ def _expected(
     memory = behavior.memory()
     if policy.noise:
         own, scores = behavior.sampled(observations, draws.as_generator)
-        if behavior.views is not None:
-            behavior.views.act(own, None)
+        behavior.remember(own, None)
         actions = behavior.env_actions(own)
     else:
         actions = behavior.actions(observations, None)

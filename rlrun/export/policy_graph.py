@@ -19,7 +19,7 @@ from rlrun.nn.acting import Floats, Heads, WrappedNetwork
 
 if TYPE_CHECKING:
     from rlrun.envs.spaces import Spaces
-    from rlrun.nn.torch_network import TorchActingNetwork
+    from rlrun.nn.torch_network import TorchActingNetwork, TorchModule
     from rlrun.policy.behavior import BehaviorPolicy
     from rlrun.policy.flat_parameters import FlatParameters
 
@@ -116,6 +116,8 @@ class _Recording:
             own = behavior.exploration.sample(heads, self.draws.generator, mask_of(observations))
         else:
             own = behavior.action_space.mode(heads["outputs"])
+        if behavior.state_after is not None:
+            after = behavior.state_after(after, own)
         self._keep(own, after)
         for name, action in leaf_names(ACTION, behavior.action_space.to_env(own)):
             self.returned(name, action)
@@ -147,7 +149,13 @@ class _Recording:
         size = self.behavior.network.state_size
         if not size:
             return None
-        return self._kept(STATE, np.zeros((self.graph.batch, size), np.float32), np.float32(0))
+        before = self._kept(STATE, np.zeros((self.graph.batch, size), np.float32), np.float32(0))
+        return self.behavior.state_after_rewards(before, self._reward())
+
+    def _reward(self) -> Any:
+        """The reward of the last action, 0 where an episode begins."""
+        reward = self.given(PREV_REWARD, np.zeros(self.graph.batch, np.float32))
+        return np.where(self._starts(1), np.float32(0), reward)
 
     def _viewed(self, observations: Any) -> Any:
         """The view of observations that the network sees, with earlier ones from the memory."""
@@ -159,8 +167,7 @@ class _Recording:
         latest = dict(parts)
         nothing = views.before_episode(parts[name])
         if VIEW_PREV_REWARDS in nothing:
-            reward = self.given(PREV_REWARD, np.zeros(self.graph.batch, np.float32))
-            latest[VIEW_PREV_REWARDS] = np.where(self._starts(1), np.float32(0), reward)
+            latest[VIEW_PREV_REWARDS] = self._reward()
         for key, tree in nothing.items():
             named = iter(leaf_names(_memory_name(key), tree))
             seen = map_tree(lambda first: self._seen(next(named)[0], first), tree)  # noqa: B023
@@ -241,14 +248,16 @@ def _batch_of_examples(behavior: BehaviorPolicy, spaces: Spaces, parameters: Fla
 
 def in_graph(network: Any, graph: Graph) -> Any:
     """Copy of an acting network that takes traced arrays: its torch modules are recorded as torch's operations."""
-    from rlrun.nn.torch_network import TorchActingNetwork
+    from rlrun.nn.torch_network import TorchActingNetwork, TorchModule
 
     if isinstance(network, TorchActingNetwork):
         return _TorchInGraph(network, graph)
+    if isinstance(network, TorchModule):
+        return _ModuleInGraph(network, graph)
     parts = {
         name: in_graph(part, graph)
         for name, part in vars(network).items()
-        if isinstance(part, WrappedNetwork | TorchActingNetwork)
+        if name == "network" or isinstance(part, WrappedNetwork | TorchActingNetwork | TorchModule)
     }
     if not parts:
         return network  # a copy would have no weights
@@ -289,3 +298,22 @@ class _TorchInGraph:
 
         found = recorded(self.graph, forward, dict(inputs), () if state is None else (state,))
         return dict(zip(names, found, strict=False)), None if state is None else found[-1]
+
+
+class _ModuleInGraph:
+    """Torch module that takes traced arrays.
+
+    Args:
+        module: The module.
+        graph: The graph.
+    """
+
+    def __init__(self, module: TorchModule, graph: Graph) -> None:
+        self._module = module
+        self._graph = graph
+
+    def __call__(self, *arrays: Traced) -> Traced:
+        from rlrun.export.torch_functions import recorded
+
+        found: list[Traced] = recorded(self._graph, lambda *tensors: (self._module.module(*tensors),), *arrays)
+        return found[0]

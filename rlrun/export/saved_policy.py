@@ -79,8 +79,10 @@ def export(
     found = f"policy {trainee.name}"
     try:
         recorded = recorded_policy(trainee.policy, behavior, trainee.spaces, to=to, stochastic=stochastic)
+    except UsageError as error:
+        raise UsageError(f"{found}: {error}") from None
     except Untraceable as error:
-        raise UsageError(f"{found} cannot be exported: it has {error}, for which there is no operator") from error
+        raise UsageError(f"{found} cannot be exported, because of {error}") from error
     content, runner = WRITERS[to](recorded, metadata)
     try:
         return Export(content, recorded, compare(behavior, recorded, runner, stream, seed=seed))

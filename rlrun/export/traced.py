@@ -148,7 +148,7 @@ class Traced(NDArrayOperatorsMixin):
             return result
         (target,) = out
         if not isinstance(target, Traced):
-            raise Untraceable(f"numpy.{ufunc.__name__} writes to an array that was not made from its inputs")
+            raise Untraceable(f"numpy.{ufunc.__name__} that writes to an array that was not made from the inputs")
         target.assign(result)
         return target
 
@@ -160,7 +160,7 @@ class Traced(NDArrayOperatorsMixin):
         return FUNCTIONS[function](self.graph, *inputs, **settings)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise Untraceable("it copies numbers into an array that was not made from its inputs")
+        raise Untraceable("numbers that are copied into an array that was not made from the inputs")
 
     def __bool__(self) -> NoReturn:
         raise Untraceable("a choice by the numbers of an array")

@@ -123,3 +123,20 @@ class TorchActingNetwork:
             None if state is None or episode_starts is None else episode_starts[:, None],
         )
         return {name: outputs[:, 0] for name, outputs in heads.items()}, after
+
+
+class TorchModule:
+    """Module in torch on the CPU that maps arrays to an array, without gradients.
+
+    Args:
+        module: Module to copy.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = copy.deepcopy(module).cpu().requires_grad_(False)
+
+    def __call__(self, *arrays: NDArray[Any]) -> Floats:
+        """Runs the module."""
+        with torch.inference_mode():
+            found: Floats = self.module(*map(torch.from_numpy, arrays)).numpy()
+        return found

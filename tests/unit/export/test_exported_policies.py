@@ -14,6 +14,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.sac import SAC
 from rlrun.algorithms.actor_q.td3 import TD3
+from rlrun.algorithms.decision_transformer.dt import DT
 from rlrun.algorithms.dqn.dqn import DQN
 from rlrun.algorithms.dreamer.dreamer import Dreamer
 from rlrun.algorithms.ppo import PPO
@@ -128,6 +129,8 @@ FAMILIES: dict[str, tuple[Algorithm[Any], gymnasium.Space[Any], gymnasium.Space[
         VECTOR,
         ACTIONS["box"],
     ),
+    "dt": (DT(context_length=3, embedding=8, num_layers=1, max_steps=9, target_return=5), VECTOR, ACTIONS["discrete"]),
+    "dt in a box": (DT(context_length=3, embedding=8, num_layers=1, num_heads=2, max_steps=9), VECTOR, ACTIONS["box"]),
 }
 
 

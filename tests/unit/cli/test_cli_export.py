@@ -14,8 +14,11 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlrun import PPO, Training
+from rlrun.algorithm_config import WorldSamplingSettings
+from rlrun.algorithms.alphazero.alphazero import AlphaZero
 from rlrun.datasets.writer import SetWriter
 from rlrun.kernels.library import compiler
+from rlrun.training.policies import Policies
 from tests.command import rlrun
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "exported"
@@ -116,3 +119,25 @@ def test_an_unknown_policy_is_refused_and_nothing_is_written(saved: Path, tmp_pa
     assert done.exit_code == 2
     assert "there is no policy 'defualt'; did you mean 'default'" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_of_a_world_is_exported_by_its_name(tmp_path: Path) -> None:
+    world = {"world": "rlrun.toys.cartpoles:CartPoles", "kwargs": {"num_agents": 2}}
+    own = {"hiddens": (4,), "views": {"prev_actions": 1}}
+    learners = {"plain": PPO(model=DENSE, compile=False), "viewing": PPO(model=own, compile=False)}
+    policies = Policies(learners, WorldSamplingSettings(), mapping={"pole_0": "plain", "*": "viewing"})
+    with Training(world, policies, seed=1) as training:
+        training.save(tmp_path / "world")
+    words = ("export", tmp_path / "world", "-o", tmp_path / "policy.onnx", "--json")
+    found = json.loads(rlrun(*words, "--policy", "viewing").stdout)
+    assert found["metadata"]["policy"] == "viewing"
+    assert list(found["inputs"]) == ["obs", "prev_actions_in", "episode_start"]
+    assert list(json.loads(rlrun(*words).stdout)["inputs"]) == ["obs"]
+
+
+def test_a_policy_that_plans_is_refused_by_name(tmp_path: Path) -> None:
+    with Training({"world": "rlrun.toys.board_games:TicTacToe"}, AlphaZero(), seed=1) as training:
+        training.save(tmp_path / "board")
+    done = rlrun("export", tmp_path / "board", "-o", tmp_path / "policy.onnx")
+    assert done.exit_code == 2
+    assert "policy default: a policy that plans its actions by tree search cannot be exported" in done.stderr

@@ -26,6 +26,7 @@ SECTIONS = {
         "runs", "status", "show", "compare", "evaluate", "play", "league",
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
+    "Use a policy elsewhere": ("export",),
     "Look at data": ("dataset",),
     "Use a policy elsewhere": ("serve",),
     "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),

@@ -359,16 +359,29 @@ class BehaviorPolicy:
             chosen = self.action_space.mode(self.outputs(observations, acts))
         else:
             chosen, _ = self.sampled(observations, generator, acts)
-        if self.views is not None:
-            self.views.act(chosen, acts)
+        self.remember(chosen, acts)
         return chosen
+
+    def remember(self, actions: Any, acts: NDArray[np.bool_] | None) -> None:
+        """Adds the policy's own actions [B, ...], just chosen, to the memory of the slots that act.
+
+        Args:
+            actions: The actions.
+            acts: Mask of the slots that act, [B]; None for all.
+        """
+        if self.views is not None:
+            self.views.act(actions, acts)
+
+    def state_after_rewards(self, state: Floats, rewards: NDArray[Any]) -> Floats:
+        """Recurrent state [B, state_size] after the rewards [B] of the last step; by default it takes none."""
+        return state
 
     def sampled(
         self, observations: Any, generator: np.random.Generator, acts: NDArray[np.bool_] | None = None
     ) -> tuple[Any, Floats]:
         """The policy's own exploratory actions [B, *action_shape], and the network outputs [B, K] that gave them.
 
-        The memory of views does not learn of the actions; `chosen` does both.
+        `remember` adds the actions to the memory; `chosen` does both.
         """
         slots = len(leaves(observations)[0])
         heads = self._heads(observations, self.exploration.network_draws(generator, slots), acts)

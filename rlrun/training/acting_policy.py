@@ -85,8 +85,7 @@ class ActingPolicy:
 
         behavior = self.behavior()
         own, outputs = behavior.sampled(self._begun(observation, episode_start, prev_reward), self._draws)
-        if behavior.views is not None:
-            behavior.views.act(own, None)
+        behavior.remember(own, None)
         log_probs = behavior_log_probs(behavior, outputs, own)
         action = map_tree(lambda leaf: leaf[0], behavior.env_actions(own))
         return action, None if log_probs is None else float(log_probs[0])

@@ -30,6 +30,7 @@ SAMPLING = (
     "num_cpus_per_worker",
     "worker_timeout_s",
     "max_worker_restarts",
+    "min_share_of_fragments",
 )
 """Names of the sampling settings, which all policies of a world share; all other settings belong to a single policy."""
 
@@ -103,6 +104,9 @@ class AlgorithmConfig(ConfigModel):
     learner process takes longer for a batch, or an env in the trial's own process for a step or its creation."""
     max_worker_restarts: NonNegativeInt = 100
     """Maximum number of rollout worker replacements in a run before the run fails."""
+    min_share_of_fragments: Annotated[float, Gt(0), Le(1)] = 1.0
+    """Share of the remote workers whose fragments complete a synchronous round. Fragments of slower workers are left
+    out, as by DD-PPO (arXiv:1911.00357): then results depend on the machine, and resumes are not exact."""
 
     @model_validator(mode="after")
     def _one_way_to_shrink_rewards(self) -> AlgorithmConfig:

@@ -53,6 +53,11 @@ set_option = click.option(
 )
 """Command decorator: option ``--set a.b=c``, which overrides values of the spec files."""
 
+machine_option = click.option(
+    "--machine", help="Take the settings of this one of the spec's machines, such as cluster: --set machine=cluster."
+)
+"""Command decorator: option ``--machine``, which chooses among the `machines` of a spec."""
+
 axis_option = click.option(
     "--x",
     "axis",

@@ -44,6 +44,7 @@ class RolloutCounts:
         dropped_rewards: Number of rewards for agents that had ended, or were never born.
         sample_s: Seconds of sampling, summed over the workers.
         env_slots_restarted: Env slots of restarted workers that began a new episode, in this session.
+        fragments_left_out: Number of fragments of slow workers that were dropped, in this session.
         endless: Called after each rollout, to warn if no episode ends; None for no warning.
         measured: Timings of the fragments, in the order of their arrival; None if they are not recorded.
         hooks: Answers of the workers' hooks; None without hooks.
@@ -54,6 +55,7 @@ class RolloutCounts:
         self.env_steps = 0
         self.sample_s = 0.0
         self.env_slots_restarted = 0
+        self.fragments_left_out = 0
         self.endless: EndlessEpisodes | None = None
         self.measured: list[MeasuredFragment] | None = None
         self.hooks: HookAnswers | None = None

@@ -21,6 +21,7 @@ from rlrun.spec.expansion import filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
 from rlrun.spec.learning import ENTRY_KEYS, LEARNING_KEYS, CheckedLearning, check_learning, holder_of, place_of
+from rlrun.spec.machines import on_machine
 from rlrun.spec.metric_checks import check_metrics, check_metrics_of_any
 from rlrun.spec.mutation_checks import BOUNDS, MUTATIONS, check_mutations
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
@@ -67,12 +68,13 @@ def check_entry(
     if not isinstance(data, Mapping):
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
     keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
-    entry = in_our_keys(data, keys)
+    on = on_machine(in_our_keys(data, keys))
+    entry = on.entry
     experiment, mistakes, learning = _check(name, entry, origin, max_trials)
     inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): EnvConfig})
     if inside:
         mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)
-    mistakes = _unknown_keys(data, learning) + as_written(mistakes, keys)
+    mistakes = _unknown_keys(data, learning) + on.mistakes + as_written(on.as_written(mistakes), keys)
     return (None if mistakes else experiment), mistakes
 
 

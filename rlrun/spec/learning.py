@@ -21,6 +21,7 @@ from rlrun.flow.clock import ClockUnit
 from rlrun.foreign_names import ours_for, setting_for, unknown_key
 from rlrun.registry import UserCodeError, algorithm_class, algorithm_names, known_algorithm, meant_algorithm
 from rlrun.spec.experiment import RunSettings
+from rlrun.spec.machines import MACHINE_KEYS
 from rlrun.spec.run_length import with_run_length
 from rlrun.spec.search_space import SearchSpace, find_spaces, is_search_space
 from rlrun.spec.seats import NAME_PATTERN, SEAT_KEYS, CheckedSeats, check_seats
@@ -34,7 +35,7 @@ from rlrun.worlds.mapping import PolicyMapping
 
 LEARNING_KEYS = ("algorithm", "env", "policies", "mapping", "train", *SEAT_KEYS, "config")
 """Top-level keys of a spec entry that define algorithms, policies and env."""
-ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, STAGES)
+ENTRY_KEYS = (*LEARNING_KEYS, *RunSettings.model_fields, *MACHINE_KEYS, STAGES)
 """All keys of an entry in a spec file."""
 POLICY_KEYS = tuple(PolicySpec.model_fields)
 """All keys of a policy in a multi-agent entry."""

@@ -15,6 +15,7 @@ from rlrun.league.league_settings import LeagueSettings, SeatSettings
 from rlrun.registry import algorithm_class, algorithm_names
 from rlrun.spec.experiment import MAX_TRIALS, RunSettings
 from rlrun.spec.loggers import LoggersConfig
+from rlrun.spec.machines import SETTINGS as MACHINE_SETTINGS
 from rlrun.spec.one_of import OneOf
 from rlrun.spec.run_length import END
 from rlrun.spec.search_space import KINDS, Kind
@@ -185,6 +186,16 @@ def _experiment(
                 "type": "array",
                 "minItems": 1,
                 "items": {"type": "string"},
+            },
+            "machine": {"description": "Machine whose settings are taken.", "type": "string"},
+            "machines": {
+                "description": "Settings of distribution by machine, in place of those in config.",
+                "type": "object",
+                "additionalProperties": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {key: {} for key in MACHINE_SETTINGS},
+                },
             },
             "seats": {
                 "description": "Policies of the world that do not learn, by name: frozen opponents act there.",

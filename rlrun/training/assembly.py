@@ -417,4 +417,5 @@ def _worker_set(worker: Any, sampling: AlgorithmConfig, factory: str, timeout_s:
         worker_timeout_s=timeout_s,
         max_worker_restarts=sampling.max_worker_restarts,
         factory=factory,
+        min_share_of_fragments=sampling.min_share_of_fragments,
     )

@@ -63,6 +63,7 @@ NO_NUMBERS = {
     "search",
     "cluster",
     "runs",
+    "translation",
     "errors.py",
     "explain.py",
     "foreign_names.py",

@@ -17,7 +17,7 @@ class PresentEnv:
     Attributes:
         id: Id in Gymnasium, with the package that registers it where one has to be imported.
         max_episode_steps: Step limit of the old env where the present one has another; None if it is the same.
-        told: Difference between both, "" for none.
+        difference: Difference between both, "" for none.
         kwargs: Arguments of the present env.
         wrappers: Wrappers of the present env.
         is_atari: Whether it is an Atari game.
@@ -25,7 +25,7 @@ class PresentEnv:
 
     id: str
     max_episode_steps: int | None = None
-    told: str = ""
+    difference: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     wrappers: tuple[str, ...] = ()
     is_atari: bool = False
@@ -47,7 +47,7 @@ def present_env(env_id: str) -> PresentEnv:
     robot = re.fullmatch(r"(\w+)-v[123]", env_id)
     if robot and robot[1] in table()["mujoco_robots"]:
         kwargs = {"use_contact_forces": True} if robot[1] == "Ant" else {}
-        return PresentEnv(f"{robot[1]}-v4", told="the simulator is a newer one", kwargs=kwargs)
+        return PresentEnv(f"{robot[1]}-v4", difference="the simulator is a newer one", kwargs=kwargs)
     masked = re.fullmatch(r"(\w+)NoVel(-v\d)", env_id)
     if masked:
         shown = present_env(masked[1] + masked[2])
@@ -65,5 +65,5 @@ def _present_game(env_id: str) -> PresentEnv | None:
     kwargs = {"repeat_action_probability": 0.0 if version == "4" else 0.25, "episodic_life": True}
     if kind == "Deterministic":
         kwargs["maxpool"] = False
-    told = "each action is held for 4 frames here, for 2 to 5 there" if not kind and version != "5" else ""
-    return PresentEnv(f"ALE/{name}-v5", told=told, kwargs=kwargs, is_atari=True)
+    difference = "each action is held for 4 frames here, for 2 to 5 there" if not kind and version != "5" else ""
+    return PresentEnv(f"ALE/{name}-v5", difference=difference, kwargs=kwargs, is_atari=True)

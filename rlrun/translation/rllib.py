@@ -112,7 +112,7 @@ def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> Translate
     places = {key: ("config", *location) for key, (location, _) in flat.items()}
     for path, found in theirs.ours.items():
         result.put(path, found.value, places.get(found.key, ("run",)), found.key)
-    for key, text, harm in theirs.told:
+    for key, text, harm in theirs.remarks:
         result.tell(places.get(key, ("run",)), key if key in places else f"{key} (RLlib's default)", text, harm)
     _put_iterations(result, theirs)
     for part in (stop, seeds, evaluation):
@@ -159,8 +159,8 @@ def _put_env(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) 
         raise Refusal(place, f"{name!r} was registered by code; name the env as package.module:Class")
     else:
         result.put("env.id", present.id, place)
-    if present.told:
-        result.tell(place, "env", f"{name} is {present.id} here: {present.told}")
+    if present.difference:
+        result.tell(place, "env", f"{name} is {present.id} here: {present.difference}")
     theirs.is_atari = present.is_atari
     if present.is_atari:
         result.put("env.preset", "atari", place)
@@ -238,7 +238,9 @@ def _put_checkpoints(result: TranslatedEntry, entry: Mapping[str, Any]) -> None:
     if entry.get("max_failures"):
         result.put("failure.max_restarts", max(int(entry["max_failures"]), 0), ("max_failures",))
     if criteria := entry.get("pass_criteria"):
-        result.tell(("pass_criteria",), "pass_criteria", f"`expect` says such targets here: {criteria}", Harm.NONE)
+        result.tell(
+            ("pass_criteria",), "pass_criteria", f"such targets belong under `expect` here: {criteria}", Harm.NONE
+        )
     for key in (
         "local_dir",
         "storage_path",

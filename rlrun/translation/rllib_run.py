@@ -48,22 +48,22 @@ def _metric(key: str) -> str:
 
 
 def _stop_after_iterations(result: TranslatedEntry, theirs: Theirs, count: float) -> None:
-    """Iterations are updates of PPO and the like, else at least so many env steps, or seconds."""
+    """Iterations are updates of PPO and the like, else a minimum of env steps, or of seconds."""
     place: Location = ("stop", "training_iteration")
     keys = ("min_sample_timesteps_per_reporting", "min_sample_timesteps_per_iteration", "timesteps_per_iteration")
     steps = theirs.first(*keys) or 0
     seconds = theirs.first("min_time_s_per_reporting", "min_time_s_per_iteration", "min_iter_time_s") or 0
     if steps:
-        path, limit, told = "stop.env_steps", count * steps, f"{count:g} iterations of at least {steps:,} env steps"
+        path, limit, text = "stop.env_steps", count * steps, f"{count:g} iterations of at least {steps:,} env steps"
     elif seconds:
-        path, limit, told = "stop.time_total_s", count * seconds, f"{count:g} iterations of at least {seconds:g} s"
+        path, limit, text = "stop.time_total_s", count * seconds, f"{count:g} iterations of at least {seconds:g} s"
     else:
         each = max(int(theirs.get("train_batch_size") or 0), steps_of_round(theirs))
-        path, limit, told = "stop.env_steps", count * each, f"{count:g} iterations of one batch, {each:,} env steps"
+        path, limit, text = "stop.env_steps", count * each, f"{count:g} iterations of one batch, {each:,} env steps"
     is_lower = path not in result.values or limit < result.values[path]
     if is_lower:
         result.put(path, limit, place)
-    result.tell(place, "stop.training_iteration", told)
+    result.tell(place, "stop.training_iteration", text)
 
 
 def seeds(result: TranslatedEntry, entry: Mapping[str, Any], theirs: Theirs) -> None:

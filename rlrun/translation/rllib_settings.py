@@ -61,7 +61,7 @@ def _whole_rounds(theirs: Theirs) -> int:
 def minibatches_per_step(theirs: Theirs) -> float:
     """Minibatches per env step of an algorithm with a replay buffer.
 
-    Without `training_intensity` a minibatch follows each round of fragments; with it, so many rows are learned from per
+    Without `training_intensity` a minibatch follows each round of fragments; with it, it is the rows learned from per
     sampled row (`calculate_rr_weights`).
     """
     if theirs.get("training_intensity") is not None:
@@ -305,7 +305,7 @@ def action_noise(theirs: Theirs, key: str, value: Any) -> Any:
     else:
         first, last, steps = (config.get(name, 1.0) for name in ("initial_scale", "final_scale", "scale_timesteps"))
     if start and "exploration_config" in theirs.written and start != theirs.first(*_STARTS):
-        theirs.tell(key, "as many steps are random as learning_starts says here, not random_timesteps")
+        theirs.tell(key, "the random steps are the first learning_starts here, not random_timesteps")
     if first == last or kind.startswith("PerWorker"):
         return tidy(sigma * first)
     return [[start, tidy(sigma * first)], [start + max(int(steps), 1), tidy(sigma * last)]]

@@ -81,7 +81,7 @@ def batch(theirs: Theirs, key: str, value: Any) -> int:
 
 @conversion
 def temperature(theirs: Theirs, key: str, value: Any) -> Any:
-    """Temperature of SAC: `auto` is learned, from the number behind `auto_`."""
+    """Temperature of SAC: `auto` is learned, from the number after `auto_`."""
     if not isinstance(value, str):
         theirs.put("config.learn_alpha", False, key)
         return float(value)

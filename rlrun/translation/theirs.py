@@ -52,7 +52,7 @@ class Theirs:
         written: Settings of the file by dotted name.
         defaults: The library's defaults by dotted name.
         ours: Settings of rlrun found so far, by dotted path in the entry.
-        told: Remarks so far: key, text and harm.
+        remarks: Remarks so far: key, text and harm.
         is_atari: Whether the env is an Atari game.
     """
 
@@ -61,7 +61,7 @@ class Theirs:
     written: Mapping[str, Any]
     defaults: Mapping[str, Any]
     ours: dict[str, Written] = field(default_factory=dict)
-    told: list[tuple[str, str, Harm]] = field(default_factory=list)
+    remarks: list[tuple[str, str, Harm]] = field(default_factory=list)
     is_atari: bool = False
 
     @property
@@ -97,9 +97,9 @@ class Theirs:
             value: The value.
             key: The other library's key that it comes from.
         """
-        if key in self.written or path not in self.ours:  # what the file says goes before a default
+        if key in self.written or path not in self.ours:  # the file goes before a default
             self.ours[path] = Written(value, key)
 
     def tell(self, key: str, text: str, harm: Harm = Harm.SLIGHT) -> None:
         """Adds a remark on a key."""
-        self.told.append((key, text, harm))
+        self.remarks.append((key, text, harm))

@@ -64,8 +64,8 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
         result.put("env.wrappers", list(present.wrappers), ())
     if key != env:
         result.tell((), "env", f"the settings of {key!r}, as there are none of {env}")
-    if present.told:
-        result.tell((), "env", f"{env} is {present.id} here: {present.told}")
+    if present.difference:
+        result.tell((), "env", f"{env} is {present.id} here: {present.difference}")
     theirs = Theirs(source, model.has_setting, entry, defaults_of(source), is_atari=present.is_atari)
     try:
         translate_settings(theirs, CONVERSIONS)
@@ -73,7 +73,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
         raise Refusal((), f"a value is not of rl-zoo3's kind: {error}") from None
     for path, found in theirs.ours.items():
         result.put(path, found.value, (found.key,) if found.key in entry else ("run",), found.key)
-    for key, text, harm in theirs.told:
+    for key, text, harm in theirs.remarks:
         result.tell((key,) if key in entry else (), key if key in entry else f"{key} (SB3's default)", text, harm)
     if "n_timesteps" not in entry:
         raise Refusal((), "has no n_timesteps")

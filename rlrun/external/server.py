@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from rlrun.envs.env_config import ExternalConfig
 from rlrun.errors import EnvironmentUnusable
@@ -98,16 +99,16 @@ def _app(episodes: ClientEpisodes, listening: Listening) -> ASGIApp:
     async def take(request: Request) -> Response:
         body = await json_object(request)
         if "messages" not in body:
-            return JSONResponse(await _answer(episodes, body))
+            return JSONResponse(await _result(episodes.ask(body)))
         messages = body["messages"]
         if not isinstance(messages, list) or len(messages) > MOST_MESSAGES:
             raise HTTPException(400, f"messages must be a list of at most {MOST_MESSAGES:,} objects")
         asked = [episodes.ask(each if isinstance(each, dict) else {}) for each in messages]
-        return JSONResponse({"answers": [await asyncio.wrap_future(answer) for answer in asked]})
+        return JSONResponse({"answers": [await _result(answer) for answer in asked]})
 
     return guarded_app([Route("/", take, methods=["POST"])], listening)
 
 
-async def _answer(episodes: ClientEpisodes, message: dict[str, Any]) -> Answer:
-    answer = episodes.ask(message)
+async def _result(answer: Future[Answer]) -> Answer:
+    """Waits for an answer; most of a request's answers come at once, so that one wait serves all."""
     return answer.result() if answer.done() else await asyncio.wrap_future(answer)

@@ -143,8 +143,8 @@ def spec_demands(spec: Mapping[str, Any]) -> list[str]:
         demands.append(f"storage {spec['storage']!s:.80} is a place to write to")
     if spec.get("output"):
         demands.append(f"output {spec['output']!s:.80} is a place to write to")
-    for hook in spec.get("hooks") or ():
-        demands.append(f"hooks {next(iter(hook))!s:.80} is code that would be run")
+    if spec.get("hooks"):
+        demands.append(f"hooks {spec['hooks']!s:.80} is code that would be run")
     if spec.get("loggers"):
         demands.append("loggers are services to send results to")
     return demands

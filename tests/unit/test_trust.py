@@ -66,7 +66,11 @@ def test_a_spec_of_known_parts_asks_for_nothing() -> None:
         ({"config": {"demonstrations": "/home/me/x.npz"}}, "config.demonstrations is '/home/me/x.npz', which may name"),
         ({"config": {"expert": "expert"}}, "config.expert is a place to read from"),
         ({"config": {"before_learning": [{"my_lab.hooks:Op": {}}]}}, "config.before_learning is code that would be ru"),
-        ({"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]}, "hooks my_lab.hooks:Plateau is code that would be ru"),
+        (
+            {"hooks": [{"my_lab.hooks:Plateau": {"patience": 3}}]},
+            "hooks [{'my_lab.hooks:Plateau': {'patience': 3}}] i",
+        ),
+        ({"hooks": [{}]}, "hooks [{}] is code that would be run"),
         ({"config": {"input": "expert"}}, "config.input is a place to read from"),
         ({"evaluation": {"env": "my_lab.room:Room"}}, "evaluation.env my_lab.room:Room is none of the known envs"),
         ({"storage": "/mnt/x"}, "storage /mnt/x is a place to write to"),

@@ -372,12 +372,6 @@ def activation(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 @conversion
-def shares_value(theirs: Theirs, key: str, value: Any) -> Any:
-    """Whether policy and value share layers; nothing to share without layers."""
-    return OMIT if not theirs.has("model.shared_value") else bool(value)
-
-
-@conversion
 def actor_layers(theirs: Theirs, key: str, value: Any) -> Any:
     """Widths of actor and critics, which are the same here: those of the actor."""
     if key == "critic_hiddens":
@@ -528,7 +522,6 @@ CONVERSIONS["only_sampler"] = _only(
 )
 CONVERSIONS["only_true"] = _only((True, 1), "values are always corrected by V-trace here", Harm.LEARNING)
 CONVERSIONS["only_false"] = _only((False, None), "there is nothing like it here", Harm.LEARNING)
-CONVERSIONS["only_empty"] = _only((None, {}, []), "there is nothing like it here", Harm.LEARNING)
 CONVERSIONS["only_empty_offset"] = _only((0, None), "perturbations are drawn from seeds here", Harm.NONE)
 CONVERSIONS["only_gae"] = _only(
     (True, 1), "advantages are always GAE's; with gae_lambda 1 returns minus values", Harm.SLIGHT

@@ -15,6 +15,10 @@ RUN: Location = ("run",)
 """Origin of what follows from the algorithm: the other library's defaults."""
 
 
+MISFITS = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
+"""Errors of conversions on values that are not of the other library's kind."""
+
+
 class Refusal(Exception):
     """Error: an experiment that cannot be translated, with the place of the key at fault."""
 

@@ -8,11 +8,12 @@ from typing import Any
 from rlrun.errors import UsageError
 from rlrun.explain import Location, shown
 from rlrun.registry import algorithm_class, algorithm_names, known_algorithm, meant_algorithm
-from rlrun.translation.entry import Refusal, TranslatedEntry
+from rlrun.translation.entry import MISFITS, Refusal, TranslatedEntry
 from rlrun.translation.grids import with_grids
 from rlrun.translation.meanings import Source, meaning_of
 from rlrun.translation.old_envs import present_env
 from rlrun.translation.remarks import Harm
+from rlrun.translation.rllib_networks import NETWORK_CONVERSIONS
 from rlrun.translation.rllib_run import evaluation, seeds, stop
 from rlrun.translation.rllib_settings import CONVERSIONS
 from rlrun.translation.settings import translate_settings
@@ -90,8 +91,11 @@ def translate_entry(entry: Mapping[str, Any], version: tuple[int, ...] | None = 
         raise Refusal(
             ("run",), f"settings of {run} are not translated; `rlrun init ENV {ours}` writes a spec of {ours}"
         )
-    source = Source("rllib", version or version_of(entry), name)
-    return with_grids(entry, lambda chosen: _translate(chosen, source, ours))
+    try:
+        source = Source("rllib", version or version_of(entry), name)
+        return with_grids(entry, lambda chosen: _translate(chosen, source, ours))
+    except MISFITS as error:
+        raise Refusal((), f"a value is not of RLlib's kind: {error}") from None
 
 
 def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> TranslatedEntry:
@@ -105,10 +109,7 @@ def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> Translate
     settings = {key: value for key, (_, value) in flat.items() if key not in ELSEWHERE}
     theirs = Theirs(source, model.has_setting, settings, defaults_of(source))
     _put_env(result, entry, theirs)
-    try:
-        translate_settings(theirs, CONVERSIONS)
-    except (TypeError, ValueError, KeyError, ZeroDivisionError, OverflowError) as error:
-        raise Refusal(("config",), f"a value is not of RLlib's kind: {error}") from None
+    translate_settings(theirs, {**CONVERSIONS, **NETWORK_CONVERSIONS})
     places = {key: ("config", *location) for key, (location, _) in flat.items()}
     for path, found in theirs.ours.items():
         result.put(path, found.value, places.get(found.key, ("run",)), found.key)

@@ -9,7 +9,7 @@ from typing import Any
 from rlrun.explain import shown, unknown_name
 from rlrun.foreign_names import other_algorithm
 from rlrun.registry import algorithm_class, algorithm_names, meant_algorithm
-from rlrun.translation.entry import Refusal, TranslatedEntry
+from rlrun.translation.entry import MISFITS, Refusal, TranslatedEntry
 from rlrun.translation.meanings import Source
 from rlrun.translation.old_envs import present_env
 from rlrun.translation.remarks import Harm
@@ -69,7 +69,7 @@ def translate_zoo_entry(entry: Mapping[str, Any], key: str, algorithm: str, env:
     theirs = Theirs(source, model.has_setting, entry, defaults_of(source), is_atari=present.is_atari)
     try:
         translate_settings(theirs, CONVERSIONS)
-    except (TypeError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
+    except MISFITS as error:
         raise Refusal((), f"a value is not of rl-zoo3's kind: {error}") from None
     for path, found in theirs.ours.items():
         result.put(path, found.value, (found.key,) if found.key in entry else ("run",), found.key)

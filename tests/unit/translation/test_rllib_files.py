@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlrun.errors import SpecError
 from rlrun.spec.files_of_others import translated_text
 from rlrun.spec.load import load_experiments
 from rlrun.spec.yaml_source import parse_document
+from rlrun.translation.entry import Refusal
+from rlrun.translation.meanings import known_settings
+from rlrun.translation.rllib import ELSEWHERE
+from rlrun.translation.theirs import default_table
+from rlrun.translation.translate import text_of as text_in_yaml
+from rlrun.translation.translate import translate_rllib
 
 PPO = """\
 balance:
@@ -158,6 +166,12 @@ def test_the_entropy_is_a_mean_next_to_sums_in_learners_of_the_new_api() -> None
     assert config["entropy_coeff"] == pytest.approx(0.01 / 500)
 
 
+def test_a_key_without_an_effect_there_has_none_here() -> None:
+    config = config_of("DDPG", "{lr: 0.5, actor_lr: 0.25}", "Pendulum-v1")
+    assert (config["lr"], "critic_lr" in config) == (0.25, False)  # the critics' 1e-3 is the default of both
+    assert "gamma" not in config_of("ES", "{gamma: 0.9}")
+
+
 def test_the_correction_of_appo_had_no_lambda() -> None:
     assert config_of("APPO", "{lambda: 0.9}")["gae_lambda"] == 1.0
 
@@ -276,3 +290,26 @@ def test_policies_of_a_world_have_the_settings_of_the_experiment() -> None:
 def test_what_cannot_be_translated_is_refused_by_name(written: str, said: str) -> None:
     (problem,) = problems(written)
     assert said in problem
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["auto", "x.y", ""]),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.sampled_from(["type", "a"]), below, max_size=2),
+    max_leaves=4,
+)
+KEYS = sorted(known_settings() | {*ELSEWHERE, "model", "replay_buffer_config", "optimization"})
+
+
+@given(
+    run=st.sampled_from(sorted(default_table()["rllib"]["1.13"].keys() - {"all"})),
+    config=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4) | VALUES,
+    rest=st.dictionaries(st.sampled_from(["stop", "env", "num_samples", "checkpoint_config", "max_failures"]), VALUES),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_values_are_translated_or_refused(run: str, config: Any, rest: dict[str, Any]) -> None:
+    data = {"a": {"env": "CartPole-v1", **rest, "run": run, "config": config}}
+    try:
+        text = text_in_yaml(translate_rllib(data), "theirs.yaml", lambda _: 1)
+    except Refusal:
+        return
+    assert parse_document(text).data.keys() == {"a"}

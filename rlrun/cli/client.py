@@ -22,8 +22,9 @@ _FILES = {"client": "client.py", "wrapper": "env_client.py"}
     help="The client, or the wrapper that runs a Gymnasium env through it.",
 )
 def client(printed: str) -> None:
-    """Print a file that connects a simulator to `env: {external: ...}`.
+    """Print a file by which a simulator asks for actions.
 
+    It connects to the server of `env: {external: ...}`.
     `rlrun client --print > rlrun_client.py` is the client, for Python 3.7 or later
     without any package. `rlrun client --print wrapper > rlrun_env_client.py` runs a
     Gymnasium env through it, and needs NumPy and Gymnasium.

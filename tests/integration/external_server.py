@@ -6,12 +6,19 @@ import sys
 
 import numpy as np
 
+from rlrun.envs.env_config import EnvConfig
+from rlrun.envs.episode_place import EpisodeSeeds
 from rlrun.worlds.make import make_vector_world
 from rlrun.worlds.mapping import PolicyMapping
-from tests.external_recording import SEEDS, external
+
+SPACES = {
+    "observation": {"type": "Box", "shape": [1], "low": -1000, "high": 1000},
+    "action": {"type": "Discrete", "n": 3},
+}
 
 if __name__ == "__main__":
-    worlds = make_vector_world(external(port=int(sys.argv[1])), 1, SEEDS, PolicyMapping(["default"]), {})
+    config = EnvConfig.parse({"external": {"port": int(sys.argv[1]), "spaces": SPACES}})
+    worlds = make_vector_world(config, 1, EpisodeSeeds(0, 0), PolicyMapping(["default"]), {})
     worlds.reset()
     while True:
         worlds.step({"default": np.ones(1, np.int64)})

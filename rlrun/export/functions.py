@@ -1,13 +1,15 @@
-"""Functions of NumPy, besides ufuncs, that can be recorded."""
+"""Functions of NumPy, besides ufuncs, and parts of arrays that can be recorded."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rlrun.export.graph import Graph
+from rlrun.export.indexing import assigned, item
 from rlrun.export.traced import Traced, broadcast, example, operand
 
 
@@ -103,6 +105,8 @@ def cumsum(graph: Graph, array: Traced, axis: int) -> Traced:
 
 
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    operator.getitem: item,
+    operator.setitem: assigned,
     np.concatenate: concatenate,
     np.stack: stack,
     np.expand_dims: expand_dims,
@@ -118,4 +122,4 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.max: max_of,
     np.mean: mean_of,
 }
-"""Functions by which NumPy's functions are recorded."""
+"""Functions that record them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ class Graph:
 
     Attributes:
         batch: B, number of rows of the examples: a number that divides no other dimension.
+        functions: For functions of NumPy, and for reading and writing of parts, the functions that record them.
         nodes: Calls of operators.
         constants: Values that are known.
         inputs: Examples of the values that are given for each call.
@@ -50,6 +51,7 @@ class Graph:
     """
 
     batch: int
+    functions: Mapping[Callable[..., Any], Callable[..., Any]]
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     inputs: dict[str, Array] = field(default_factory=dict)

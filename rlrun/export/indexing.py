@@ -6,8 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from rlrun.export.graph import Untraceable
+from rlrun.export.graph import Graph, Untraceable
 from rlrun.export.traced import Traced, broadcast, reshaped
+
+
+def item(graph: Graph, array: Traced, key: Any) -> Traced:
+    """Records `array[key]`: a view for slices, a copy for numbers by row."""
+    if (picked := gathered(array, key)) is not None:
+        return picked
+    return array.view(
+        part(array, key), lambda base: part(base, key), lambda base, value: assigned(graph, base, key, value)
+    )
 
 
 def part(array: Traced, key: Any) -> Traced:
@@ -38,14 +47,14 @@ def sliced(array: Traced, axis: int, chosen: range) -> Traced:
     return array.made("Slice", [array.name, *names], result)
 
 
-def assigned(array: Traced, key: Any, value: Any) -> Traced:
-    """Copy of an array with other numbers in a part of it."""
+def assigned(graph: Graph, array: Traced, key: Any, value: Any) -> Traced:
+    """Records `array[key] = value`: a copy of the array with other numbers in a part of it."""
     if (written := _scattered(array, key, value)) is not None:
         return written
     keys = [each for each in _whole(array, key) if each is not None]
     ranges = [_range(each, size) for each, size in zip(keys, array.shape, strict=True)]
     target = part(array, key)
-    new = broadcast(array.graph, value, target.shape, array.dtype)
+    new = broadcast(graph, value, target.shape, array.dtype)
     return _replaced(array, ranges, reshaped(new, tuple(map(len, ranges))), 0)
 
 

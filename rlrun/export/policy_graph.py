@@ -13,6 +13,7 @@ from rlrun.data.action_masks import mask_of
 from rlrun.data.space_kinds import batched
 from rlrun.data.tree import leaves, map_tree, named_leaves
 from rlrun.data.views import VIEW_FRAMES, VIEW_OBS, VIEW_PREV_ACTIONS, VIEW_PREV_REWARDS, split
+from rlrun.export.functions import FUNCTIONS
 from rlrun.export.graph import Array, Graph, Untraceable
 from rlrun.export.traced import Traced, broadcast
 from rlrun.nn.acting import Floats, Heads, WrappedNetwork
@@ -71,7 +72,7 @@ def policy_graph(
         Untraceable: The policy does something that no graph can do.
     """
     rows = batch or _batch_of_examples(behavior, spaces, parameters)
-    recording = _Recording(behavior, Graph(rows))
+    recording = _Recording(behavior, Graph(rows, FUNCTIONS))
     spaces.observation.seed(0)
     examples = batched(spaces.observation, *(spaces.observation.sample() for _ in range(rows)))
     with np.errstate(all="ignore"):  # examples are any numbers

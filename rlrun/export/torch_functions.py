@@ -172,7 +172,7 @@ def _slice(call: Call, x: Traced, dim: int = 0, start: int | None = None, end: i
     return x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)]
 
 
-def _select(call: Call, x: Traced, dim: int, index: int) -> Traced:
+def _select(call: Call, x: Traced, dim: int, index: int) -> Any:
     return x[(slice(None),) * (dim % x.ndim) + (index,)]
 
 

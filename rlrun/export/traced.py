@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -153,11 +154,9 @@ class Traced(NDArrayOperatorsMixin):
         return target
 
     def __array_function__(self, function: Callable[..., Any], types: Any, inputs: Any, settings: Any) -> Any:
-        from rlrun.export.functions import FUNCTIONS
-
-        if function not in FUNCTIONS:
+        if function not in self.graph.functions:
             raise Untraceable(f"numpy.{function.__name__}")
-        return FUNCTIONS[function](self.graph, *inputs, **settings)
+        return self.graph.functions[function](self.graph, *inputs, **settings)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise Untraceable("numbers that are copied into an array that was not made from the inputs")
@@ -176,20 +175,20 @@ class Traced(NDArrayOperatorsMixin):
             raise AttributeError(name)
         raise Untraceable(f"{name} of an array")
 
-    def __getitem__(self, key: Any) -> Traced:
-        from rlrun.export.indexing import assigned, gathered, part
-
-        if (picked := gathered(self, key)) is not None:
-            return picked
-        found = part(self, key)
-        return self._view(found, lambda base: part(base, key), lambda base, value: assigned(base, key, value))
+    def __getitem__(self, key: Any) -> Any:
+        return self.graph.functions[operator.getitem](self.graph, self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from rlrun.export.indexing import assigned
+        self.assign(self.graph.functions[operator.setitem](self.graph, self, key, value))
 
-        self.assign(assigned(self, key, value))
+    def view(self, found: Traced, read: Read, write: Write) -> Traced:
+        """A view of this array; see the class.
 
-    def _view(self, found: Traced, read: Read, write: Write) -> Traced:
+        Args:
+            found: The view's value.
+            read: Function from the array to the view's value.
+            write: Function from the array and a new value of the view to the array's new value.
+        """
         return Traced(self.graph, found.name, found.array, (self, read, write))
 
     def reshape(self, *shape: Any) -> Traced:
@@ -198,7 +197,7 @@ class Traced(NDArrayOperatorsMixin):
         if sizes == self.shape:
             return self
         before = self.shape
-        return self._view(
+        return self.view(
             reshaped(self, sizes), lambda base: reshaped(base, sizes), lambda _, value: reshaped(value, before)
         )
 
@@ -224,9 +223,9 @@ class Traced(NDArrayOperatorsMixin):
         """The array with its axes reversed, as a copy."""
         return self.transpose()
 
-    def made(self, operator: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:
-        """The result of an operator."""
-        return Traced(self.graph, self.graph.call(operator, inputs, array, **attributes), np.asarray(array))
+    def made(self, kind: str, inputs: Sequence[str], array: Array, **attributes: Any) -> Traced:
+        """The result of an operator of ONNX."""
+        return Traced(self.graph, self.graph.call(kind, inputs, array, **attributes), np.asarray(array))
 
     def argmax(self, axis: int) -> Traced:
         """Positions of the greatest numbers along an axis."""
@@ -253,9 +252,9 @@ class Traced(NDArrayOperatorsMixin):
         """Greatest numbers along an axis."""
         return self._reduced("ReduceMax", np.max, axis, keepdims)
 
-    def _reduced(self, operator: str, function: Callable[..., Any], axis: int, keepdims: bool) -> Traced:
+    def _reduced(self, kind: str, function: Callable[..., Any], axis: int, keepdims: bool) -> Traced:
         result = np.asarray(function(self.array, axis=axis, keepdims=keepdims))
-        return self.made(operator, [cast(self, result.dtype)], result, axes=[axis % self.ndim], keepdims=int(keepdims))
+        return self.made(kind, [cast(self, result.dtype)], result, axes=[axis % self.ndim], keepdims=int(keepdims))
 
     def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002 (NumPy's names)
         """The numbers, limited to a range."""

@@ -117,13 +117,14 @@ def next_steps(trials: Sequence[TrialResult]) -> list[str]:
 
 
 def _lacks_env(trial: TrialResult) -> bool:
-    """Whether a trial has learned from data without an env, so that one must be named to act in."""
+    """Whether a trial has learned from data or from simulators that asked, so that an env must be named to act in."""
+    from rlrun.envs.env_config import EXTERNAL
     from rlrun.errors import RunDamaged
     from rlrun.spec.titles import WITHOUT_ENV_TITLE, env_title
     from rlrun.trial.trial_directory import TrialDirectory
 
     try:
-        return env_title(TrialDirectory(trial.directory).read_spec().get("env")) == WITHOUT_ENV_TITLE
+        return env_title(TrialDirectory(trial.directory).read_spec().get("env")) in (WITHOUT_ENV_TITLE, EXTERNAL)
     except RunDamaged:
         return False
 

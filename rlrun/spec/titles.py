@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from rlrun.envs.env_config import WITHOUT_ENV
+from rlrun.envs.env_config import EXTERNAL, WITHOUT_ENV
 
 WITHOUT_ENV_TITLE = "data"
 """Display name in the place of an env of runs that learn from data without one."""
@@ -43,4 +43,5 @@ def env_title(env: Any) -> str:
         return str(env or "?")
     if env.get("id") == WITHOUT_ENV:
         return WITHOUT_ENV_TITLE
-    return str(env.get("id") or env.get("world") or env.get("pettingzoo") or "?")
+    named = env.get("id") or env.get("world") or env.get("pettingzoo")
+    return str(named or next((name for name in (EXTERNAL, "openenv") if name in env), "?"))

@@ -72,7 +72,7 @@ def test_a_file_is_trained_as_it_is_with_the_defaults_of_its_library() -> None:
     (experiment,) = load_experiments([Path("balance.yaml")], tell=told.append)
     assert (experiment.algorithm, experiment.seeds, experiment.num_trials) == ("ppo", (0, 1), 4)
     assert (experiment.env.id, experiment.env.max_episode_steps) == ("CartPole-v1", 200)
-    assert experiment.stop == {"episode_return_mean": 150, "env_steps": 100_000}
+    assert experiment.stop.bounds == {"episode_return_mean": 150, "env_steps": 100_000}
     config = experiment.first_trial().config.to_data()
     stated = {"gae_lambda": 0.95, "num_epochs": 6, "max_grad_norm": 0.5, "normalize_observations": True}
     defaults = {"lr": 5e-5, "minibatch_size": 128, "clip_param": 0.3, "vf_clip_param": 10.0, "vf_loss_coeff": 1.0}
@@ -233,7 +233,7 @@ def test_a_missing_stop_is_asked_for() -> None:
     with pytest.raises(SpecError, match="stop: is missing"):
         load_experiments([Path("theirs.yaml")])
     (experiment,) = load_experiments([Path("theirs.yaml")], ["stop.env_steps=9"])
-    assert experiment.stop == {"env_steps": 9}
+    assert experiment.stop.bounds == {"env_steps": 9}
 
 
 def test_repetitions_of_a_seed_begin_with_it() -> None:

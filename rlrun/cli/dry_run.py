@@ -39,6 +39,8 @@ def plan_lines(experiment: Experiment, width: int | None = None) -> Iterator[str
     what = counted(experiment.num_configurations, "member" if members else "configuration")
     product = f"{seeds} of {what}" if members else f"{what} x {seeds}"
     yield f"{experiment.name}: {experiment.algorithm} on {env_title(experiment.env.to_data())}, {product}"
+    if experiment.auto:
+        yield f"{', '.join(experiment.auto)}: measured before the run"
     trials = experiment.trials()
     yield from _overshoots(trials or [experiment.first_trial()])
     if experiment.scheduler is not None:

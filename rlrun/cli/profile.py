@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,12 +56,13 @@ def profile(
     from rlrun.cluster.resources import machine_cpus
     from rlrun.errors import Interrupted
     from rlrun.trial.trial_training import training_of
+    from rlrun.trial.user_code import user_code_explained
 
     if machine is not None:
         overrides = (*overrides, f"machine={machine}")
     trial = _first_trial(files, algorithm, env, overrides)
     running = training_of(trial, announce=lambda text: echo(text, err=True))
-    with running, _user_code_explained(*map(type, running.description.policies.algorithms.values())):
+    with running, user_code_explained(*map(type, running.description.policies.algorithms.values())):
         echo("starting, and compiling if need be, which is not measured", err=True)
         warm_up_s = warm_up(running)
         echo(f"measuring for {seconds:g} s", err=True)
@@ -76,20 +75,6 @@ def profile(
             echo(f"Trace: {trace}", err=True)
     if measured.was_interrupted:
         raise Interrupted(f"Interrupted after {measured.seconds:.1f} s; the profile above ends there.")
-
-
-@contextmanager
-def _user_code_explained(*plugins: type) -> Iterator[None]:
-    """Context manager that converts an exception in user code to a training failure with the traceback."""
-    from rlrun.trial.user_code import failure_of_user_code
-
-    try:
-        yield
-    except Exception as error:
-        failure = failure_of_user_code(error, *plugins)
-        if failure is None:
-            raise
-        raise failure from error
 
 
 def _first_trial(

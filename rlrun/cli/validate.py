@@ -51,8 +51,14 @@ def validate(
 
 
 def _notes(experiments: Sequence[Experiment]) -> list[str]:
-    """Lines on experiments whose results depend on the machine."""
-    return [
+    """Lines on experiments whose results or numbers depend on the machine."""
+    measured = [
+        f"{experiment.name}: {' and '.join(experiment.auto)} will be measured before the run, so that the numbers of "
+        "its spec depend on the machine"
+        for experiment in experiments
+        if experiment.auto
+    ]
+    return measured + [
         f"{experiment.name}: min_share_of_fragments {share:g} leaves out fragments of slow workers, so that results "
         "depend on the machine, and resumes are not exact from the first one on"
         for experiment in experiments

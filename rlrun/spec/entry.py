@@ -17,6 +17,7 @@ from rlrun.foreign_names import unknown_key
 from rlrun.hook import HOOKS, TRIAL_EVENTS, declared_by, make_hook, worker_hooks
 from rlrun.league.scripted_opponent import ScriptedOpponent
 from rlrun.rollout.worker import ROLLOUT_WORKER
+from rlrun.spec.auto_settings import auto_mistakes, without_auto
 from rlrun.spec.expansion import filled, value_at
 from rlrun.spec.experiment import MAX_TRIALS, Experiment, RunSettings, judged_by
 from rlrun.spec.foreign_keys import as_written, foreign_entry_keys, foreign_keys, in_one_round, in_our_keys
@@ -69,8 +70,13 @@ def check_entry(
         return None, [Mistake((), f"must be a mapping with algorithm, env, config and stop, not {shown(data)}")]
     keys = foreign_entry_keys(data, ENTRY_KEYS, NEEDED_KEYS)
     on = on_machine(in_our_keys(data, keys))
-    entry = on.entry
+    found = without_auto(on.entry)
+    entry = found.entry
     experiment, mistakes, learning = _check(name, entry, origin, max_trials)
+    mistakes = [*mistakes, *found.mistakes]
+    if found.auto and learning.learns is not None:
+        mistakes += auto_mistakes(found.auto, entry, learning.learns.first, experiment)
+        experiment = experiment and experiment.replace(auto=found.auto)
     inside = foreign_keys(entry, {**learning.models, (): RunSettings, ("env",): EnvConfig})
     if inside:
         mistakes = in_one_round(mistakes, _check(name, in_our_keys(entry, inside), origin, max_trials)[1], inside)

@@ -82,6 +82,9 @@ ORACLE_METRICS = (
 )
 """Evaluation metrics of `evaluation.oracle`: errors relative to the optimal values."""
 
+AUTO = "auto"
+"""Value of a setting that is measured before the trials of a run."""
+
 MAX_TRIALS = 10_000
 """Default maximum number of trials of an experiment."""
 
@@ -451,6 +454,8 @@ class Experiment(RunSettings, Learning):
     search spaces. In the other fields, search spaces are replaced by their first values."""
     origin: str = ""
     """Source of the experiment for messages: a file, or the defaults that were used."""
+    auto: tuple[str, ...] = ()
+    """Names of the settings that are measured before the run; until then they have their defaults."""
 
     @model_validator(mode="after")
     def _collects_what_it_writes(self) -> Self:
@@ -479,6 +484,13 @@ class Experiment(RunSettings, Learning):
         """Search spaces of the mutated settings of a population (pbt, pb2), by location in the entry."""
         spaces = {} if self.population is None else self.population.spaces
         return {setting_location(path): space for path, space in spaces.items()}
+
+    def with_measured(self, num_workers: int, num_envs_per_worker: int) -> Self:
+        """Copy of this experiment with measured numbers of workers and envs."""
+        numbers = {"num_workers": num_workers, "num_envs_per_worker": num_envs_per_worker}
+        measured = {name: numbers[name] for name in self.auto}
+        template = {**self.template, "config": {**self.template["config"], **measured}}
+        return self.replace(auto=(), config=self.config.replace(**measured), template=template)
 
     def param_names(self) -> dict[Location, str]:
         """Short names of the varying settings, by location; keys of `params` in trials."""
@@ -606,7 +618,8 @@ class Experiment(RunSettings, Learning):
         """Serializes this experiment to an entry of a spec file."""
         settings = {name: value for name, value in super().to_data().items() if name in RunSettings.model_fields}
         algorithm = {} if self.policies else {"algorithm": self.algorithm}
-        return {**algorithm, **self.template, **settings}
+        config = {"config": {**self.template["config"], **dict.fromkeys(self.auto, AUTO)}} if self.auto else {}
+        return {**algorithm, **self.template, **config, **settings}
 
 
 def setting_location(path: str) -> Location:

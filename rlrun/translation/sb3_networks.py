@@ -182,7 +182,7 @@ def _refuse_unknown(file: Sb3Zip, networks: Iterable[Sb3Network]) -> None:
 
 
 def _algorithm(file: Sb3Zip, asked: str | None) -> str:
-    """Name of the algorithm; PPO, which has the parameters of A2C, is told from it by its epochs."""
+    """Name of the algorithm; PPO, which has the parameters of A2C, differs from it by its epochs."""
     kind = next((known for prefix, known in KINDS.items() if any(name.startswith(prefix) for name in file.tensors)), ())
     if not kind:
         first = next(iter(file.tensors), "nothing")

@@ -101,7 +101,7 @@ def read_sb3_zip(path: Path) -> Sb3Zip:
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    """Reads a file of the archive, at most as many bytes as the archive says that it has."""
+    """Reads a file of the archive, at most as many bytes as its entry in the archive declares."""
     size = archive.getinfo(name).file_size
     if size > most:
         raise UsageError(f"its {name} has {size:,} bytes unpacked, and at most {most:,} are read")

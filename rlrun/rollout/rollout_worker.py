@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,8 +31,11 @@ from rlrun.rollout.slot_recorder import SlotRecorder
 from rlrun.rollout.worker import Orders
 from rlrun.rollout.worker_config import WorkerConfig
 from rlrun.rollout.worker_hooks import WorkerHooks
-from rlrun.worlds.client_worlds import ClientWorlds
 from rlrun.worlds.make import make_vector_world
+
+if TYPE_CHECKING:
+    from rlrun.worlds.client_worlds import ClientWorlds
+    from rlrun.worlds.vector_world import VectorWorld
 
 _NO_RETURNS = Moments.empty(())
 
@@ -239,11 +242,19 @@ def _recorder_for(
             names_agents=names_agents,
             marks_logged=config.env.external is not None and config.env.external.logged_actions == "mask",
         )
-        clients = worlds if isinstance(worlds, ClientWorlds) else None
-        return of_worlds, Watched(name, worlds.places), clients
+        return of_worlds, Watched(name, worlds.places), _clients_of(config, worlds)
     ((policy, behavior),) = config.behaviors.items()  # in lockstep one policy acts in all env slots
     env = make_vector_env(config.env, config.num_envs, seeds, first_episodes=firsts, lessons=lessons)
     in_lockstep = LockstepRecorder(
         env, policy, behavior, seeds=seeds, env_name=name, length=length, max_replay_s=config.env.max_replay_s
     )
     return in_lockstep, Watched(name, env.places), None
+
+
+def _clients_of(config: WorkerConfig, worlds: VectorWorld) -> ClientWorlds | None:
+    """The worlds as those of clients; None in other envs, which import no server."""
+    if config.env.external is None:
+        return None
+    from rlrun.worlds.client_worlds import ClientWorlds
+
+    return worlds if isinstance(worlds, ClientWorlds) else None

@@ -21,12 +21,9 @@ from rlrun.envs.tasks import EpisodeTasks, Lessons, check_functions
 from rlrun.envs.vector_env import close_or_warn, env_error
 from rlrun.errors import EnvironmentUnusable, RlrunError, UsageError
 from rlrun.external.agents import agents_of
-from rlrun.external.client_episodes import ClientEpisodes
-from rlrun.external.server import EpisodeServer
 from rlrun.registry import load_object
 from rlrun.worlds.array_game import ArrayGame
 from rlrun.worlds.array_worlds import ArrayVectorWorld, ArrayWorld
-from rlrun.worlds.client_worlds import ClientWorld, ClientWorlds
 from rlrun.worlds.loop_worlds import LoopWorlds
 from rlrun.worlds.mapping import PolicyMapping
 from rlrun.worlds.one_agent_worlds import OneAgentWorlds
@@ -99,6 +96,8 @@ def make_world(config: EnvConfig, *, lessons: Lessons | None = None, number: int
         EnvError: The world's own code raised.
     """
     if config.external is not None:
+        from rlrun.worlds.client_worlds import ClientWorld
+
         return ClientWorld(agents_of(config.external))
     check_world(config)
     if not config.varies:
@@ -286,6 +285,11 @@ def _client_worlds(
     first_episodes: Sequence[int] | None,
 ) -> VectorWorld:
     """Creates the worlds of clients' episodes, with a server that starts at the first step."""
+    # Only here: no other env needs what a server imports, such as asyncio.
+    from rlrun.external.client_episodes import ClientEpisodes
+    from rlrun.external.server import EpisodeServer
+    from rlrun.worlds.client_worlds import ClientWorlds
+
     world = make_world(config)
     agents = agents_of(external)
     episodes = ClientEpisodes(

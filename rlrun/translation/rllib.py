@@ -13,9 +13,8 @@ from rlrun.translation.grids import with_grids
 from rlrun.translation.meanings import Source, meaning_of
 from rlrun.translation.old_envs import present_env
 from rlrun.translation.remarks import Harm
-from rlrun.translation.rllib_networks import NETWORK_CONVERSIONS
 from rlrun.translation.rllib_run import evaluation, seeds, stop
-from rlrun.translation.rllib_settings import CONVERSIONS
+from rlrun.translation.rllib_settings.conversions import CONVERSIONS
 from rlrun.translation.settings import translate_settings
 from rlrun.translation.theirs import Theirs, default_table, defaults_of
 
@@ -109,7 +108,7 @@ def _translate(entry: Mapping[str, Any], source: Source, ours: str) -> Translate
     settings = {key: value for key, (_, value) in flat.items() if key not in ELSEWHERE}
     theirs = Theirs(source, model.has_setting, settings, defaults_of(source))
     _put_env(result, entry, theirs)
-    translate_settings(theirs, {**CONVERSIONS, **NETWORK_CONVERSIONS})
+    translate_settings(theirs, CONVERSIONS)
     places = {key: ("config", *location) for key, (location, _) in flat.items()}
     for path, found in theirs.ours.items():
         result.put(path, found.value, places.get(found.key, ("run",)), found.key)

@@ -9,7 +9,7 @@ from rlrun.explain import Location, shown
 from rlrun.foreign_names import other_metric
 from rlrun.translation.entry import RUN, Refusal, TranslatedEntry
 from rlrun.translation.remarks import Harm
-from rlrun.translation.rllib_settings import steps_of_round
+from rlrun.translation.rllib_settings.units import steps_of_round
 from rlrun.translation.theirs import Theirs
 
 METRICS = {

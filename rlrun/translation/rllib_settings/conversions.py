@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rlrun.translation.rllib_settings import evolution, networks, policy_gradients, replay, sampling
+from rlrun.translation.rllib_settings import (
+    alphazero,
+    bandits,
+    data,
+    dreamer,
+    evolution,
+    meta,
+    networks,
+    policy_gradients,
+    replay,
+    sampling,
+    sequences,
+    teams,
+)
 from rlrun.translation.settings import Conversion
 
-FAMILIES = (sampling, networks, policy_gradients, replay, evolution)
+FAMILIES = (
+    sampling, networks, policy_gradients, replay, sequences, teams, data, evolution, meta, dreamer, alphazero, bandits,
+)  # fmt: skip
 """Modules of conversions."""
 
 CONVERSIONS: Mapping[str, Conversion] = {

@@ -22,7 +22,7 @@ def learning_rate(theirs: Theirs, key: str, value: Any) -> Any:
 @conversion
 def schedule(theirs: Theirs, key: str, value: Any) -> Any:
     """Points of a schedule, linear between them and constant after the last one; null for none."""
-    return OMIT if value is None else points(value)
+    return OMIT if value is None else points(theirs, value)
 
 
 @conversion

@@ -99,11 +99,6 @@ def restarts(theirs: Theirs, key: str, value: Any) -> Any:
     return OMIT if value else 0
 
 
-conversion["only_sampler"] = only(
-    ("sampler", None),
-    "recorded experience of RLlib is not read; `rlrun dataset convert` makes a data set",
-    Harm.LEARNING,
-)
 conversion["only_true"] = only((True, 1), "it is always so here", Harm.LEARNING)
 conversion["only_false"] = only((False, None), "there is nothing like it here", Harm.LEARNING)
 conversion["only_exploring"] = only((True, None), "training explores", Harm.LEARNING)

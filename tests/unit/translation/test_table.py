@@ -25,7 +25,7 @@ SOURCES = [
     for library, versions in default_table().items()
     for version in versions
     for algorithm in next(iter(versions.values()))
-    if algorithm != "all"
+    if algorithm != "all" and (known_algorithm(algorithm) in algorithm_names() or meant_algorithm(algorithm))
 ]
 
 

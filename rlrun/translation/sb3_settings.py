@@ -183,14 +183,10 @@ def policy(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 def _policy_kwargs(theirs: Theirs) -> dict[str, Any]:
-    return _dict(theirs.defaults.get("policy_kwargs")) | _dict(theirs.written.get("policy_kwargs"))
-
-
-def _dict(written: Any) -> dict[str, Any]:
-    """A dict as it is, or of its Python text."""
+    written = theirs.get("policy_kwargs")
     value = python_value(written) if isinstance(written, str) else written or {}
     if not isinstance(value, dict):
-        raise ValueError(f"{written!r:.40} is no dict")
+        raise ValueError("policy_kwargs is no dict")
     return value
 
 
@@ -198,8 +194,8 @@ ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "ELU": "elu", "SiLU": "silu"}
 """Activations by their names in torch.nn."""
 
 _OF_POLICY_KWARGS = {
-    "log_std_init": ("model.log_std_init",), "ortho_init": ("model.orthogonal_init",), "n_critics": ("num_critics",),
-    "n_quantiles": ("num_atoms", "num_quantiles"),
+    "log_std_init": "model.log_std_init", "ortho_init": "model.orthogonal_init", "n_critics": "num_critics",
+    "n_quantiles": "num_atoms",
 }  # fmt: skip
 _OF_LSTM = ("lstm_hidden_size", "enable_critic_lstm")
 
@@ -216,9 +212,9 @@ def policy_settings(theirs: Theirs, key: str, value: Any) -> Any:
                 theirs.put("config.model.activation", ACTIVATIONS[kind], key)
             else:
                 theirs.tell(key, f"there is no activation {own}", Harm.LEARNING)
-        elif setting := next(filter(theirs.has, _OF_POLICY_KWARGS.get(name, ())), ""):
-            theirs.put(f"config.{setting}", own, key)
-            if name == "log_std_init" and theirs.algorithm in ("ppo", "a2c", "ppo_lstm", "trpo"):
+        elif name in _OF_POLICY_KWARGS and theirs.has(_OF_POLICY_KWARGS[name]):
+            theirs.put(f"config.{_OF_POLICY_KWARGS[name]}", own, key)
+            if name == "log_std_init" and theirs.algorithm in ("ppo", "a2c", "ppo_lstm"):
                 theirs.tell(key, "log_std_init is in units of half the action range here; the same for ranges -1..1")
         elif name in ("optimizer_class", "optimizer_kwargs", "use_expln"):
             theirs.tell(key, f"there is no {name} here; the optimizer is Adam, and gSDE's deviations are exponentials")
@@ -228,14 +224,12 @@ def policy_settings(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 def _widths(theirs: Theirs, key: str, own: Any) -> list[int]:
-    """Widths of the layers: the policy's, which all networks share here unless critics have a setting of their own."""
+    """Widths of the layers, which all networks share here: the policy's."""
     if isinstance(own, list) and not any(isinstance(width, Mapping) for width in own):
-        own = {"pi": own, "qf": own}
+        return own
     parts = own if isinstance(own, Mapping) else own[-1]
     first: list[int] = parts["pi"]
-    if "qf" in parts and theirs.has("model.critic_hiddens"):
-        theirs.put("config.model.critic_hiddens", parts["qf"], key)
-    elif any(part != first for part in parts.values()):
+    if any(part != first for part in parts.values()):
         theirs.tell(key, "all networks have layers of the same widths here: those of pi")
     return first
 
@@ -312,10 +306,10 @@ def standardized(theirs: Theirs, key: str, value: Any) -> Any:
 @conversion
 def hindsight(theirs: Theirs, key: str, value: Any) -> Any:
     """Hindsight experience replay: with n goals for each transition, n of n + 1 rows of a minibatch are relabelled."""
-    if value not in ("HerReplayBuffer", None) and key == "replay_buffer_class":
+    if key == "replay_buffer_class" and value != "HerReplayBuffer":
         theirs.tell(key, f"{value} is code that is not here", Harm.LEARNING)
         return OMIT
-    own = {**theirs.written, **_dict(theirs.written.get("replay_buffer_kwargs"))}
+    own = {**theirs.written, **python_value(theirs.get("replay_buffer_kwargs", "{}"))}
     goals = int(own.get("n_sampled_goal", 4))
     return {"strategy": own.get("goal_selection_strategy", "future"), "share": goals / (goals + 1)}
 

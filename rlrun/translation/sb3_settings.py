@@ -304,6 +304,25 @@ def standardized(theirs: Theirs, key: str, value: Any) -> Any:
 
 
 @conversion
+def hindsight(theirs: Theirs, key: str, value: Any) -> Any:
+    """Hindsight experience replay: with n goals for each transition, n of n + 1 rows of a minibatch are relabelled."""
+    if key == "replay_buffer_class" and value != "HerReplayBuffer":
+        theirs.tell(key, f"{value} is code that is not here", Harm.LEARNING)
+        return OMIT
+    own = {**theirs.written, **python_value(theirs.get("replay_buffer_kwargs", "{}"))}
+    goals = int(own.get("n_sampled_goal", 4))
+    return {"strategy": own.get("goal_selection_strategy", "future"), "share": goals / (goals + 1)}
+
+
+@conversion
+def only_whole_batches(theirs: Theirs, key: str, value: Any) -> Any:
+    """Part of a batch from which TRPO computes its step."""
+    if value != 1:
+        theirs.tell(key, f"a step is computed from all steps of a batch here, from one of {value} there")
+    return OMIT
+
+
+@conversion
 def only_zero(theirs: Theirs, key: str, value: Any) -> Any:
     """Offset of rewards, which is not here."""
     if value:

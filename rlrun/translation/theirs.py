@@ -54,6 +54,7 @@ class Theirs:
         ours: Settings of rlrun found so far, by dotted path in the entry.
         remarks: Remarks so far: key, text and harm.
         is_atari: Whether the env is an Atari game.
+        horizon: Step limit of episodes; None if it is not known.
     """
 
     source: Source
@@ -63,6 +64,7 @@ class Theirs:
     ours: dict[str, Written] = field(default_factory=dict)
     remarks: list[tuple[str, str, Harm]] = field(default_factory=list)
     is_atari: bool = False
+    horizon: int | None = None
 
     @property
     def algorithm(self) -> str:

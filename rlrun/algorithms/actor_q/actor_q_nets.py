@@ -46,6 +46,8 @@ def critic_spec(
         action_size: Size D of the input action; 0 for a function of the state alone.
     """
     vectors = (("actions", action_size),) if action_size else ()
+    if model.critic_hiddens is not None:
+        model = model.model_copy(update={"hiddens": model.critic_hiddens})
     hiddens = None if model.core is None else model.dense_widths
     tower = Tower((Head("outputs", "head", num_outputs, hiddens=hiddens),))
     spec = network_spec(leaves, model, tower, vectors=vectors, core=core_of(model))

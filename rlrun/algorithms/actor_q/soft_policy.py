@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -14,8 +16,9 @@ from torch import Tensor
 from typing_extensions import override
 
 from rlrun.algorithms.actor_q.actor_q_nets import ActorQNets, actor_spec, critic_spec
-from rlrun.algorithms.actor_q.networks import drawn_critics
+from rlrun.algorithms.actor_q.networks import ActorQNetworks, drawn_critics, drawn_units
 from rlrun.algorithms.actor_q.policy import ActorQPolicy, CriticFactory, NetworkFactories
+from rlrun.algorithms.actor_q.quantile_networks import JointNetworks, QuantileNetworks
 from rlrun.algorithms.actor_q.soft_networks import ENTROPY_SHARE, ChoiceNetworks, SoftNetworks, SquashedNetworks
 from rlrun.data.sample_batch import SampleBatch
 from rlrun.envs.spaces import Spaces
@@ -65,27 +68,35 @@ class SoftPolicy(ActorQPolicy):
     ) -> None:
         model = config.model
         leaves = policy_leaves(*spaces, model, normalize_observations=config.normalize_observations)
-        self._soft: type[SoftNetworks]
+        self._soft: Callable[[ActorQNetworks, float], SoftNetworks]
         actions: DiscreteActions | SquashedBoxActions
         match spaces.action:
             case gymnasium.spaces.Discrete():
+                if config.num_quantiles is not None or config.joint_targets:
+                    raise UsageError("num_quantiles and joint_targets are for continuous actions alone; leave them out")
                 actions = DiscreteActions(spaces.action)
                 self._soft, self.num_normal, num_values = ChoiceNetworks, 0, actions.num_outputs
                 self.default_target_entropy = ENTROPY_SHARE * math.log(num_values)
             case gymnasium.spaces.Box():
                 actions = SquashedBoxActions(bounded_box(spaces.action, "a squashed policy"))
                 self._soft, self.num_normal, num_values = SquashedNetworks, actions.size, 1
-                self.default_target_entropy = -float(actions.size)
+                self.default_target_entropy = config.target_entropy_per_action * actions.size
+                if config.joint_targets:
+                    self._soft = JointNetworks
+                if config.num_quantiles is not None:
+                    self._soft = partial(QuantileNetworks, dropped=config.dropped_per_critic)
+                    num_values = config.num_quantiles
             case _:
                 raise UsageError(f"a soft policy acts in a bounded Box or in Discrete, not in {spaces.action}")
         log_stds = LogStds(self.num_normal, model.log_std_init, state_dependent=True) if model.use_sde else None
-        self.actor_spec = actor_spec(leaves, model, actions.num_outputs, log_stds)
+        layers: dict[str, Any] = {"renormalizes": model.batch_renorm, "residual": model.residual}
+        self.actor_spec = replace(actor_spec(leaves, model, actions.num_outputs, log_stds), **layers)
         if model.use_sde and not (self.num_normal and self.actor_spec.is_dense):
             raise UsageError(
                 "model.use_sde: only continuous actions are explored that way, not as a function of encoders with "
                 "parameters, as of images, or of attention"
             )
-        critics = [critic(leaves, model, num_values, self.num_normal)] * config.num_critics
+        critics = [replace(critic(leaves, model, num_values, self.num_normal), **layers)] * config.num_critics
         others = {"actor": self.actor_spec, **{name: made(leaves, model) for name, made in extra.items()}}
         module = ActorQNets(critics, others, model, seed=seed, initial_alpha=config.initial_alpha)
         super().__init__(config, leaves, actions, module, burn_in=config.replay.burn_in)
@@ -106,7 +117,8 @@ class SoftPolicy(ActorQPolicy):
         if self.num_normal:
             noise = generator.standard_normal((2, rows, length, self.num_normal), np.float32)
             columns = {"noise": noise[0], "next_noise": noise[1]}
-        return columns | drawn_critics(generator, self.config, rows, length)
+        columns |= drawn_critics(generator, self.config, rows, length)
+        return columns | drawn_units(generator, self.critics, self.config.critic_dropout, rows, length)
 
     @override
     def built_in_exploration(self) -> Exploration:

@@ -137,7 +137,11 @@ def test_a_foreign_key_is_answered_for_the_algorithm_that_it_was_written_for(
         ),
         ("ppo", "compress_observations", "there is no 'compress_observations' in ppo"),
         ("dqn", "eps_test", "there is no 'eps_test' in dqn: evaluations take the greedy action"),
-        ("td3", "target_entropy", "there is no 'target_entropy' in td3: it is a setting of cql, mbpo, rlpd and others"),
+        (
+            "td3",
+            "target_entropy",
+            "there is no 'target_entropy' in td3: it is a setting of cql, crossq, droq and others",
+        ),
         ("impala", "vtrace", "there is no 'vtrace' in impala: values are always corrected by V-trace"),
         ("impala", "epsilon", "there is no 'epsilon' in impala: the optimizer is Adam, whose epsilon is 1e-5"),
         ("a2c", "minibatch_size", "there is no 'minibatch_size' in a2c: it is a setting of alphazero, apex, apex_ddpg"),

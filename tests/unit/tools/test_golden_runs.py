@@ -120,8 +120,9 @@ def test_the_small_set_trains_every_algorithm_and_all_runs_are_specs_that_can_be
     small, full = golden.chosen_runs("small", None), golden.chosen_runs("full", None)
     no_env_step = {"value_iteration", "bc", "marwil", "dt"}  # env steps end a run
     from_data = {"awac", "bcq", "cql", "crr", "iql", "rlpd", "td3_bc"}
+    of_sac = {"crossq", "droq", "redq", "simba", "tqc"}  # presets, which no earlier revision has
     trained = {part["algorithm"] for entry in small.values() for part in golden.learning_parts(entry)}
-    assert trained == set(BUILT_IN) - no_env_step - from_data
+    assert trained == set(BUILT_IN) - no_env_step - from_data - of_sac
     assert set(small) < set(full)
     entries = {name: golden.entry_here(spec) for name, spec in full.items()}
     assert [experiment.name for experiment in parse_experiments(entries)] == list(full)

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from rlrun.algorithm import Algorithm
 from rlrun.algorithms.actor_q.objectives import critics_and_actor, loss_of_critics, running_statistics
+from rlrun.algorithms.actor_q.reset_networks import ResetNetworks
 from rlrun.algorithms.loss_metrics import ENTROPY, GRAD_NORM, TD_METRICS
 from rlrun.algorithms.settings.critic_ensemble import CriticEnsembleSettings
 from rlrun.algorithms.settings.off_policy import ActorCriticSettings, OffPolicyConfig, actor_critic_defaults
@@ -78,6 +79,10 @@ class SACConfig(CriticEnsembleSettings, ActorCriticSettings, OffPolicyConfig):
     """Decay rate of Adam's first moment, for all networks and the temperature."""
     weight_decay: NonNegativeFloat = 0.0
     """Decoupled weight decay of actor and critics (AdamW): each update subtracts lr * weight_decay of a parameter."""
+
+    reset_interval: PositiveInt | None = None
+    """Minibatches between two resets, in which all networks, the temperature and the optimizers begin again with new
+    first weights and the replay buffer stays (arXiv:2205.07802); null for none."""
 
     @classmethod
     @override
@@ -187,10 +192,13 @@ class SAC(Algorithm[SACConfig]):
         replay = trainee.make_replay(
             config.replay, n_step=config.n_step, gamma=config.gamma, sequences=config.model.core is not None
         )
+        updates = replay_updates(replay, trainee, config, has_target=self.has_target_network)
+        if config.reset_interval is not None:
+            updates = updates.for_each(ResetNetworks(trainee, self.policy, config.reset_interval))
         return (
             fragments.zip_with_worker()
             .for_each(StoreToReplay(replay))
-            .followed_by(replay_updates(replay, trainee, config, has_target=self.has_target_network))
+            .followed_by(updates)
             .for_each(MergeFilters(trainee))
             .for_each(BroadcastWeights(trainee))
         )

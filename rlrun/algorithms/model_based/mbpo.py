@@ -43,6 +43,7 @@ class ModelBasedModelConfig(SoftModelConfig):
 
 @fixed("imagined transitions are of single steps", n_step=1)
 @fixed("imagined transitions are valued by target networks", joint_targets=False)
+@fixed("sac and its presets reset their networks", reset_interval=None)
 @fixed("the ensemble predicts observations as they come, and normalises them itself", normalize_observations=False)
 @defaults(training_intensity=20.0)
 class MBPOConfig(SACConfig):

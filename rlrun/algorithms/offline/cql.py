@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 @fixed("the regulariser is of expected values", num_quantiles=None, dropped_per_critic=0)
 @fixed("the regulariser evaluates further actions", joint_targets=False, critic_dropout=0.0)
+@fixed("sac and its presets reset their networks", reset_interval=None)
 @defaults(lr=1e-4, critic_lr=3e-4, alpha_lr=1e-4, learning_starts=0)
 class CQLConfig(DataSettings, SACConfig):
     """Settings of CQL (Kumar et al., arXiv:2006.04779)."""

@@ -272,3 +272,35 @@ def test_the_optimizers_and_the_entropy_of_simba_are_those_that_are_set() -> Non
     assert policy.default_target_entropy == -1.0
     renormalized: Any = CrossQ(model={"hiddens": [4], "critic_hiddens": [4]})
     assert {each.optimizer for each in renormalized.objectives(renormalized.policy(SPACES, 0))} == {Adam(beta_1=0.5)}
+
+
+def test_networks_and_optimizers_begin_again_at_intervals_and_the_replay_stays(tmp_path: Path) -> None:
+    settings = {**SMALL, "training_intensity": 1.0, "reset_interval": 4, "min_env_steps_per_iteration": 4}
+    with Training("Pendulum-v1", SAC(**{**settings, "learning_starts": 8}), seed=1) as training:
+        first = training.running.trainee.learner.flat()
+        while training.running.trainee.learner.sgd_steps < 4:
+            training.step()
+        learner = training.running.trainee.learner
+        assert learner.sgd_steps == 4
+        again, state = learner.flat(), learner.optimizer_state()
+        assert all(not part.any() for part in state.values())
+        np.testing.assert_array_equal(learner.target(), again)
+        moved = (again != first).mean()
+        assert moved > 0.9  # other first weights; a bias or the temperature may be the same
+        assert learner.policy.parameters.named(again)["log_alpha"] == 0.0  # the first temperature, 1
+        training.save(tmp_path / "checkpoint")
+        for _ in range(2):
+            training.step()
+        assert learner.optimizer_state()["critics/steps"] < 4
+        expected = learner.flat()
+    with Training.restore(tmp_path / "checkpoint") as restored:
+        for _ in range(2):
+            restored.step()
+        np.testing.assert_array_equal(restored.running.trainee.learner.flat(), expected)
+
+
+def test_quantile_critics_learn_with_a_core() -> None:
+    settings = {**SMALL, "model": {"hiddens": [4], "core": "gru", "core_width": 4}, "num_quantiles": 3}
+    with Training("Pendulum-v1", TQC(**settings, replay={"burn_in": 1, "length": 2, "stride": 1}), seed=1) as training:
+        training.step()
+        assert training.running.trainee.learner.is_finite()
